@@ -1,4 +1,4 @@
-//! How far work is, kept in a file for whoever goes on with it.
+//! File with the position of an operation, from which a later run continues.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -7,10 +7,10 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::failure::{Exit, Failure, Result};
 
-/// The most bytes that are read of such a file: more than any token has.
+/// Maximum number of bytes read from the file. It is more than the length of any token.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// A file that says where to go on.
+/// File with the position from which to continue.
 #[derive(Debug)]
 pub(crate) struct Checkpoint {
     path: PathBuf,
@@ -19,17 +19,17 @@ pub(crate) struct Checkpoint {
 
 #[derive(Debug, Default)]
 struct State {
-    /// What the file says.
+    /// Token in the file.
     kept: Option<String>,
-    /// Why it does not say what it should.
+    /// Error of the last write, if the file does not have the latest token.
     failed: Option<io::Error>,
 }
 
 impl Checkpoint {
-    /// The file, which need not be there yet.
+    /// Opens the file, which may not exist.
     ///
     /// # Errors
-    /// It cannot be read, or is no text.
+    /// The file cannot be read, or is not text.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let kept = match read(path) {
             Ok(text) => Some(text.trim().to_owned()),
@@ -46,12 +46,12 @@ impl Checkpoint {
         })
     }
 
-    /// Where to go on; none to begin.
+    /// Returns the token from which to continue; `None` to start at the beginning.
     pub(crate) fn token(&self) -> Option<String> {
         self.state().kept.clone()
     }
 
-    /// Work is so far. The file says the one or the other, whenever it is looked at.
+    /// Stores a new position. A reader of the file sees either the old token or the new one.
     pub(crate) fn keep(&self, token: &str) {
         let mut state = self.state();
         if state.kept.as_deref() == Some(token) {
@@ -63,7 +63,7 @@ impl Checkpoint {
         }
     }
 
-    /// That the work ended, and nobody has to go on.
+    /// Removes the file after the end of the operation.
     ///
     /// # Errors
     /// The file cannot be removed.
@@ -76,7 +76,7 @@ impl Checkpoint {
         }
     }
 
-    /// Whether there is where to go on.
+    /// Returns whether the file has a position from which to continue.
     ///
     /// # Errors
     /// The file could not be written.

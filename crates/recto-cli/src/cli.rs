@@ -1,4 +1,4 @@
-//! The commands there are, with their help.
+//! Commands and their help.
 
 use std::ffi::OsString;
 
@@ -23,7 +23,7 @@ const STYLES: Styles = Styles::styled()
     .literal(AnsiColor::Green.on_default())
     .placeholder(AnsiColor::Cyan.on_default());
 
-/// What `recto --help` says after the commands.
+/// Text of `recto --help` after the commands.
 const AFTER_HELP: &str = "\
 Examples:
   recto demo                                     real data in an embedded store, and pages of it
@@ -45,10 +45,10 @@ pub(crate) struct Cli {
 }
 
 impl Cli {
-    /// Reads a command line, the program's name first.
+    /// Reads a command line, with the program's name first.
     ///
     /// # Errors
-    /// What is not right about it, or the help that it asks for.
+    /// The command line is invalid, or asks for help.
     pub(crate) fn read<T>(line: impl IntoIterator<Item = T>) -> Result<Self, clap::Error>
     where
         T: Into<OsString> + Clone,
@@ -65,21 +65,23 @@ impl Cli {
     }
 }
 
-/// The commands with their arguments. The options that say which store may stand before the command too; of two
-/// that say the same, that after the command is heard.
+/// Returns the commands with their arguments. The options that select the store may also be before the command. If an
+/// option is given twice, the one after the command applies.
 pub(crate) fn program() -> clap::Command {
     let program = without_store(Cli::command());
-    // What the environment says is for the commands that listen to it: the demo does not.
+    // Remove the environment variables here. The commands that use them have their own options with them, and the
+    // demo must ignore them.
     with_store(program, |arg| arg.global(true).env(Resettable::Reset))
 }
 
-/// The commands with the arguments that a shell offers: some generators of scripts offer hidden ones too.
+/// Returns the commands and arguments for completion scripts. It adds no hidden arguments, because some generators of
+/// scripts would offer them too.
 pub(crate) fn offered() -> clap::Command {
     with_store(Cli::command(), |arg| arg.env(Resettable::Reset))
 }
 
-/// Puts the commands that the unknown word begins with, or that begin with it, before other suggestions:
-/// `pages` means `page` rather than `update`.
+/// Moves prefixes of the unknown command, and commands that start with it, before other suggestions: `pages` means
+/// `page` rather than `update`.
 fn prefixes_first(mut error: clap::Error) -> clap::Error {
     let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidSubcommand) else {
         return error;
@@ -97,21 +99,21 @@ fn prefixes_first(mut error: clap::Error) -> clap::Error {
     error
 }
 
-/// Adds the options that say which store, changed.
+/// Adds the options that select the store, each modified by `change`.
 fn with_store(command: clap::Command, change: impl Fn(clap::Arg) -> clap::Arg) -> clap::Command {
-    // Of a command of their own: adding them to this one would give it their words too.
+    // Take the options from a separate command, because adding them to this one would also give it their description.
     let options = StoreArgs::augment_args(clap::Command::new("store"));
     command.args(options.get_arguments().cloned().map(change))
 }
 
-/// Whether it has the options that say which store, or a command of it has.
+/// Returns whether the command, or one of its subcommands, has the options that select the store.
 fn takes_store(command: &clap::Command) -> bool {
     let is_store = |arg: &clap::Arg| arg.get_id() == StoreArgs::IDS[0] && !arg.is_hide_set();
     command.get_arguments().any(is_store) || command.get_subcommands().any(takes_store)
 }
 
-/// Keeps the options that say which store out of the help of commands that use none. They are known there, so
-/// that whoever gives one is told.
+/// Hides the options that select the store from the help of commands that use no store. These commands still know the
+/// options, so that they can reject them with an error.
 fn without_store(command: clap::Command) -> clap::Command {
     command.mut_subcommands(|command| {
         let command = without_store(command);
@@ -142,7 +144,7 @@ fn refuse_unused_store(program: &clap::Command, matches: &ArgMatches) -> Result<
     }
 }
 
-/// What can be done.
+/// Commands of the program.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Create an embedded store with 336,776 real flights, and show pages of it

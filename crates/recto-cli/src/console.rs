@@ -1,31 +1,31 @@
-//! The streams a command speaks to: standard output and error, what kind of terminal they are, and keys.
+//! Streams of a command: standard output and error, the type of their terminal, and keys.
 
 use std::fmt;
 use std::io::{self, BufRead, IsTerminal, Write};
 
 use crate::terminal;
 
-/// What text says, which decides how a terminal shows it.
+/// Meaning of text, which determines how a terminal shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tone {
-    /// Nothing special.
+    /// Normal text.
     Plain,
-    /// A heading.
+    /// Heading.
     Strong,
-    /// Of less weight: nulls, footers.
+    /// Less important text: nulls, footers.
     Dim,
-    /// Something to do or to press.
+    /// Advice, or a key to press.
     Hint,
-    /// All is well.
+    /// Success.
     Good,
-    /// To be looked at.
+    /// Warning.
     Warning,
-    /// Failed.
+    /// Failure.
     Bad,
 }
 
 impl Tone {
-    /// The escape sequences that begin it (ECMA-48, SGR).
+    /// Returns the escape sequences that start the tone (ECMA-48, SGR).
     fn begin(self) -> &'static str {
         match self {
             Tone::Plain => "",
@@ -39,34 +39,34 @@ impl Tone {
     }
 }
 
-/// A key that was pressed.
+/// Pressed key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Key {
-    /// A character, in lower case.
+    /// Character, in lower case.
     Character(char),
     /// Page down, the right arrow or the space bar.
     Next,
     /// Page up, the left arrow or backspace.
     Previous,
-    /// Home.
+    /// Home key.
     First,
-    /// End.
+    /// End key.
     Last,
     /// Escape or Ctrl-D.
     Quit,
     /// Ctrl-C.
     Interrupt,
-    /// Any other.
+    /// Any other key.
     Other,
 }
 
-/// Where keys come from.
+/// Source of keys.
 pub(crate) trait Keyboard: Send {
     /// Waits for the next key.
     fn next_key(&mut self) -> io::Result<Key>;
 }
 
-/// The streams a command speaks to.
+/// Streams of a command.
 #[allow(clippy::struct_excessive_bools)] // each is a fact about a stream, independent of the others
 pub(crate) struct Console {
     out: Box<dyn Write + Send>,
@@ -89,7 +89,7 @@ impl fmt::Debug for Console {
 }
 
 impl Console {
-    /// The process's own streams.
+    /// Creates the console of the process's own streams.
     pub(crate) fn standard() -> Self {
         let out_is_terminal = io::stdout().is_terminal();
         let err_is_terminal = io::stderr().is_terminal();
@@ -108,32 +108,32 @@ impl Console {
         }
     }
 
-    /// Standard output; buffered, see [`flush`](Self::flush).
+    /// Returns standard output. It is buffered: see [`flush`](Self::flush).
     pub(crate) fn out(&mut self) -> &mut dyn Write {
         &mut *self.out
     }
 
-    /// Standard error.
+    /// Returns standard error.
     pub(crate) fn err(&mut self) -> &mut dyn Write {
         &mut *self.err
     }
 
-    /// Standard input.
+    /// Returns standard input.
     pub(crate) fn input(&mut self) -> &mut dyn BufRead {
         &mut *self.input
     }
 
-    /// Standard input, for who reads it elsewhere; there is none here any more.
+    /// Takes standard input, so that the caller can read it on another thread. The console then has an empty input.
     pub(crate) fn take_input(&mut self) -> Box<dyn BufRead + Send> {
         std::mem::replace(&mut self.input, Box::new(io::empty()))
     }
 
-    /// Gives standard input back that was taken.
+    /// Gives back the standard input that was taken.
     pub(crate) fn give_input(&mut self, input: Box<dyn BufRead + Send>) {
         self.input = input;
     }
 
-    /// Hands on what was written to standard output.
+    /// Flushes standard output.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }
@@ -143,57 +143,57 @@ impl Console {
         writeln!(self.out, "{text}")
     }
 
-    /// Writes a line to standard error: what is said beside the result.
+    /// Writes a line to standard error, for messages that are not part of the result.
     pub(crate) fn note(&mut self, text: impl fmt::Display) -> io::Result<()> {
         writeln!(self.err, "{text}")
     }
 
-    /// The keyboard, where a person sits before the terminal.
+    /// Returns the keyboard, if a person uses the terminal.
     pub(crate) fn keyboard(&mut self) -> Option<&mut (dyn Keyboard + 'static)> {
         self.keyboard.as_deref_mut()
     }
 
-    /// Whether a person sits before the terminal: only then anything asks.
+    /// Returns whether a person uses the terminal. Only then do commands ask questions.
     pub(crate) fn is_interactive(&self) -> bool {
         self.keyboard.is_some()
     }
 
-    /// Whether standard input is a terminal.
+    /// Returns whether standard input is a terminal.
     pub(crate) fn input_is_terminal(&self) -> bool {
         self.input_is_terminal
     }
 
-    /// Whether standard error is a terminal.
+    /// Returns whether standard error is a terminal.
     pub(crate) fn err_is_terminal(&self) -> bool {
         self.err_is_terminal
     }
 
-    /// Whether standard error shows tones.
+    /// Returns whether standard error shows tones.
     pub(crate) fn err_has_colour(&self) -> bool {
         self.err_has_colour
     }
 
-    /// Columns of the terminal that standard output is.
+    /// Returns the number of columns, if standard output is a terminal.
     pub(crate) fn width(&self) -> Option<usize> {
         self.size.map(|(width, _)| usize::from(width))
     }
 
-    /// Lines of the terminal that standard output is.
+    /// Returns the number of lines, if standard output is a terminal.
     pub(crate) fn height(&self) -> Option<usize> {
         self.size.map(|(_, height)| usize::from(height))
     }
 
-    /// Text for standard output in its tone.
+    /// Returns text for standard output in its tone.
     pub(crate) fn paint(&self, tone: Tone, text: &str) -> String {
         painted(self.out_has_colour, tone, text)
     }
 
-    /// Text for standard error in its tone.
+    /// Returns text for standard error in its tone.
     pub(crate) fn err_paint(&self, tone: Tone, text: &str) -> String {
         painted(self.err_has_colour, tone, text)
     }
 
-    /// Asks a yes-or-no question on the terminal; anything but `y` or `yes` is no.
+    /// Asks a yes-or-no question on the terminal. Any answer but `y` or `yes` means no.
     pub(crate) fn confirm(&mut self, question: &str) -> io::Result<bool> {
         self.flush()?;
         write!(self.err, "{question} [y/N] ")?;
@@ -204,7 +204,7 @@ impl Console {
     }
 }
 
-/// Text in its tone, if the stream shows tones.
+/// Returns text in its tone, if the stream shows tones.
 pub(crate) fn painted(coloured: bool, tone: Tone, text: &str) -> String {
     if !coloured || tone == Tone::Plain || text.is_empty() {
         return text.to_owned();
@@ -212,7 +212,8 @@ pub(crate) fn painted(coloured: bool, tone: Tone, text: &str) -> String {
     format!("{}{text}\u{1b}[0m", tone.begin())
 }
 
-/// The conventions of <https://no-color.org> and of terminals that say they have none.
+/// Returns whether the user wants colors. It follows <https://no-color.org>, and terminals that report that they have
+/// no colors.
 fn wants_colour() -> bool {
     std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
         && std::env::var_os("TERM").is_none_or(|terminal| terminal != "dumb")
@@ -228,7 +229,7 @@ mod captured {
 
     use super::*;
 
-    /// What was written to a console under test.
+    /// Output of a console under test.
     #[derive(Debug, Clone, Default)]
     pub(crate) struct Screen {
         out: Stream,
@@ -249,18 +250,18 @@ mod captured {
     }
 
     impl Screen {
-        /// What stands on standard output.
+        /// Returns the text on standard output.
         pub(crate) fn out(&self) -> String {
             String::from_utf8(self.out.0.lock().unwrap().clone()).unwrap()
         }
 
-        /// What stands on standard error.
+        /// Returns the text on standard error.
         pub(crate) fn err(&self) -> String {
             String::from_utf8(self.err.0.lock().unwrap().clone()).unwrap()
         }
     }
 
-    /// Keys that were pressed beforehand; afterwards it is quit.
+    /// Keyboard with predefined keys, and then the key to quit.
     struct Pressed(std::vec::IntoIter<Key>);
 
     impl Keyboard for Pressed {
@@ -270,7 +271,7 @@ mod captured {
     }
 
     impl Console {
-        /// A console of `width` columns whose output is kept. No terminal, no colours, no input.
+        /// Creates a console of `width` columns whose output is recorded. It has no terminal, no colors and no input.
         pub(crate) fn captured(width: u16) -> (Self, Screen) {
             let screen = Screen::default();
             let console = Self {
@@ -287,26 +288,26 @@ mod captured {
             (console, screen)
         }
 
-        /// The same, reading `input`.
+        /// Returns the console with `input` as its standard input.
         pub(crate) fn reading(mut self, input: &'static str) -> Self {
             self.input = Box::new(input.as_bytes());
             self
         }
 
-        /// The same, as if standard output were a pipe: of no width.
+        /// Returns the console with a pipe as its standard output, which has no width.
         pub(crate) fn piped(mut self) -> Self {
             self.size = None;
             self
         }
 
-        /// The same, with colours.
+        /// Returns the console with colors.
         pub(crate) fn coloured(mut self) -> Self {
             self.out_has_colour = true;
             self.err_has_colour = true;
             self
         }
 
-        /// The same, with somebody before it who presses `keys` and types what it reads.
+        /// Returns the console with a user who presses `keys`, and whose typed text is the console's input.
         pub(crate) fn pressing(mut self, keys: Vec<Key>) -> Self {
             self.keyboard = Some(Box::new(Pressed(keys.into_iter())));
             self

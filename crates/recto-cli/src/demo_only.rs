@@ -1,4 +1,4 @@
-//! The words of a program that has `recto demo` only.
+//! Arguments of a program that has only `recto demo`.
 
 use std::ffi::OsString;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::console::Console;
 use crate::failure::{Exit, Failure, Result};
 use crate::opening::Place;
 
-/// What `--help` says.
+/// Text of `--help`.
 pub(crate) const HELP: &str = "\
 Creates an embedded store with 336,776 real flights and shows pages of it.
 
@@ -24,17 +24,17 @@ Options:
 
 This program was built for the demo only. `cargo install --path crates/recto-cli` builds all commands.";
 
-/// How to get the other commands.
+/// Command that installs the other commands.
 const FULL_HINT: &str = "cargo install --path crates/recto-cli";
 
-/// The demo that the command line asks for.
+/// Demo request of the command line.
 pub(crate) struct Cli(DemoRequest);
 
 impl Cli {
-    /// Reads a command line without the program's name; `None` if it asks for help.
+    /// Reads a command line without the program's name. Returns `None` if it asks for help.
     ///
     /// # Errors
-    /// Another command than `demo`, or an option that it does not have.
+    /// The command is not `demo`, or `demo` does not have an option.
     pub(crate) fn read(words: impl IntoIterator<Item = OsString>) -> Result<Option<Self>> {
         let mut words = words.into_iter().map(|word| {
             word.into_string()

@@ -1,4 +1,4 @@
-//! Why a command failed, how that is shown, and the exit code it becomes.
+//! Failure of a command, its display, and its exit code.
 
 use std::error::Error as StdError;
 use std::io;
@@ -9,27 +9,27 @@ use recto::problem::ProblemType;
 use crate::console::{Console, Tone};
 use crate::text::{printable, printable_lines, width};
 
-/// How the program ends, as its exit code says.
+/// End of the program, which determines its exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// All was done.
+    /// The command succeeded.
     Done,
-    /// It failed: the store, a file or the network.
+    /// The store, a file or the network failed.
     Failed,
-    /// What was asked is not right: arguments, filter, token, schema or record.
+    /// The request is invalid: arguments, filter, token, schema or record.
     Refused,
-    /// There is no such collection, record or file.
+    /// The collection, record or file does not exist.
     NotFound,
-    /// It was done, but for rows or problems that were reported.
+    /// The command succeeded, except for rows or problems that it reported.
     Partly,
     /// A write may or may not have been applied.
     Unknown,
-    /// Stopped by Ctrl-C.
+    /// Ctrl-C stopped the command.
     Interrupted,
 }
 
 impl Exit {
-    /// The end of a command that fails with such a problem.
+    /// Returns the end of a command that fails with such a problem.
     fn of(problem: ProblemType) -> Self {
         let failures = [Exit::Refused, Exit::NotFound, Exit::Unknown];
         let exit = failures
@@ -38,7 +38,7 @@ impl Exit {
         exit.unwrap_or(Exit::Failed)
     }
 
-    /// The exit code.
+    /// Returns the exit code.
     pub(crate) fn code(self) -> u8 {
         match self {
             Exit::Done => 0,
@@ -52,7 +52,7 @@ impl Exit {
     }
 }
 
-/// What the exit codes mean, for `--help`.
+/// Meaning of the exit codes, for `--help`.
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
   0    done
@@ -63,23 +63,23 @@ Exit codes:
   5    unknown: a write may or may not have been applied; repeating it settles it
   130  stopped by Ctrl-C";
 
-/// Why a command failed.
+/// Failure of a command.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) exit: Exit,
     message: String,
-    /// A line of text and the column in it (1-based, in characters) that the message is about.
+    /// Line of text that the message is about, and the column in it (1-based, in characters).
     pointed: Option<(String, usize)>,
     hint: Option<String>,
     causes: Vec<String>,
     quiet: bool,
 }
 
-/// The result of a command.
+/// Result of a command.
 pub(crate) type Result<T> = std::result::Result<T, Failure>;
 
 impl Failure {
-    /// A failure that ends the program with `exit`.
+    /// Creates a failure that ends the program with `exit`.
     pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
         Self {
             exit,
@@ -91,42 +91,42 @@ impl Failure {
         }
     }
 
-    /// Says what to do about it.
+    /// Adds advice how to correct the failure.
     pub(crate) fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// Says where in what was given it is.
+    /// Adds the place in the input.
     pub(crate) fn at(mut self, place: &str) -> Self {
         self.message = format!("{place}: {}", self.message);
         self
     }
 
-    /// Says what was done before.
+    /// Adds the work that succeeded before the failure.
     pub(crate) fn after(mut self, done: &str) -> Self {
         self.message = format!("{} ({done})", self.message);
         self
     }
 
-    /// Calls a file by the name that the user knows.
+    /// Replaces the name of a file by the name that the user knows.
     pub(crate) fn renaming(mut self, from: &str, to: &str) -> Self {
         self.message = self.message.replace(from, to);
         self
     }
 
-    /// What failed.
+    /// Returns the message.
     pub(crate) fn message(&self) -> &str {
         &self.message
     }
 
-    /// Shows the text it is about, with a caret under the column.
+    /// Adds the text that the message is about. It is shown with a caret under the column.
     pub(crate) fn pointing(mut self, text: &str, column: usize) -> Self {
         self.pointed = Some((text.to_owned(), column));
         self
     }
 
-    /// A failure to do something with a file.
+    /// Creates the failure of an operation on a file.
     pub(crate) fn file(what: &str, path: &std::path::Path, error: &io::Error) -> Self {
         let exit = if error.kind() == io::ErrorKind::NotFound {
             Exit::NotFound
@@ -136,12 +136,12 @@ impl Failure {
         Self::new(exit, format!("cannot {what} {}: {error}", path.display()))
     }
 
-    /// Shows it on standard error.
+    /// Shows the failure on standard error.
     pub(crate) fn show(&self, console: &mut Console) {
         if self.quiet {
             return;
         }
-        // Where standard error cannot be written to, nobody is left to tell.
+        // If standard error cannot be written, the message has no reader.
         let _ = self.write(console);
     }
 
@@ -157,7 +157,7 @@ impl Failure {
         }
         if let Some(hint) = &self.hint {
             let text = printable_lines(hint.trim_end());
-            // Text to paste stands on lines of its own.
+            // Text to paste is on its own lines.
             let gap = if text.contains('\n') { '\n' } else { ' ' };
             let hint = console.err_paint(Tone::Hint, "hint:");
             console.note(format_args!("{hint}{gap}{text}"))?;
@@ -166,12 +166,12 @@ impl Failure {
     }
 }
 
-/// The widest piece of the text that is shown before the caret, in characters.
+/// Maximum number of characters that are shown before the caret.
 const MAX_BEFORE_CARET: usize = 60;
-/// The widest piece of the text that is shown from the caret on, in characters.
+/// Maximum number of characters that are shown from the caret on.
 const MAX_AFTER_CARET: usize = 40;
 
-/// The line of the text that holds the column, and a caret below it.
+/// Returns the line of the text that contains the column, with a caret below it.
 fn caret(text: &str, column: usize, console: &Console) -> String {
     let characters: Vec<char> = text.chars().collect();
     let at = column.saturating_sub(1).min(characters.len());
@@ -210,7 +210,8 @@ impl From<recto::Error> for Failure {
             }
             source = cause.source();
         }
-        // Show the hint before the reason why each view does not serve: users look for the way out first.
+        // Show the hint before the reason why each view does not serve the query, because users look for the solution
+        // first.
         let (message, hint) = match (message.split_once(":\n"), error.hint()) {
             (Some((first, why)), Some(hint)) if error.kind() == ErrorKind::NoPlan => {
                 let hint = format!("{}\nwhy not:\n{why}", hint.trim_end());
@@ -232,7 +233,8 @@ impl From<recto::Error> for Failure {
     }
 }
 
-/// Writing output failed. A reader that went away (`| head`) has what it wanted: that ends quietly.
+/// Converts a failed write to the output. If the reader has closed the pipe (`| head`), it needs no more output, so
+/// the command ends without an error.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         if error.kind() == io::ErrorKind::BrokenPipe {

@@ -1,22 +1,22 @@
-//! The command line `recto`: words in, words out.
+//! Command line `recto`.
 //!
-//! Every command speaks to a [`recto::Session`] and holds nothing that another surface would need:
-//! it reads arguments, asks the session, and draws the answer.
+//! Every command uses a [`recto::Session`] and contains no logic that another interface would need. It reads
+//! arguments, calls the session, and shows the result.
 //!
 //! | module | holds |
 //! |---|---|
-//! | `cli` | the commands there are, with their help; in a program that has `recto demo` only, its words |
-//! | `commands` | one module per command or few that belong together |
-//! | `store` | which store: options, environment, file |
-//! | `opening` | opening that store |
+//! | `cli` | commands and their help; in a program with only `recto demo`, its arguments |
+//! | `commands` | one module for each command or group of commands |
+//! | `store` | choice of the store: options, environment, file |
+//! | `opening` | opening of that store |
 //! | `console` | standard streams |
-//! | `terminal` | its size, its keys |
-//! | `failure` | errors as they are shown, exit codes |
+//! | `terminal` | size and keys of the terminal |
+//! | `failure` | display of errors, exit codes |
 //! | `table`, `progress`, `text` | drawing: tables, progress bars, numbers |
 //! | `stop` | Ctrl-C |
-//! | `checkpoint` | how far work is, in a file |
+//! | `checkpoint` | file with the position of an operation |
 
-// Without its other commands, the program uses only a part of what they share.
+// A program without the other commands uses only a part of the shared code.
 #![cfg_attr(not(feature = "full"), allow(dead_code))]
 
 #[cfg(feature = "full")]
@@ -72,7 +72,7 @@ fn main() -> ExitCode {
                 opening::leave().await;
                 outcome
             });
-            // Work that was told to stop must not hold up the end of the process.
+            // An aborted operation must not delay the end of the process.
             runtime.shutdown_background();
             finish(outcome, &mut console)
         }
@@ -84,7 +84,7 @@ fn main() -> ExitCode {
     ExitCode::from(exit.code())
 }
 
-/// Hands on what was written, and shows what failed.
+/// Flushes the output, and shows a failure.
 fn finish(outcome: failure::Result<Exit>, console: &mut Console) -> Exit {
     let flushed = console.flush().map_err(Failure::from);
     let outcome = match (outcome, flushed) {

@@ -1,28 +1,28 @@
-//! The size of the terminal, in a program without commands that read keys.
+//! Size of the terminal, in a program without commands that read keys.
 
 use std::io;
 use std::process::{Command, Stdio};
 
 use crate::console::{Key, Keyboard};
 
-/// Returns columns and lines of the terminal, if there is one: `stty` knows them wherever there are terminals of Unix.
+/// Returns columns and lines of the terminal, if there is one. It runs `stty`, which exists on Unix.
 pub(crate) fn size() -> Option<(u16, u16)> {
     let mut stty = Command::new("stty");
     stty.arg("size").stdin(Stdio::inherit()).stderr(Stdio::null());
     let told = stty.output().ok().filter(|output| output.status.success())?;
     let told = String::from_utf8(told.stdout).ok()?;
     let (lines, columns) = told.trim().split_once(' ')?;
-    // A terminal that does not know its size says 0.
+    // A terminal reports 0 if it does not know its size.
     let columns = columns.parse().ok().filter(|&columns| columns > 0)?;
     Some((columns, lines.parse().ok()?))
 }
 
-/// Returns a keyboard, by which a console knows that a person uses it.
+/// Returns a keyboard. With it, the console knows that a person uses the terminal.
 pub(crate) fn keyboard() -> Box<dyn Keyboard> {
     Box::new(NoKeys)
 }
 
-/// Reads no keys: `recto demo` asks for none.
+/// Keyboard that reads no keys, because `recto demo` needs none.
 struct NoKeys;
 
 impl Keyboard for NoKeys {

@@ -1,4 +1,4 @@
-//! Opening a store whose address is known.
+//! Opening of a store whose address is known.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -10,12 +10,12 @@ use recto::{ErrorKind, LocalSession, OpenOptions, Recto, Session, StoreAddress, 
 use crate::failure::Result;
 use crate::text::printable;
 
-/// Prefix of the environment variables that hold Cassandra's parameters.
+/// Prefix of the environment variables with parameters of Cassandra.
 pub(crate) const ENVIRONMENT_PREFIX: &str = "RECTO_CASSANDRA_";
-/// How long a process that ends takes to say so.
+/// Maximum time that a process spends at its end to unregister as a writer.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The store of this process, where others know of those who write to it.
+/// Cassandra store that this process opened for writing. Other processes know this process as a writer of the store.
 static OPENED: OnceLock<Recto> = OnceLock::new();
 
 /// Returns what to do about an embedded store that another process has open.
@@ -36,7 +36,8 @@ fn is_held(folder: &Path) -> String {
     )
 }
 
-/// The session of the store at an address; of the server, if it is one's.
+/// Returns a session of the store at an address. If the address is a server, the session sends its requests to the
+/// server.
 pub(crate) async fn session(address: &StoreAddress, options: OpenOptions) -> recto::Result<Arc<dyn Session>> {
     match address {
         #[cfg(feature = "client")]
@@ -52,7 +53,7 @@ pub(crate) async fn open(address: &StoreAddress, options: OpenOptions) -> recto:
     let (at_once, seconds) = (options.clone().wait(Duration::ZERO), options.wait.as_secs());
     let opened = match Recto::open_with(address, at_once).await {
         Err(error) if seconds > 0 && matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Timeout) => {
-            // Without standard error, the message has no reader.
+            // If standard error cannot be written, the message has no reader.
             let _ = writeln!(
                 std::io::stderr(),
                 "waiting up to {seconds} s for the store: {}",
@@ -63,7 +64,7 @@ pub(crate) async fn open(address: &StoreAddress, options: OpenOptions) -> recto:
         opened => opened,
     };
     if let (Ok(recto), StoreAddress::Cassandra(_), true) = (&opened, address, writes) {
-        // A command opens one store that it writes to; what it only reads does not know of it.
+        // A command opens only one store for writing. A store that is only read does not register this process.
         let _ = OPENED.set(recto.clone());
     }
     opened.map_err(|error| match address {
@@ -74,8 +75,8 @@ pub(crate) async fn open(address: &StoreAddress, options: OpenOptions) -> recto:
     })
 }
 
-/// The options, with the environment's parameters of Cassandra for keyspaces of which tables are attached: they go before those of a
-/// store file.
+/// Adds the Cassandra parameters of the environment, for keyspaces with attached tables. They take precedence over
+/// those of a store file.
 fn with_environment(options: OpenOptions) -> OpenOptions {
     environment().fold(options, |options, (variable, value)| {
         match variable.strip_prefix(ENVIRONMENT_PREFIX) {
@@ -85,31 +86,32 @@ fn with_environment(options: OpenOptions) -> OpenOptions {
     })
 }
 
-/// Tells other processes that this one writes no more to the store that it opened: they would find it dead only after half
-/// a minute, for which whoever adds a view has to wait.
+/// Reports to other processes that this one no longer writes to the store that it opened. Otherwise they would find
+/// it dead only after half a minute, and a process that adds a view would have to wait for that.
 pub(crate) async fn leave() {
     if let Some(recto) = OPENED.get() {
-        // If there is no time for it, it is found dead.
+        // If this takes too long, other processes find this one dead later.
         let _ = tokio::time::timeout(LEAVE_TIMEOUT, recto.close()).await;
     }
 }
 
-/// A store that may have to be made first.
+/// Store that may not exist yet.
 #[derive(Debug)]
 pub(crate) struct Place {
     pub(crate) address: StoreAddress,
-    /// Options for every opening.
+    /// Options of every opening.
     pub(crate) options: OpenOptions,
     pub(crate) wait: Duration,
 }
 
 impl Place {
-    /// The session of the store, if it is there.
+    /// Opens the store and returns its session; `None` if the store does not exist.
     pub(crate) async fn open(&self) -> Result<Option<Arc<dyn Session>>> {
         self.open_with(self.options.clone()).await
     }
 
-    /// The session of the store, if it is there, beside others who read it.
+    /// Opens the store for reading, while other processes may read it too. Returns `None` if the store does not
+    /// exist.
     pub(crate) async fn open_to_read(&self) -> Result<Option<Arc<dyn Session>>> {
         self.open_with(self.options.clone().read_only()).await
     }
@@ -122,13 +124,13 @@ impl Place {
         }
     }
 
-    /// The session of the store, which is made if it is not there.
+    /// Opens the store, and creates it if it does not exist.
     pub(crate) async fn open_or_create(&self) -> Result<Arc<dyn Session>> {
         Ok(session(&self.address, self.options.clone().create().wait(self.wait)).await?)
     }
 }
 
-/// The environment's variables whose names and values are text.
+/// Returns the environment variables whose names and values are text.
 pub(crate) fn environment() -> impl Iterator<Item = (String, String)> {
     std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))

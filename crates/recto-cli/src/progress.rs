@@ -1,4 +1,4 @@
-//! How far long work is: a bar on a terminal, a line every few seconds elsewhere.
+//! Progress of long operations: a bar on a terminal, and elsewhere a line every few seconds.
 
 use std::io::Write as _;
 use std::sync::Mutex;
@@ -12,16 +12,16 @@ use crate::table::cut;
 use crate::terminal;
 use crate::text::{counted, duration, grouped, printable, rows};
 
-/// How often a line is printed where there is no terminal.
+/// Interval of lines, if standard error is not a terminal.
 const LINE_INTERVAL: Duration = Duration::from_secs(5);
-/// How often the bar is drawn at most.
+/// Minimum time between two drawings of the bar.
 const DRAW_INTERVAL: Duration = Duration::from_millis(100);
-/// Characters of the bar.
+/// Width of the bar, in characters.
 const BAR_WIDTH: u64 = 28;
-/// The terminal's width, if it does not say it.
+/// Assumed width of a terminal that does not report it, in columns.
 const DEFAULT_WIDTH: usize = 80;
 
-/// How progress is shown.
+/// Display of progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
     Bar,
@@ -29,23 +29,23 @@ enum Mode {
     Silent,
 }
 
-/// Shows how far long work is, on standard error.
+/// Display of the progress of a long operation, on standard error.
 #[derive(Debug)]
 pub(crate) struct Meter {
     environment: Environment,
     start_nanos: u64,
     mode: Mode,
     has_colour: bool,
-    /// Columns of the terminal.
+    /// Width of the terminal, in columns.
     width: usize,
-    /// When the last line was printed or the bar drawn, since the beginning.
+    /// Time of the last line or drawing, since the start.
     last_shown: Mutex<Option<Duration>>,
-    /// The step of a copy that is shown, and when that began.
+    /// Current step of a copy, and the time when it started.
     step: Mutex<(String, Duration)>,
 }
 
 impl Meter {
-    /// A meter that starts now.
+    /// Creates a display that starts now.
     pub(crate) fn start(console: &Console, quiet: bool) -> Self {
         let mode = match (quiet, console.err_is_terminal()) {
             (true, _) => Mode::Silent,
@@ -71,7 +71,7 @@ impl Meter {
         meter
     }
 
-    /// The time since the beginning.
+    /// Returns the time since the start.
     pub(crate) fn elapsed(&self) -> Duration {
         Duration::from_nanos(
             self.environment
@@ -80,19 +80,19 @@ impl Meter {
         )
     }
 
-    /// A load is this far.
+    /// Shows the progress of a load.
     pub(crate) fn load(&self, progress: LoadProgress) {
         self.show(progress.bytes_consumed, Some(progress.bytes_total), &|elapsed| {
             load_text(&progress, elapsed)
         });
     }
 
-    /// This many bytes of standard input were read.
+    /// Shows the number of bytes read from standard input.
     pub(crate) fn received(&self, bytes: u64) {
         self.show(bytes, None, &|_| format!("{} bytes read", grouped(bytes)));
     }
 
-    /// Work over a whole store is this far.
+    /// Shows the progress of an operation on a whole store.
     pub(crate) fn store(&self, progress: StoreProgress) {
         self.show(progress.done, progress.total, &|elapsed| match progress.total {
             Some(total) => left_text(progress.done, total, elapsed).unwrap_or_default(),
@@ -100,14 +100,14 @@ impl Meter {
         });
     }
 
-    /// Work on a view is this far.
+    /// Shows the progress of an operation on a view.
     pub(crate) fn view(&self, progress: &ViewProgress) {
         self.show(progress.rows, progress.total, &|elapsed| {
             view_text(progress, elapsed)
         });
     }
 
-    /// A copy is this far.
+    /// Shows the progress of a copy.
     pub(crate) fn copy(&self, progress: &CopyProgress) {
         let begun = {
             let name = format!("{}: {}", progress.collection, progress.step);
@@ -125,12 +125,12 @@ impl Meter {
         });
     }
 
-    /// So many messages were sent.
+    /// Shows the number of messages that were sent.
     pub(crate) fn messages(&self, sent: u64) {
         self.show(sent, None, &|elapsed| messages_text(sent, elapsed));
     }
 
-    /// So often it was looked after what the dead left.
+    /// Shows the number of recovery passes, and their result.
     pub(crate) fn recover(&self, looks: u64, text: &str) {
         self.show(looks, None, &|_| text.to_owned());
     }
@@ -142,10 +142,10 @@ impl Meter {
         self.show(progress.partitions, None, &|_| format!("{looked} · {made}"));
     }
 
-    /// Takes the bar off the terminal.
+    /// Removes the bar from the terminal.
     pub(crate) fn finish(&self) {
         if self.mode == Mode::Bar {
-            // Progress that cannot be shown is not a reason to stop the work.
+            // Progress that cannot be shown must not stop the operation.
             let _ = write!(std::io::stderr(), "{CLEAR_LINE}");
         }
     }
@@ -157,7 +157,7 @@ impl Meter {
             Mode::Lines => LINE_INTERVAL,
         };
         let elapsed = self.elapsed();
-        // A thread that panicked while it held the time left a time behind all the same.
+        // After a panic of another thread, the time is still valid.
         let mut last = self
             .last_shown
             .lock()
@@ -168,7 +168,7 @@ impl Meter {
         *last = Some(elapsed);
         match self.mode {
             Mode::Bar => self.draw(done, total, &text(elapsed)),
-            // Progress that cannot be shown is not a reason to stop the work.
+            // Progress that cannot be shown must not stop the operation.
             _ => {
                 let _ = writeln!(std::io::stderr(), "{}", line_text(done, total, &text(elapsed)));
             }
@@ -177,7 +177,7 @@ impl Meter {
 
     fn draw(&self, done: u64, total: Option<u64>, text: &str) {
         let bar = bar_text(done, total, text, self.width, self.has_colour);
-        // Progress that cannot be shown is not a reason to stop the work.
+        // Progress that cannot be shown must not stop the operation.
         let _ = write!(std::io::stderr(), "{CLEAR_LINE}{bar}");
     }
 }
@@ -188,10 +188,10 @@ impl Drop for Meter {
     }
 }
 
-/// Takes the cursor to the line's beginning and clears the line: ECMA-48's CR and EL.
+/// Moves the cursor to the start of the line and clears the line: CR and EL of ECMA-48.
 const CLEAR_LINE: &str = "\r\u{1b}[K";
 
-/// `━━━━━━━━──────  43%  120,000 rows`, no wider than `width`.
+/// Returns `━━━━━━━━──────  43%  120,000 rows`, at most `width` columns wide.
 fn bar_text(done: u64, total: Option<u64>, text: &str, width: usize, has_colour: bool) -> String {
     let (done, total) = match total {
         Some(total) if total > 0 => (u128::from(done.min(total)), u128::from(total)),
@@ -200,7 +200,7 @@ fn bar_text(done: u64, total: Option<u64>, text: &str, width: usize, has_colour:
     let filled = usize::try_from(done * u128::from(BAR_WIDTH) / total).unwrap_or(0);
     let left = usize::try_from(BAR_WIDTH).unwrap_or(0) - filled;
     let (filled, left) = ("━".repeat(filled), "─".repeat(left));
-    // Nothing is painted where the bar itself does not fit.
+    // If the bar does not fit, nothing is colored.
     let plain = format!("{filled}{left} {:>3}%  {text}", done * 100 / total);
     let plain = cut(&plain, width.saturating_sub(1));
     match plain.strip_prefix(&format!("{filled}{left}")) {
@@ -221,7 +221,7 @@ fn line_text(done: u64, total: Option<u64>, text: &str) -> String {
     }
 }
 
-/// `120,000 rows · 210,000 stored rows/s · 3 rejected · 12 s left`.
+/// Returns `120,000 rows · 210,000 stored rows/s · 3 rejected · 12 s left`.
 fn load_text(progress: &LoadProgress, elapsed: Duration) -> String {
     let mut parts = vec![rows(progress.rows_read)];
     parts.extend(per_second(progress.rows_stored, elapsed).map(|rate| format!("{} stored/s", grouped(rate))));
@@ -232,14 +232,14 @@ fn load_text(progress: &LoadProgress, elapsed: Duration) -> String {
     parts.join(" · ")
 }
 
-/// `120,000 messages · 60,000/s`.
+/// Returns `120,000 messages · 60,000/s`.
 fn messages_text(sent: u64, elapsed: Duration) -> String {
     let mut parts = vec![counted(sent, "message", "messages")];
     parts.extend(per_second(sent, elapsed).map(|rate| format!("{}/s", grouped(rate))));
     parts.join(" · ")
 }
 
-/// `flights.by_tail: filling · 120,000 rows · 60,000 rows/s`.
+/// Returns `flights.by_tail: filling · 120,000 rows · 60,000 rows/s`.
 fn view_text(progress: &ViewProgress, elapsed: Duration) -> String {
     let view = format!("{}.{}", progress.collection, progress.view);
     let mut parts = vec![format!("{}: {}", printable(&view), printable(&progress.step))];
@@ -250,10 +250,10 @@ fn view_text(progress: &ViewProgress, elapsed: Duration) -> String {
     parts.join(" · ")
 }
 
-/// `flights: copying · 120,000 rows · 60,000 rows/s · 12 s left`.
+/// Returns `flights: copying · 120,000 rows · 60,000 rows/s · 12 s left`.
 fn copy_text(progress: &CopyProgress, elapsed: Duration) -> String {
     if progress.collection.is_empty() {
-        // A step of the whole store, which reads no rows.
+        // This is a step of the whole store, which reads no rows.
         return printable(&progress.step);
     }
     let mut parts = vec![
@@ -266,14 +266,14 @@ fn copy_text(progress: &CopyProgress, elapsed: Duration) -> String {
     ];
     let read = progress.rows.saturating_sub(progress.rows_resumed);
     parts.extend(per_second(read, elapsed).map(|rate| format!("{} rows/s", grouped(rate))));
-    // What an earlier run did took no time of this one.
+    // The rows of an earlier run would distort the estimate, because they took no time in this run.
     if progress.rows_resumed == 0 {
         parts.extend(left_text(progress.done, progress.total, elapsed));
     }
     parts.join(" · ")
 }
 
-/// The time that is left, if it goes on as it went so far.
+/// Estimates the remaining time from the speed so far.
 fn left_text(done: u64, total: u64, elapsed: Duration) -> Option<String> {
     if done == 0 || total < done || elapsed.is_zero() {
         return None;
@@ -287,7 +287,7 @@ fn left_text(done: u64, total: u64, elapsed: Duration) -> Option<String> {
     })
 }
 
-/// How many per second; none before anything can be said.
+/// Returns the number per second; `None` if nothing is known yet.
 pub(crate) fn per_second(count: u64, elapsed: Duration) -> Option<u64> {
     let seconds = elapsed.as_secs_f64();
     #[allow(clippy::cast_sign_loss)] // both are positive

@@ -1,4 +1,4 @@
-//! Ctrl-C: work that can go on later is stopped at a good moment, and the user told how to go on.
+//! Handling of Ctrl-C. Operations that can be resumed stop at a safe point, and the user learns how to resume them.
 
 use std::time::Duration;
 
@@ -7,42 +7,43 @@ use tokio::task::JoinError;
 
 use crate::failure::Exit;
 
-/// How long work that was told to stop is waited for.
+/// Maximum time to wait for work that was aborted.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Does work that can go on later until it is done, or the process is told to stop: then it is dropped, and there is none.
+/// Runs work that can be resumed. If the process gets a signal to stop, this aborts the work and returns `None`.
 pub(crate) async fn unless_stopped<T: Send + 'static>(
     work: impl Future<Output = T> + Send + 'static,
 ) -> Option<Result<T, JoinError>> {
     let mut stop = Stop::listen();
-    // A task of its own, so that a signal is heard while a step of the work is busy.
+    // The work runs in its own task, so that a signal is received while a step of the work is busy.
     let mut work = tokio::spawn(work);
     tokio::select! {
         outcome = &mut work => Some(outcome),
         () = stop.requested() => {
             work.abort();
-            // It may have ended all the same; what it did is found again either way.
+            // The work may have ended nevertheless. The next run finds its result in either case.
             let _ = tokio::time::timeout(STOP_TIMEOUT, work).await;
             None
         }
     }
 }
 
-/// Hears when the process is told to stop.
+/// Receiver of signals to stop the process.
 #[derive(Debug, Clone)]
 pub(crate) struct Stop {
-    /// How often it was.
+    /// Number of signals received.
     told: watch::Receiver<u32>,
 }
 
 impl Stop {
-    /// Listens from now on. The first Ctrl-C (or, on Unix, SIGTERM) is heard here; a second one ends the
-    /// process at once.
+    /// Starts to receive signals. It handles the first Ctrl-C (or, on Unix, SIGTERM). A second one ends the process
+    /// at once.
     pub(crate) fn listen() -> Self {
         Self::listen_times(1)
     }
 
-    /// As [`listen`](Self::listen), but the second one is heard, too; the third ends the process.
+    /// Starts to receive signals, like [`listen`](Self::listen), but handles the second one too. The third one ends
+    /// the process.
     pub(crate) fn listen_twice() -> Self {
         Self::listen_times(2)
     }
@@ -53,7 +54,7 @@ impl Stop {
         tokio::spawn(async move {
             for time in 1..=times {
                 signals.next().await;
-                // Nobody listens any more: the work is done.
+                // If there is no receiver, the work is done.
                 let _ = tell.send(time);
             }
             signals.next().await;
@@ -62,36 +63,36 @@ impl Stop {
         Self { told }
     }
 
-    /// Whether the process was told to stop.
+    /// Returns whether the process got a signal to stop.
     pub(crate) fn is_requested(&self) -> bool {
         *self.told.borrow() > 0
     }
 
-    /// Whether it was told so twice.
+    /// Returns whether the process got two signals to stop.
     pub(crate) fn is_insisted(&self) -> bool {
         *self.told.borrow() > 1
     }
 
-    /// Waits until the process is told to stop.
+    /// Waits for a signal to stop.
     pub(crate) async fn requested(&mut self) {
         self.times(1).await;
     }
 
-    /// Waits until the process is told to stop for the second time.
+    /// Waits for the second signal to stop.
     pub(crate) async fn insisted(&mut self) {
         self.times(2).await;
     }
 
     async fn times(&mut self, times: u32) {
         if self.told.wait_for(|&told| told >= times).await.is_err() {
-            // No signal can come any more.
+            // No further signal can come.
             std::future::pending::<()>().await;
         }
     }
 }
 
-/// What tells the process to stop. Registered when made, and not when first waited for: until then a
-/// signal would end the process as if nobody listened.
+/// Signals that stop the process. They are registered when this is created and not at the first wait. Before that, a
+/// signal would end the process immediately.
 #[cfg(unix)]
 struct Signals([Option<tokio::signal::unix::Signal>; 2]);
 
@@ -118,7 +119,7 @@ async fn heard(signal: &mut Option<tokio::signal::unix::Signal>) {
         None => None,
     };
     if heard.is_none() {
-        // No signal can come any more.
+        // No further signal can come.
         std::future::pending::<()>().await;
     }
 }

@@ -1,4 +1,4 @@
-//! Which store a command speaks to: options, environment and file, in this order of precedence.
+//! Selection of the store: options, environment and file, in this order of precedence.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,21 +10,21 @@ use recto::{CassandraAddress, ErrorKind, HttpAddress, OpenOptions, Recto, Sessio
 use crate::failure::{Exit, Failure, Result};
 use crate::opening::{ENVIRONMENT_PREFIX, environment, open, session};
 
-/// The store of whoever names none: a folder in the current folder.
+/// Default store: a folder in the current folder.
 pub(crate) const DEFAULT_STORE: &str = "recto.data";
-/// Environment variables that start so hold a server's parameters.
+/// Prefix of the environment variables with parameters of a server.
 const HTTP_PREFIX: &str = "RECTO_HTTP_";
-/// The environment variable that holds the token to show a server.
+/// Environment variable with the access token for a server.
 const TOKEN_VARIABLE: &str = "RECTO_TOKEN";
-/// The longest wait for a store, in seconds: a day.
+/// Maximum wait for a store, in seconds: a day.
 const MAX_WAIT_SECONDS: i64 = 86_400;
 /// Maximum number of attempts to open an embedded store that another command of the same pipe has: 5 seconds.
 const MAX_PIPE_ATTEMPTS: u32 = 250;
 /// Time between two attempts.
 const PIPE_WAIT: Duration = Duration::from_millis(20);
-/// The largest store file, in bytes.
+/// Maximum size of a store file, in bytes.
 const MAX_CONFIG_BYTES: u64 = 64 << 10;
-/// Where stores are and how their options combine, for `--help`.
+/// Description of stores and of the precedence of their options, for `--help`.
 pub(crate) const STORES: &str = "\
 Stores:
   A store is a folder, or cassandra://host[:port][,host…]/keyspace[?parameter=value&…], or a running \
@@ -47,7 +47,7 @@ it wins:
   Parameters of a server: token_file, tls_ca, connect_timeout_ms, request_timeout_ms, in the same places (RECTO_HTTP_TLS_CA, \
 a table [http]). The token itself stands in RECTO_TOKEN, in the file that token_file names, or as `token` in [http]; never in the address.";
 
-/// Options that say which store.
+/// Options that select the store.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct StoreArgs {
     #[arg(
@@ -84,16 +84,16 @@ pub(crate) struct StoreArgs {
     pub(crate) wait: Option<u32>,
 }
 
-/// What `--wait` takes.
+/// Returns the parser of `--wait`.
 pub(crate) fn wait_seconds() -> clap::builder::RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(..=MAX_WAIT_SECONDS)
 }
 
-/// What to do where there is no store, by commands of collections.
+/// Hint for a store that does not exist, in commands for collections.
 pub(crate) const MAKES_A_STORE: &str =
     "`recto apply --schema FILE` makes one; `recto demo` makes one with data in it";
 
-/// What a store file holds.
+/// Content of a store file.
 #[derive(Debug, Default)]
 struct StoreConfig {
     store: Option<String>,
@@ -103,14 +103,13 @@ struct StoreConfig {
 }
 
 impl StoreArgs {
-    /// The arguments, as the command line's definition knows them.
+    /// Ids of the arguments, as in the definition of the command line.
     pub(crate) const IDS: [&str; 3] = ["store", "store_config", "wait"];
 
-    /// The address of the store.
+    /// Returns the address of the store.
     ///
     /// # Errors
-    /// The address, a variable or the file is not right. No error holds a value of a parameter that
-    /// could be secret.
+    /// The address, a variable or the file is invalid. No error contains the value of a parameter that may be secret.
     pub(crate) fn address(
         &self,
         default: &str,
@@ -155,7 +154,7 @@ impl StoreArgs {
             .map_or_else(|| Ok(StoreConfig::default()), read_config)
     }
 
-    /// How long to wait for the store.
+    /// Returns the maximum time to wait for the store.
     pub(crate) fn wait(&self) -> Result<Duration> {
         let seconds = match self.wait {
             Some(seconds) => seconds,
@@ -169,13 +168,13 @@ impl StoreArgs {
         self.open_with(OpenOptions::new(), MAKES_A_STORE).await
     }
 
-    /// Opens the store beside others who read it; what only reads opens it so.
+    /// Opens the store for reading, while other processes may read it too. Commands that only read use this.
     pub(crate) async fn open_to_read(&self) -> Result<Arc<dyn Session>> {
         self.open_with(OpenOptions::new().read_only(), MAKES_A_STORE)
             .await
     }
 
-    /// Opens the store itself, for what no server does.
+    /// Opens the store directly, for operations that a server does not offer.
     pub(crate) async fn open_itself(&self, options: OpenOptions) -> Result<Recto> {
         let address = self.address(DEFAULT_STORE, environment())?;
         if matches!(address, StoreAddress::Http(_)) {
@@ -191,7 +190,7 @@ impl StoreArgs {
             .map_err(|error| not_opened(error, MAKES_A_STORE))
     }
 
-    /// The options, with the parameters of the store file for keyspaces of which tables are attached.
+    /// Adds the parameters of the store file, for keyspaces with attached tables.
     pub(crate) fn with_parameters(&self, options: OpenOptions) -> Result<OpenOptions> {
         let parameters = self.config()?.cassandra.into_iter();
         Ok(parameters.fold(options, |options, (name, value)| {
@@ -199,7 +198,7 @@ impl StoreArgs {
         }))
     }
 
-    /// Opens the store after another command of the same pipe, which may take a moment to let go of an embedded store.
+    /// Opens the store after another command of the same pipe, which may take a moment to close an embedded store.
     pub(crate) async fn open_in_pipe(&self, options: OpenOptions, hint: &str) -> Result<Arc<dyn Session>> {
         let address = self.address(DEFAULT_STORE, environment())?;
         if !matches!(address, StoreAddress::Embedded(_)) {
@@ -217,7 +216,7 @@ impl StoreArgs {
         self.open_with(options, hint).await
     }
 
-    /// Opens the store as the options say; `hint` is what to do about one that is not there.
+    /// Opens the store with these options. `hint` is the hint for a store that does not exist.
     pub(crate) async fn open_with(&self, options: OpenOptions, hint: &str) -> Result<Arc<dyn Session>> {
         let address = self.address(DEFAULT_STORE, environment())?;
         let options = self.with_parameters(options)?;
@@ -227,7 +226,7 @@ impl StoreArgs {
     }
 }
 
-/// Why a store could not be opened; what to do about one that is not there, in commands.
+/// Converts the error of an opening. `hint` is the hint for a store that does not exist.
 pub(crate) fn not_opened(error: recto::Error, hint: &str) -> Failure {
     let is_absent = error.kind() == ErrorKind::NotFound;
     let failure = Failure::from(error);
@@ -238,7 +237,7 @@ pub(crate) fn not_opened(error: recto::Error, hint: &str) -> Failure {
     }
 }
 
-/// A server's address with what the file and the environment say of it.
+/// Adds the parameters of the file and of the environment to the address of a server.
 fn server(
     given: HttpAddress,
     config: &[(String, String)],
@@ -281,14 +280,14 @@ fn named(error: &recto::Error, place: &str) -> Failure {
     }
 }
 
-/// What the address itself says goes before what the environment and the file say.
+/// Applies the parameters in the text of the address, which take precedence over the environment and the file.
 fn overlay(address: &mut CassandraAddress, given: CassandraAddress, text: &str) {
     fn prefer<T>(slot: &mut Option<T>, given: Option<T>) {
         if given.is_some() {
             *slot = given;
         }
     }
-    // Each field is named, so that none that is added later can be forgotten here.
+    // Name each field, so that the compiler reports a new field that is missing here.
     let CassandraAddress {
         hosts: _,
         keyspace: _,
@@ -333,7 +332,7 @@ fn overlay(address: &mut CassandraAddress, given: CassandraAddress, text: &str) 
             .into_iter()
             .any(|pair| pair.split('=').next() == Some(parameter))
     };
-    // A flag that is absent looks like one that is off: only the text tells them apart.
+    // In the parsed address, an absent flag and a flag that is off look the same. Only the text shows the difference.
     if says("tls") || tls {
         address.tls = tls;
     }
@@ -342,7 +341,7 @@ fn overlay(address: &mut CassandraAddress, given: CassandraAddress, text: &str) 
     }
 }
 
-/// The text of a file; `None` if it is longer than `most_bytes`.
+/// Returns the text of a file; `None` if it is longer than `most_bytes`.
 pub(crate) fn read_text(path: &Path, most_bytes: u64) -> Result<Option<String>> {
     use std::io::Read as _;
     let mut text = String::new();
@@ -369,8 +368,8 @@ fn refused(path: &Path, reason: &str) -> Failure {
     )
 }
 
-/// Reads a store file. The TOML parser's own rendering would show the line, and with it a password:
-/// only its message and the place are told.
+/// Reads a store file. An error has only the line number, because the error of the TOML parser would show the line,
+/// which may contain a password.
 fn parse_config(text: &str) -> std::result::Result<StoreConfig, String> {
     let table: toml::Table = toml::from_str(text).map_err(|error| {
         let place = error.span().map_or(String::new(), |span| {
@@ -394,7 +393,7 @@ fn parse_config(text: &str) -> std::result::Result<StoreConfig, String> {
             }
             ("cassandra", toml::Value::Table(table)) => config.cassandra = parameters("cassandra", table)?,
             ("http", toml::Value::Table(table)) => config.http = parameters("http", table)?,
-            // The server's part of a file that both read.
+            // The server uses this part of a file for both programs.
             ("serve", toml::Value::Table(_)) => {}
             (kind @ ("cassandra" | "http"), _) => return Err(format!("`{kind}` is a table: [{kind}]")),
             (other, _) => return Err(format!("there is no key `{other}`")),
@@ -403,7 +402,7 @@ fn parse_config(text: &str) -> std::result::Result<StoreConfig, String> {
     Ok(config)
 }
 
-/// The parameters in a table of the store file, each as text.
+/// Returns the parameters in a table of the store file, each as text.
 fn parameters(kind: &str, table: toml::Table) -> std::result::Result<Vec<(String, String)>, String> {
     let text = |(name, value): (String, toml::Value)| match value {
         toml::Value::String(text) => Ok((name, text)),

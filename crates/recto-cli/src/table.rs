@@ -1,4 +1,4 @@
-//! Records, and what else has columns, as a table that fits the terminal.
+//! Table that fits the terminal, for records and other rows with columns.
 
 use std::collections::HashSet;
 
@@ -10,25 +10,26 @@ use recto::session::JsonRecord;
 use crate::console::{Console, Tone};
 use crate::text::{character_width, printable, width};
 
-/// The widest cell on a terminal, in columns; what is longer ends in `…`. Elsewhere it is shown in full,
-/// and pushes the rest of its own row to the right instead of making every row as wide.
+/// Maximum width of a cell on a terminal, in columns. A longer cell ends in `…`. Elsewhere a long cell is shown
+/// completely, and moves the rest of its row to the right instead of making every row wider.
 const MAX_CELL_WIDTH: usize = 40;
-/// The narrowest that a column of text is cut to rather than hidden. Numbers are never cut to fit.
+/// Minimum width to which a column of text is cut. A column that would be narrower is hidden. Numbers are never cut
+/// to fit.
 const MIN_CUT_WIDTH: usize = 12;
-/// Space between columns.
+/// Number of spaces between columns.
 const GAP: usize = 2;
-/// How a null is shown.
+/// Text of a null.
 const NULL: &str = "null";
 
-/// A table, laid out.
+/// Table with its layout.
 #[derive(Debug)]
 pub(crate) struct Table {
     columns: Vec<Column>,
     /// Whether long cells are cut.
     cuts: bool,
-    /// Whether lines are as wide as the table, for what stands beside it.
+    /// Whether all lines are as wide as the table, because other text follows on the right.
     fills: bool,
-    /// Fields that were left out because the terminal is too narrow.
+    /// Fields that are hidden because the terminal is too narrow.
     pub(crate) hidden: Vec<String>,
 }
 
@@ -38,13 +39,13 @@ struct Column {
     right: bool,
     width: usize,
     cells: Vec<Option<String>>,
-    /// Whether it is shown before others when not all fit.
+    /// Whether this column is kept before others if not all fit.
     first_choice: bool,
 }
 
 impl Table {
-    /// Lays out `fields` of `records`. On a terminal of `width` columns, the fields of the sort order
-    /// are kept, then those declared first, and the rest hidden; without one, all is shown in full.
+    /// Lays out `fields` of `records`. On a terminal of `width` columns, it keeps the fields of the sort orders, then
+    /// the fields that were declared first, and hides the rest. Without a width, it shows all fields completely.
     pub(crate) fn new(
         records: &[JsonRecord],
         fields: &[String],
@@ -71,8 +72,9 @@ impl Table {
         Self::laid_out(columns, width)
     }
 
-    /// Lays out what is no record: the name of each column, whether it stands right, and its cells. On a terminal of `width`
-    /// columns those are hidden that do not fit, from the last on; without one, all is shown in full.
+    /// Lays out columns of other data: the name of each column, whether it is aligned to the right, and its cells. On
+    /// a terminal of `width` columns, it hides columns that do not fit, from the last one on. Without a width, it
+    /// shows all columns completely.
     pub(crate) fn of_columns(columns: Vec<(&str, bool, Vec<String>)>, width: Option<usize>) -> Self {
         let column = |(name, right, cells): (&str, bool, Vec<String>)| Column {
             name: name.to_owned(),
@@ -97,12 +99,12 @@ impl Table {
         }
     }
 
-    /// The same with lines as wide as the table: something is to stand beside it.
+    /// Returns the table with lines as wide as the table, because other text follows on the right.
     pub(crate) fn filled(self) -> Self {
         Self { fills: true, ..self }
     }
 
-    /// The table's lines: a header, a rule, and a line per row.
+    /// Returns the lines of the table: a header, a rule, and a line for each row.
     pub(crate) fn lines(&self, console: &Console) -> Vec<String> {
         let rows = self.columns.first().map_or(0, |column| column.cells.len());
         let mut lines = Vec::with_capacity(rows + 2);
@@ -153,7 +155,7 @@ impl Column {
     }
 }
 
-/// Takes out the columns that do not fit into `width` and returns their names.
+/// Removes the columns that do not fit into `width`, and returns their names.
 fn hide(columns: &mut Vec<Column>, width: usize) -> Vec<String> {
     let mut room = width + GAP;
     let mut keep = vec![false; columns.len()];
@@ -172,7 +174,8 @@ fn hide(columns: &mut Vec<Column>, width: usize) -> Vec<String> {
                 keep[index] = true;
                 room = 0;
             } else if !first_choice {
-                // What follows would only look like a choice: stop at the first that does not fit.
+                // Stop at the first column that does not fit. A later column that fits would look like a deliberate
+                // choice.
                 break;
             }
         }
@@ -190,7 +193,7 @@ fn hide(columns: &mut Vec<Column>, width: usize) -> Vec<String> {
     hidden
 }
 
-/// A value as a cell: text without quotes, but for the text `null`; anything else as JSON; none for null.
+/// Returns a value as a cell: text without quotes, except for the text `null`; other values as JSON; `None` for null.
 pub(crate) fn cell_text(value: &Json) -> Option<String> {
     match value {
         Json::Null => None,
@@ -200,7 +203,7 @@ pub(crate) fn cell_text(value: &Json) -> Option<String> {
     }
 }
 
-/// Text of at most `width` columns; what is longer ends in `…`.
+/// Returns at most `width` columns of text. Longer text ends in `…`.
 pub(crate) fn cut(text: &str, width: usize) -> String {
     if crate::text::width(text) <= width {
         return text.to_owned();

@@ -1,4 +1,4 @@
-//! The size of the terminal and its keys.
+//! Size and keys of the terminal.
 
 use std::io;
 
@@ -9,15 +9,15 @@ pub(crate) fn size() -> Option<(u16, u16)> {
     crossterm::terminal::size().ok()
 }
 
-/// Returns the keys of the terminal.
+/// Returns the keyboard of the terminal.
 pub(crate) fn keyboard() -> Box<dyn Keyboard> {
     Box::new(TerminalKeyboard)
 }
 
-/// The terminal's keys, read one by one without waiting for Enter.
+/// Keyboard of the terminal. It reads each key without waiting for Enter.
 struct TerminalKeyboard;
 
-/// Keeps the terminal in raw mode while it lives.
+/// Guard that keeps the terminal in raw mode.
 struct RawMode;
 
 impl RawMode {
@@ -29,7 +29,7 @@ impl RawMode {
 
 impl Drop for RawMode {
     fn drop(&mut self) {
-        // A terminal that has gone needs no restoring.
+        // This fails only if the terminal is gone.
         let _ = crossterm::terminal::disable_raw_mode();
     }
 }

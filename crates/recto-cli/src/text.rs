@@ -1,18 +1,18 @@
-//! Numbers, times and foreign text as people read them.
+//! Numbers, times and foreign text for people.
 
 pub(crate) use recto::text::{bytes, counted, duration, grouped};
 
-/// Columns that a terminal needs for text.
+/// Returns the number of columns that a terminal needs for text.
 pub(crate) fn width(text: &str) -> usize {
     #[cfg(feature = "full")]
     let columns = unicode_width::UnicodeWidthStr::width(text);
-    // The demo's records and messages have no wide characters.
+    // The records and messages of the demo have no wide characters.
     #[cfg(not(feature = "full"))]
     let columns = text.chars().count();
     columns
 }
 
-/// Columns that a terminal needs for a character.
+/// Returns the number of columns that a terminal needs for a character.
 pub(crate) fn character_width(character: char) -> usize {
     #[cfg(feature = "full")]
     let columns = unicode_width::UnicodeWidthChar::width(character).unwrap_or(0);
@@ -21,12 +21,12 @@ pub(crate) fn character_width(character: char) -> usize {
     columns
 }
 
-/// Rows, counted.
+/// Returns a number of rows in words.
 pub(crate) fn rows(number: u64) -> String {
     counted(number, "row", "rows")
 }
 
-/// A number of bytes as people write it: `512`, `10MB`, `1.5 GB`, `64KiB`.
+/// Reads a number of bytes as people write it: `512`, `10MB`, `1.5 GB`, `64KiB`.
 pub(crate) fn byte_count(text: &str) -> Result<u64, String> {
     const UNITS: [(&str, u32); 7] = [
         ("kib", 1 << 10),
@@ -48,7 +48,7 @@ pub(crate) fn byte_count(text: &str) -> Result<u64, String> {
         return Err(said());
     }
     let bytes = number.parse::<f64>().map_err(|_| said())? * f64::from(unit);
-    // As far as every whole number is one in floating point.
+    // Floating-point numbers represent every whole number up to this limit.
     #[expect(clippy::cast_sign_loss, reason = "it has no sign")]
     if bytes <= 2f64.powi(53) {
         Ok(bytes.round() as u64)
@@ -57,8 +57,8 @@ pub(crate) fn byte_count(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Text on one line in which control characters are escaped, so that a terminal shows what is stored
-/// and does not obey it. Marks that turn the direction of text are escaped too.
+/// Returns text on one line, with control characters escaped, so that a terminal shows stored text and does not
+/// execute it. Marks that change the direction of text are escaped too.
 pub(crate) fn printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for character in text.chars() {
@@ -71,7 +71,7 @@ pub(crate) fn printable(text: &str) -> String {
     shown
 }
 
-/// As [`printable`], line by line.
+/// Escapes each line of text as [`printable`] does.
 pub(crate) fn printable_lines(text: &str) -> String {
     text.split('\n').map(printable).collect::<Vec<_>>().join("\n")
 }

@@ -1,4 +1,4 @@
-//! Applying changes inside a write transaction of the engine.
+//! Applies changes inside a write transaction of the engine.
 
 use std::collections::HashMap;
 
@@ -16,16 +16,16 @@ use crate::state::RowsDefinition;
 use crate::walk::{RowsTable, find, find_edge};
 use crate::work::Reply;
 
-/// How many rows that a range deletion leaves in part are rewritten at a time.
+/// Maximum number of rows that a range deletion rewrites at a time. These are rows that it deletes in part.
 const PARTLY_DELETED_ROWS: usize = 10_000;
 
-/// The tables a transaction has opened. They are closed before it is committed.
+/// Tables that a transaction has opened. They are closed before the commit.
 pub(crate) struct OpenTables<'t> {
     transaction: &'t WriteTransaction,
     open: HashMap<u32, RowsTable<'t>>,
-    /// What changes did to counts.
+    /// Changes of counts.
     deltas: Deltas,
-    /// Which request of the group is applied.
+    /// Number of the request, within the group, that is being applied.
     request: usize,
 }
 
@@ -39,7 +39,7 @@ impl<'t> OpenTables<'t> {
         }
     }
 
-    /// Goes on with the request of this number.
+    /// Continues with the request of this number.
     pub(crate) fn begin_request(&mut self, request: usize) {
         self.request = request;
     }
@@ -55,13 +55,13 @@ impl<'t> OpenTables<'t> {
         Ok(self.open.get_mut(&table.id).expect("it was opened above"))
     }
 
-    /// Closes a table that is to be dropped.
+    /// Closes a table that is about to be dropped.
     pub(crate) fn close(&mut self, table: &StoredTable) {
         self.open.remove(&table.id);
         self.deltas.forget(table);
     }
 
-    /// Puts down what all changes did to counts. A failure is that of the request of the number returned.
+    /// Writes all changes of counts. If this fails, returns the number of the request that gets the error.
     pub(crate) fn put_down_counts(&mut self) -> Result<(), (usize, StoreError)> {
         while let Some(deltas) = self.deltas.pop() {
             self.put_down(&deltas).map_err(|error| (deltas.request, error))?;
@@ -81,7 +81,8 @@ impl<'t> OpenTables<'t> {
     }
 }
 
-/// That a table is the one a request was made ready for: meanwhile it may have been dropped, or made anew.
+/// Checks that a table is still the one for which a request was prepared. It may have been dropped, or created again,
+/// since.
 pub(crate) fn check_table(table: &StoredTable, catalog: &Catalog) -> Result<(), StoreError> {
     let name = table.definition.name();
     if catalog.get(name).is_some_and(|now| now.id == table.id) {
@@ -90,17 +91,17 @@ pub(crate) fn check_table(table: &StoredTable, catalog: &Catalog) -> Result<(), 
     Err(different(name).with_hint("it was dropped or emptied while this was written; write again"))
 }
 
-/// What time it is to the changes of a request.
+/// Time at which the changes of a request take place.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Moment {
-    /// What has expired by then is gone.
+    /// Time in seconds. Rows and cells that have expired by then do not exist.
     pub(crate) now_seconds: u32,
-    /// The least stamp of changes that say none; they are newer than what they meet, too.
+    /// Minimum timestamp of changes without a timestamp. Such a change is also newer than the row that it meets.
     pub(crate) now_micros: i64,
 }
 
-/// Applies a batch that is [sorted](Batch::sort); nothing of it if an insert conflicts, unless it is to
-/// be applied row by row.
+/// Applies a batch that is [sorted](Batch::sort). If an insert conflicts, applies nothing of the batch, unless the
+/// batch is applied row by row.
 pub(crate) fn apply(
     batch: &Batch,
     catalog: &Catalog,
@@ -167,14 +168,14 @@ pub(crate) fn apply(
     })
 }
 
-/// What stood where a change was made, before it was.
+/// Row at the key of a change, before the change.
 struct Before<'a> {
     change: &'a Change,
     row: Option<Vec<u8>>,
 }
 
-/// Takes changes back, so that the others of their group are committed without them: to begin the
-/// whole group anew for each conflict would let a few clients hold up all.
+/// Undoes changes, so that the other changes of their group are committed without them. Starting the whole group again
+/// for each conflict would let a few clients delay all others.
 fn undo_all(batch: &Batch, undo: Vec<Before<'_>>, tables: &mut OpenTables<'_>) -> Result<(), StoreError> {
     for Before { change, row } in undo.into_iter().rev() {
         let rows = tables.rows(&batch.tables[change.table])?;
@@ -186,12 +187,12 @@ fn undo_all(batch: &Batch, undo: Vec<Before<'_>>, tables: &mut OpenTables<'_>) -
     Ok(())
 }
 
-/// What a put or an insert met.
+/// Row that a put or an insert met.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Met {
-    /// No row, or the one that an earlier attempt put, or nothing that counts.
+    /// No row, the row of an earlier attempt, or a row that has ended; also if no caller needs to know.
     Nothing,
-    /// The same row.
+    /// A row with the same values.
     Same,
     /// Another row.
     Other,
@@ -200,11 +201,11 @@ enum Met {
 struct Applier {
     now_seconds: u32,
     now_micros: i64,
-    /// The least stamp of the change at hand, if it says none.
+    /// Minimum timestamp of the current change, if it has no timestamp.
     restamp: Option<i64>,
-    /// Whether anybody asks what puts met.
+    /// Whether a caller needs to know the rows that puts met.
     tells_met: bool,
-    /// What becomes of rows, as far as counts go.
+    /// Changes of rows, as the counts need them.
     tally: Tally,
     merged: Vec<u8>,
     old: Vec<u8>,
@@ -235,7 +236,7 @@ impl Applier {
                     None => check_nothing(table, key, rows)?,
                 }
             }
-            // Newer than all there is, if it said no stamp: only plain writes delete ranges.
+            // A deletion without a timestamp is newer than all rows. Only plain writes delete ranges.
             (Action::DeleteRange, stamp) => {
                 self.delete_range(table, key, value, stamp.unwrap_or(i64::MAX), rows)?;
             }
@@ -243,7 +244,7 @@ impl Applier {
         Ok(Met::Nothing)
     }
 
-    /// Inserts first and looks at what was there after: a new row costs one descent.
+    /// Inserts first, and then looks at the previous value. So a new row costs one descent of the tree.
     fn put(
         &mut self,
         table: &StoredTable,
@@ -282,7 +283,7 @@ impl Applier {
         Ok(met)
     }
 
-    /// What a put of `new` meets in `old`, as far as that is to be told.
+    /// Returns the result of a put of `new` that replaced `old`.
     fn met(&self, checksum: u32, old: &[u8], new: &[u8]) -> Met {
         let (Ok(old), Ok(new)) = (StoredRow::open(checksum, old), StoredRow::open(checksum, new)) else {
             return Met::Other;
@@ -297,7 +298,7 @@ impl Applier {
         }
     }
 
-    /// Inserts, and puts back what was there.
+    /// Inserts a row. If a row exists already, puts that row back.
     fn insert(
         &mut self,
         table: &StoredTable,
@@ -317,7 +318,7 @@ impl Applier {
                 let old = old.value();
                 let (there, new) = (open(old)?, open(value)?);
                 if there.is_plainly(&new) {
-                    // Whether the newer stamp stays is all the same: the values are.
+                    // It does not matter which timestamp stays, because the values are the same.
                     let again = there.newest_at_once() == new.newest_at_once();
                     return Ok(if again { Met::Nothing } else { Met::Same });
                 }
@@ -331,7 +332,7 @@ impl Applier {
         met
     }
 
-    /// What an insert of `new` does to `old`, both taken apart; `new` stands there now.
+    /// Handles an insert of `new` over `old`, with both decoded. `new` is stored at the moment.
     fn insert_apart(
         &mut self,
         table: &StoredTable,
@@ -369,7 +370,7 @@ impl Applier {
         })
     }
 
-    /// Looks at what is there first.
+    /// Reads the stored row first.
     fn patch(
         &mut self,
         table: &StoredTable,
@@ -387,7 +388,7 @@ impl Applier {
         self.store(key, checksum, (before, exists), rows)
     }
 
-    /// Puts what `old` and `value` make together into `merged`. Returns whether anything is left.
+    /// Writes the result of merging `old` and `value` to `merged`. Returns whether a row remains.
     fn merge(
         &mut self,
         table: &StoredTable,
@@ -419,7 +420,7 @@ impl Applier {
         Ok(exists)
     }
 
-    /// Stores `merged` at `key`, or nothing if the row does not exist, where a row of the size `before` was.
+    /// Stores `merged` at `key`, or removes the row if it does not exist. `before` is the size of the previous row.
     fn store(
         &mut self,
         key: &[u8],
@@ -447,7 +448,7 @@ impl Applier {
         let checksum = table.key_checksum(key);
         let found = match rows.remove(key).map_err(engine)? {
             None => None,
-            // Of a damaged row nothing is left to keep.
+            // A damaged row has no content to keep.
             Some(old) if is_damaged(checksum, old.value()) => Some((Left::Nothing, Size::Unknown)),
             Some(old) => {
                 let before = self.tally.size(checksum, old.value());
@@ -457,11 +458,12 @@ impl Applier {
         let Some((left, before)) = found else {
             return check_nothing(table, key, rows);
         };
-        // A row that is newer than its deletion, whole or in part, is put back.
+        // If the row is newer than its deletion, completely or in part, put it back.
         self.store_left(key, checksum, (before, left), rows)
     }
 
-    /// Notes what a deletion left of a row of the size `before`, and stores it where it was taken away.
+    /// Stores the remaining part of a deleted row, and records the change for the counts. `before` is the size of the
+    /// row before the deletion.
     fn store_left(
         &mut self,
         key: &[u8],
@@ -477,7 +479,8 @@ impl Applier {
         self.tally.note(key, before, after)
     }
 
-    /// What a deletion at `stamp` leaves of a stored row; it is put into `merged`.
+    /// Returns whether a deletion at `stamp` leaves nothing, a part, or all of a stored row. Writes the rest to
+    /// `merged`.
     fn left(
         &mut self,
         table: &StoredTable,
@@ -507,7 +510,8 @@ impl Applier {
         Ok(Left::Part)
     }
 
-    /// What a deletion of a range leaves of a row, which is noted.
+    /// Returns whether a deletion of a range leaves nothing, a part, or all of a row. Records the change for the
+    /// counts.
     fn left_in_range(
         &mut self,
         table: &StoredTable,
@@ -572,7 +576,7 @@ impl Applier {
     }
 }
 
-/// What a deletion leaves of a row.
+/// Remaining part of a row after a deletion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Left {
     Nothing,
@@ -580,7 +584,7 @@ enum Left {
     All,
 }
 
-/// What hides behind a damaged key is not removed, and must not be said to be.
+/// Checks that no damaged key hides the row. A hidden row was not removed, so the deletion must not be acknowledged.
 fn check_nothing(table: &StoredTable, key: &[u8], rows: &RowsTable<'_>) -> Result<(), StoreError> {
     find(table, rows, key).map(drop)
 }
@@ -589,8 +593,8 @@ fn is_damaged(checksum: u32, stored: &[u8]) -> bool {
     matches!(StoredRow::open(checksum, stored), Err(Damage::Checksum))
 }
 
-/// Whether `new` replaces all of `old`, so that there is nothing to merge. Whoever writes every column
-/// of a damaged row repairs it.
+/// Returns whether `new` replaces all of `old`, so that no merge is needed. A write of every column of a damaged row
+/// repairs it.
 fn replaces(table: &StoredTable, checksum: u32, old: &[u8], new: &[u8]) -> bool {
     let Ok(new) = StoredRow::open(checksum, new) else {
         return false;

@@ -1,4 +1,4 @@
-//! Whether the counts of a table's partitions are what its rows say.
+//! Comparison of the counts of a table's partitions with its rows.
 
 use std::sync::Arc;
 
@@ -15,26 +15,26 @@ use crate::state::State;
 
 type Bytes = &'static [u8];
 
-/// Is told of a problem: the key it is about, and what is wrong.
+/// Function that receives each problem: the key concerned, and a description.
 pub(crate) type Tell<'a> = &'a mut dyn FnMut(&[u8], String);
 
-/// Compares counts with rows, which it is shown in the order of their keys.
+/// Comparison of counts with rows. The caller passes the rows in key order.
 pub(crate) struct Audit<'a> {
     counts: &'a StoredTable,
     counter: Counter<'a>,
     entries: Range<'static, Bytes, Bytes>,
-    /// How many entries the engine counts, and how many were found.
+    /// Number of entries according to the engine. `found` is the number of entries that were read.
     expected: u64,
     found: u64,
-    /// The partition counted next, and its count unless that is damaged.
+    /// Next counted partition, and its count unless that is damaged.
     next: Option<(Vec<u8>, Option<PartitionCount>)>,
     table: &'a StoredTable,
-    /// Whether a row of the partition at hand is damaged: it is counted or not.
+    /// Whether a row of the current partition is damaged. The count may include it or not.
     is_damaged: bool,
 }
 
 impl<'a> Audit<'a> {
-    /// Of `table`, whose `counts` these are.
+    /// Starts the comparison of the rows of `table` with its `counts`.
     pub(crate) fn begin(
         state: &State,
         table: &'a StoredTable,
@@ -56,7 +56,7 @@ impl<'a> Audit<'a> {
         Ok(audit)
     }
 
-    /// Looks at the next entry.
+    /// Reads the next entry.
     fn advance(&mut self, tell: Tell<'_>) -> Result<(), StoreError> {
         self.next = None;
         let Some(entry) = self.entries.next() else {
@@ -73,7 +73,7 @@ impl<'a> Audit<'a> {
         Ok(())
     }
 
-    /// Takes the next row, which may be damaged.
+    /// Handles the next row, which may be damaged.
     pub(crate) fn row(&mut self, key: &[u8], value: &[u8], tell: Tell<'_>) -> Result<(), StoreError> {
         let Ok(partition) = partition_of(self.table, key) else {
             self.is_damaged = true;
@@ -115,7 +115,7 @@ impl<'a> Audit<'a> {
         }
     }
 
-    /// Tells of the next entry that it is of a partition without rows.
+    /// Reports that the partition of the next entry has no rows.
     fn superfluous(&mut self, tell: Tell<'_>) -> Result<(), StoreError> {
         if let Some((key, Some(count))) = &self.next {
             let what = format!("{} rows are counted in the partition, none is found", count.rows);
@@ -124,7 +124,7 @@ impl<'a> Audit<'a> {
         self.advance(tell)
     }
 
-    /// Ends with the table.
+    /// Ends the comparison after the last row of the table.
     pub(crate) fn finish(mut self, tell: Tell<'_>) -> Result<(), StoreError> {
         let counter = std::mem::replace(&mut self.counter, Counter::new(self.table));
         if let Some(last) = counter.finish() {

@@ -1,5 +1,5 @@
-//! Writes made ready: keys and rows encoded on the caller's thread, so that the writer's thread
-//! only looks up and inserts.
+//! Preparation of writes: keys and rows are encoded on the caller's thread, so that the writer thread only looks up and
+//! inserts.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,18 +12,18 @@ use crate::keys;
 use crate::limits::MAX_REQUEST_BYTES;
 use crate::row::{Cell, Life, Row};
 
-/// What a change does to the row at its key.
+/// Effect of a change on the row at its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Action {
-    /// Merges a row that is likely new.
+    /// Merges a row into the stored row, which probably does not exist.
     Put,
-    /// Makes a row that is likely new, and does not change another.
+    /// Inserts a row, and does not change an existing row. The row is probably new.
     Insert,
-    /// Merges a row into one that is likely there.
+    /// Merges a row into the stored row, which probably exists.
     Patch,
-    /// Deletes what is not newer.
+    /// Deletes the row, as far as it is not newer.
     Delete,
-    /// Deletes what is not newer from the key up to an end.
+    /// Deletes the rows from the key up to an end, as far as they are not newer.
     DeleteRange,
 }
 
@@ -33,26 +33,26 @@ impl Action {
     }
 }
 
-/// One change. Key and value lie in the batch's buffer.
+/// One change. Key and value are in the batch's buffer.
 #[derive(Debug, Clone)]
 pub(crate) struct Change {
-    /// Which of the batch's tables.
+    /// Index of the table in the batch.
     pub(crate) table: usize,
     pub(crate) action: Action,
-    /// Which mutation of the call it is.
+    /// Number of the mutation in the call.
     pub(crate) number: u32,
-    /// When it happened; `None`: it is newer than what it meets.
+    /// Timestamp; `None`: the change is newer than the row that it meets.
     pub(crate) stamp: Option<i64>,
-    /// Bytes of the cells of the row that it puts, those of its key included, if its table counts them.
+    /// Bytes of the cells of the row that the change puts, including those of its key, if the table counts them.
     pub(crate) cells: u32,
     key: Range<u32>,
-    /// The row to merge, or the end of the range.
+    /// Row to merge, or end of the range.
     value: Range<u32>,
 }
 
 impl Change {
-    /// In which order changes of one row act: by rising stamps, those without one after all others, at
-    /// equal stamps deletions last.
+    /// Returns the order in which changes of one row are applied. They are sorted by timestamp, ascending. Changes
+    /// without a timestamp come after all others. At equal timestamps, deletions come last.
     fn order(&self) -> (bool, Option<i64>, bool) {
         (self.stamp.is_none(), self.stamp, self.action.deletes())
     }
@@ -63,18 +63,18 @@ impl Change {
 pub(crate) struct Batch {
     pub(crate) tables: Vec<Arc<StoredTable>>,
     pub(crate) changes: Vec<Change>,
-    /// Whether inserts that conflict are left out.
+    /// Whether inserts that conflict are skipped.
     pub(crate) row_by_row: bool,
     buffer: Vec<u8>,
     has_ranges: bool,
-    /// How many of the changes, sorted, are in the order of their keys.
+    /// Number of sorted changes, from the first one on, that are in key order.
     in_key_order: usize,
     has_inserts: bool,
-    /// How many mutations were added.
+    /// Number of mutations that were added.
     mutations: u32,
 }
 
-/// What mutations are about, looked up once per partition.
+/// Table and partition of some mutations. They are looked up once per partition.
 struct Place<'a> {
     table: usize,
     definition: &'a Table,
@@ -82,14 +82,14 @@ struct Place<'a> {
     clustering_bytes: ClusteringBytes,
 }
 
-/// How many bytes the clustering cells of a key have, as its row is counted.
+/// Source of the number of bytes that the clustering cells add to the count of a row.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ClusteringBytes {
-    /// Nobody asks.
+    /// The table does not count.
     NotCounted,
-    /// As many as those that were given.
+    /// The cells as the caller passed them.
     AsGiven,
-    /// As many as the key says: some may be written otherwise there.
+    /// The cells as the key contains them, which may be encoded differently.
     AsInKey,
 }
 
@@ -113,12 +113,12 @@ impl Batch {
         &self.buffer[change.value.start as usize..change.value.end as usize]
     }
 
-    /// Whether an insert may conflict, and what was done before it must then be undone.
+    /// Returns whether an insert may conflict. Then the changes before it must be undone.
     pub(crate) fn may_be_undone(&self) -> bool {
         self.has_inserts && !self.row_by_row
     }
 
-    /// How many of the changes, [sorted](Self::sort), are in the order of their keys, from the first one on.
+    /// Returns the number of [sorted](Self::sort) changes, from the first one on, that are in key order.
     pub(crate) fn in_key_order(&self) -> usize {
         self.in_key_order
     }
@@ -127,7 +127,8 @@ impl Batch {
         self.buffer.len() + self.changes.len() * size_of::<Change>()
     }
 
-    /// Adds the mutations of a partition. The rows of those without a stamp have 0: the writer stamps them.
+    /// Adds the mutations of a partition. Rows of mutations without a timestamp get the timestamp 0, and the writer
+    /// replaces it.
     pub(crate) fn add(
         &mut self,
         catalog: &Catalog,
@@ -186,7 +187,7 @@ impl Batch {
                     marker: life,
                     cells: cells.iter().map(cell).collect(),
                 };
-                // A conditional one meets no conflict.
+                // A conditional put has no timestamp, and meets no conflict.
                 self.has_inserts |= !replace && stamp.is_some();
                 let action = if *replace { Action::Put } else { Action::Insert };
                 self.add_row(place, action, Some(clustering), &row, stamp)?;
@@ -246,7 +247,7 @@ impl Batch {
         Ok(())
     }
 
-    /// Notes what the row counts as that was added last.
+    /// Records the counted bytes of the row that was added last.
     fn count(&mut self, place: &Place<'_>, clustering: &Cells, cells: &Cells) -> Result<(), StoreError> {
         let Some(change) = self.changes.last() else {
             return Ok(());
@@ -344,8 +345,9 @@ impl Batch {
         });
     }
 
-    /// Puts the changes into the [order](Change::order) they are applied in. Only changes of one row depend on each other, so that
-    /// keys come first where no range is deleted, or all ranges behind everything else: inserting in key order is several times as fast.
+    /// Sorts the changes into the [order](Change::order) in which they are applied. Only changes of one row depend on
+    /// each other. So the changes are sorted by key if no range is deleted, or if all deletions of ranges come last:
+    /// inserting in key order is several times as fast.
     pub(crate) fn sort(&mut self) {
         let mut changes = std::mem::take(&mut self.changes);
         let ranges = if self.has_ranges {

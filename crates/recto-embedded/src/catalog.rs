@@ -1,4 +1,4 @@
-//! The tables there are, and the bytes their definitions are stored as (`docs/format.md`).
+//! Existing tables, and the stored form of their definitions (`docs/format.md`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,33 +12,33 @@ use redb::{ReadableDatabase, ReadableTable, ReadableTableMetadata as _, TableDef
 
 use crate::error::{corrupt, engine};
 
-/// The version of stored table definitions. Only those that need it have it: the others are written as
-/// version 1 or 2, which earlier releases read.
+/// Newest version of stored table definitions. Only definitions that need it have it. Other definitions have version 1
+/// or 2, which earlier releases read.
 pub const TABLE_FORMAT_VERSION: u8 = 3;
 
-/// Of a definition's options: compaction for tombstones.
+/// Option of a definition: compaction for tombstones.
 const COMPACTION_BIT: u8 = 1;
-/// Of a definition's options, from version 2 on: no automatic snapshots.
+/// Option of a definition, from version 2 on: no automatic snapshots.
 const WITHOUT_SNAPSHOTS_BIT: u8 = 2;
-/// Of a definition's options, of version 3 and always set there: the rows of partitions are counted.
+/// Option of a definition, only in version 3 and always set there: the rows of partitions are counted.
 const COUNTS_BIT: u8 = 4;
-/// How deep types may nest in a stored definition; CQL types of people nest two or three deep.
+/// Maximum depth of nested types in a stored definition. CQL types in use have a depth of two or three.
 const MAX_TYPE_DEPTH: u32 = 32;
 
-/// A table of the store.
+/// Table of the store.
 #[derive(Debug)]
 pub(crate) struct StoredTable {
-    /// Its number, never used twice in a store.
+    /// Number of the table. No number is used twice in a store.
     pub(crate) id: u32,
-    /// The name of the engine's table that holds its rows.
+    /// Name of the engine's table that stores its rows.
     pub(crate) rows: String,
     pub(crate) definition: Arc<Table>,
-    /// The counts of its partitions, if it keeps them: stored rows by the components of partitions.
+    /// Counts of its partitions, if the table counts them: stored rows, by the components of partitions.
     pub(crate) counts: Option<Arc<StoredTable>>,
-    /// What its entries are called.
+    /// Word for an entry of this table, in messages.
     pub(crate) entry: &'static str,
-    /// The checksum of the number, which checksums of rows begin with: a row of another table is
-    /// not taken for one of this.
+    /// Checksum of the number. Checksums of rows begin with it, so that a row of another table is not taken for a row
+    /// of this table.
     pub(crate) checksum: u32,
 }
 
@@ -65,17 +65,17 @@ impl StoredTable {
         }
     }
 
-    /// The checksum of `key` in this table, which the checksum of its row goes on from.
+    /// Returns the checksum of `key` in this table. The checksum of its row continues it.
     #[inline]
     pub(crate) fn key_checksum(&self, key: &[u8]) -> u32 {
         crc32c::crc32c_append(self.checksum, key)
     }
 }
 
-/// What the checksums of counts go on with behind the table's number: a row is not taken for a count.
+/// Bytes that follow the table's number in the checksums of counts, so that a row is not taken for a count.
 const COUNTS: &[u8] = b"counts";
 
-/// The tables of a store by name.
+/// Tables of a store, by name.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Catalog {
     tables: BTreeMap<String, Arc<StoredTable>>,
@@ -95,7 +95,7 @@ impl Catalog {
         self.tables.remove(name);
     }
 
-    /// The table whose rows, or whose counts, the engine's table of this name holds.
+    /// Returns the table whose rows or counts are stored in the engine's table of this name.
     pub(crate) fn of_engine(&self, name: &[u8]) -> Option<&Arc<StoredTable>> {
         let mut each = self.iter().flat_map(|table| [Some(table), table.counts.as_ref()]);
         each.find_map(|table| table.filter(|table| table.rows.as_bytes() == name))
@@ -105,8 +105,8 @@ impl Catalog {
         self.tables.values()
     }
 
-    /// The table a caller means by `table`: of that name and with the same columns, and perhaps with
-    /// columns added since the caller learned of it.
+    /// Returns the stored table that the caller means by `table`. It has the same name and columns, and may have
+    /// columns that were added since the caller read the definition.
     pub(crate) fn find(&self, table: &Table) -> Result<&Arc<StoredTable>, StoreError> {
         let stored = self.get(table.name()).ok_or_else(|| missing(table.name()))?;
         if std::ptr::eq(&raw const *stored.definition, table) || serves(&stored.definition, table) {
@@ -131,7 +131,7 @@ pub(crate) fn different(name: &str) -> StoreError {
     .with_hint("another schema made it: use that schema, another table name, or another store")
 }
 
-/// The version of a definition whose options are these.
+/// Returns the version of a definition with these options.
 fn version_of(bits: u8) -> u8 {
     if bits & COUNTS_BIT != 0 {
         3
@@ -142,7 +142,7 @@ fn version_of(bits: u8) -> u8 {
     }
 }
 
-/// The stored form of a table's definition.
+/// Returns the stored form of a table's definition.
 pub(crate) fn encode(id: u32, table: &Table) -> Vec<u8> {
     let options = table.options();
     let mut bits = match options.compaction {
@@ -171,7 +171,7 @@ pub(crate) fn encode(id: u32, table: &Table) -> Vec<u8> {
     out
 }
 
-/// The table of a stored definition.
+/// Returns the table of a stored definition.
 pub(crate) fn decode(bytes: &[u8]) -> Result<StoredTable, StoreError> {
     let (bytes, checksum) = bytes.split_last_chunk().ok_or_else(damaged)?;
     if crc32c::crc32c(bytes) != u32::from_le_bytes(*checksum) {
@@ -258,7 +258,7 @@ fn kind_of(byte: u8) -> Result<ColumnKind, StoreError> {
     })
 }
 
-/// The types that are one byte, which is their place here. Never reorder.
+/// Types that are stored as one byte, which is their index here. Never reorder them.
 const PLAIN_TYPES: [Type; 19] = [
     Type::Ascii,
     Type::Text,
@@ -386,10 +386,10 @@ impl Reader<'_> {
     }
 }
 
-/// The engine's table that holds the definitions of ours, by name.
+/// Table of the engine that stores the definitions of all tables, by name.
 pub(crate) const CATALOG: TableDefinition<'static, &[u8], &[u8]> = TableDefinition::new("catalog");
 
-/// The tables there are.
+/// Returns the existing tables.
 pub(crate) fn read_catalog(database: &impl ReadableDatabase) -> Result<Catalog, StoreError> {
     let transaction = database.begin_read().map_err(engine)?;
     let definitions = transaction.open_table(CATALOG).map_err(engine)?;

@@ -1,4 +1,4 @@
-//! Looking for damage.
+//! Check of a store for damage.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -23,64 +23,64 @@ use crate::row::{Damage, Row, StoredRow};
 use crate::scan::partition_of;
 use crate::state::State;
 
-/// The cache that pages are checked through.
+/// Bytes of the cache for the check of pages.
 const CHECK_CACHE_BYTES: usize = 64 << 20;
 
-/// What a check found.
+/// Result of a check.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CheckReport {
-    /// What is wrong with the pages of the file, if anything is.
+    /// Damage of the pages of the file, if there is any.
     pub page_damage: Option<String>,
-    /// The tables, by name, with the rows of each.
+    /// Tables, by name, with the number of rows of each.
     pub tables: Vec<CheckedTable>,
-    /// The rows that were read.
+    /// Number of rows that were read.
     pub rows: u64,
-    /// Of these, how many have ended and wait to be written over or compacted away.
+    /// Number of these rows that have ended, and are not yet overwritten or removed by compaction.
     pub ended_rows: u64,
-    /// The bytes of their keys and values.
+    /// Bytes of their keys and values.
     pub bytes: u64,
-    /// How many problems there are in rows.
+    /// Number of problems of rows.
     pub problem_count: u64,
-    /// The first [`MAX_PROBLEMS`] of them.
+    /// The first [`MAX_PROBLEMS`] problems.
     pub problems: Vec<Problem>,
 }
 
 impl CheckReport {
-    /// Whether nothing is damaged.
+    /// Returns whether there is no damage.
     pub fn is_sound(&self) -> bool {
         self.page_damage.is_none() && self.problem_count == 0
     }
 }
 
-/// A table that was checked.
+/// Table that was checked.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CheckedTable {
-    /// Its name.
+    /// Name of the table.
     pub name: String,
-    /// The rows that were read.
+    /// Number of rows that were read.
     pub rows: u64,
-    /// Of these, how many have ended.
+    /// Number of these rows that have ended.
     pub ended_rows: u64,
     /// Number of rows with static columns that have not ended: marks of partitions, which a user does not see.
     pub static_rows: u64,
 }
 
-/// Something wrong with a row, or with what holds a table's rows together.
+/// Damage of a row, or of the structure that contains a table's rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Problem {
-    /// The table.
+    /// Name of the table.
     pub table: String,
-    /// The row's key as stored, in hexadecimal; empty if it is not about one row.
+    /// Key of the row as it is stored, in hexadecimal; empty if the problem does not concern one row.
     pub key: String,
-    /// What is wrong.
+    /// Description of the problem.
     pub what: String,
 }
 
-/// Reads every page of the data file at `path`, which nobody writes meanwhile, and checks the
-/// checksums the engine keeps of them. Returns what is wrong. The file is not changed.
+/// Reads every page of the data file at `path`, and verifies the checksums that the engine keeps of the pages. Returns
+/// a description of the damage. No process may write the file meanwhile. The file is not changed.
 pub(crate) fn pages(path: &Path) -> Result<Option<String>, StoreError> {
     let backend = Overlay::new(path).map_err(|error| file("opening the data file", error))?;
     let opened = guarded(|| {
@@ -113,7 +113,7 @@ pub(crate) fn rows(state: &State, report: Report) -> Result<CheckReport, StoreEr
     for stored in state.catalog.iter() {
         let (rows, ended_rows) = (check.found.rows, check.found.ended_rows);
         check.static_rows = 0;
-        // What a damaged page makes impossible to read ends the table, not the check.
+        // A damaged page that cannot be read ends the check of its table, and not the whole check.
         if let Err(error) = guarded(|| check.table(stored)) {
             if error.kind() == StoreErrorKind::Storage {
                 return Err(error);
@@ -137,7 +137,7 @@ struct Check<'a> {
     found: CheckReport,
     counter: Counter,
     scratch: Vec<u8>,
-    /// Number of rows with static columns, not ended, of the table that is being checked.
+    /// Number of rows with static columns that have not ended, in the current table.
     static_rows: u64,
 }
 
@@ -240,7 +240,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Checks that a key decodes, and encodes to itself.
+    /// Checks that a key can be decoded, and that encoding the result gives the same key.
     fn key(&mut self, table: &Table, key: &[u8], partition: &[u8], is_static: bool) -> Result<(), String> {
         let text = |error: key::KeyError| format!("the key: {error}");
         let mut rest = key;
@@ -262,11 +262,11 @@ impl Check<'_> {
     }
 }
 
-/// The unit that changed bytes are kept in.
+/// Bytes of a block of changed data.
 const BLOCK_BYTES: usize = 4_096;
 
-/// A data file that is read and not written: what the engine writes is kept in memory. Opening with
-/// a check commits, so that a check needs somewhere to write.
+/// Data file that is read and not written. Writes of the engine stay in memory. They are necessary, because the engine
+/// commits when it opens a file with a check.
 #[derive(Debug)]
 struct Overlay {
     file: File,
@@ -294,7 +294,7 @@ impl Overlay {
         })
     }
 
-    /// Reads from the file; what lies after its end is zero.
+    /// Reads from the file. Bytes after the end of the file are zero.
     fn read_file(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
         let inside = self.file_bytes.saturating_sub(offset).min(out.len() as u64) as usize;
         let (inside, after) = out.split_at_mut(inside);

@@ -1,4 +1,4 @@
-//! When a read must be done, and which rows have ended.
+//! Deadlines of reads, and the time by which rows have ended.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use recto_store::StoreError;
 use crate::error::timeout;
 use crate::row::StoredRow;
 
-/// When a read must be done. The clock is first asked after some rows: a page needs it never.
+/// Deadline of a read. The first look at the clock is after some rows, so that a page does not look at it.
 pub(crate) struct Deadline<'a> {
     environment: &'a Environment,
     timeout: Duration,
@@ -16,7 +16,7 @@ pub(crate) struct Deadline<'a> {
     visited: u32,
 }
 
-/// How many rows are visited between looks at the clock: some tens of microseconds.
+/// Number of visited rows between looks at the clock. Visiting them takes some tens of microseconds.
 const ROWS_PER_LOOK: u32 = 256;
 
 impl<'a> Deadline<'a> {
@@ -32,7 +32,7 @@ impl<'a> Deadline<'a> {
         })
     }
 
-    /// Counts a visited row; an error if the time is over.
+    /// Counts a visited row. Returns an error if the deadline has passed.
     #[inline]
     pub(crate) fn visit(&mut self) -> Result<(), StoreError> {
         self.visited += 1;
@@ -52,7 +52,7 @@ impl<'a> Deadline<'a> {
     }
 }
 
-/// The second it is, asked once and only if a row can end.
+/// Current second. The clock is read once, and only if a row can end.
 pub(crate) struct Now<'a> {
     environment: &'a Environment,
     seconds: Option<u32>,
@@ -71,14 +71,14 @@ impl<'a> Now<'a> {
         *self.seconds.get_or_insert_with(|| now_seconds(environment))
     }
 
-    /// The second it is, if `row` can end; else any.
+    /// Returns the current second if `row` can end, and otherwise any number.
     #[inline]
     pub(crate) fn for_row(&mut self, row: &StoredRow<'_>) -> u32 {
         if row.may_end() { self.seconds() } else { 0 }
     }
 }
 
-/// Whole seconds since 1970.
+/// Returns the whole seconds since 1970.
 pub(crate) fn now_seconds(environment: &Environment) -> u32 {
     u32::try_from(environment.now_micros() / 1_000_000).unwrap_or(u32::MAX)
 }

@@ -1,5 +1,4 @@
-//! Copying a snapshot into a new data file, its pages filled in key order: what backups and
-//! compaction are made of.
+//! Copy of a snapshot into a new data file, with pages that are filled in key order. Backups and compaction use it.
 
 use std::ops::Bound;
 use std::path::Path;
@@ -20,23 +19,23 @@ use crate::state::{OpenTable, RowsDefinition, State};
 use crate::verified::Met;
 use crate::walk::RowsTable;
 
-/// How far work on a store has come.
+/// Progress of an operation on a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Progress {
-    /// Rows done.
+    /// Number of rows that are done.
     pub rows: u64,
-    /// Rows there are, those of statics and those that have ended included.
+    /// Number of all rows, including static rows and rows that have ended.
     pub total_rows: u64,
 }
 
-/// How many rows lie between two reports of progress.
+/// Number of rows between two reports of progress.
 pub const ROWS_PER_REPORT: u64 = 65_536;
 
-/// Who is told of progress.
+/// Function that receives the progress.
 pub(crate) type Report = Box<dyn FnMut(Progress) + Send>;
 
-/// Counts rows, and reports now and then.
+/// Counter of rows, which reports the progress at intervals.
 pub(crate) struct Counter {
     progress: Progress,
     report: Report,
@@ -61,16 +60,16 @@ impl Counter {
     }
 }
 
-/// Which rows are copied.
+/// Rows to copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rows {
-    /// All.
+    /// All rows.
     All,
-    /// Those that have not ended.
+    /// Rows that have not ended.
     Living,
 }
 
-/// How many rows a snapshot has.
+/// Returns the number of rows of a snapshot.
 pub(crate) fn total_rows(state: &State) -> Result<u64, StoreError> {
     let mut total = 0;
     for stored in state.catalog.iter() {
@@ -79,9 +78,9 @@ pub(crate) fn total_rows(state: &State) -> Result<u64, StoreError> {
     Ok(total)
 }
 
-/// Makes a data file at `path` that holds `rows` of the snapshot, and no free pages at its end. Every row's
-/// checksum is looked at: damage is not copied. Returns how many rows were looked at. On error nothing is
-/// left at `path`.
+/// Creates a data file at `path` with `rows` of the snapshot, and without free pages at its end. The checksum of every
+/// row is verified, so that damage is not copied. Returns the number of rows that were read. On error, no file remains
+/// at `path`.
 pub(crate) fn copy(
     state: &State,
     path: &Path,
@@ -130,8 +129,8 @@ pub(crate) fn copy(
             }
         }
         transaction.commit().map_err(engine)?;
-        // The engine doubles its file and begins at both ends of the new half: it cuts off what is free only
-        // after it has moved the pages that lie last.
+        // The engine doubles its file, and uses both ends of the new half. It can cut off free pages only after it has
+        // moved the last pages.
         database.compact().map_err(engine)?;
         database.close().map_err(engine)?;
         Ok(counter.finish())
@@ -173,7 +172,7 @@ fn copy_rows(
     cursor.close().map_err(engine)
 }
 
-/// Counts the rows that are copied, by their partitions: what counts said before is not copied.
+/// Count of the copied rows, by partition. The existing counts are not copied.
 struct Recount<'t, 'c> {
     counts: &'t StoredTable,
     counter: counts::Counter<'t>,
@@ -181,7 +180,7 @@ struct Recount<'t, 'c> {
 }
 
 impl<'t, 'c> Recount<'t, 'c> {
-    /// For the rows of `table`, into its `counts`, which are empty.
+    /// Starts the count of the rows of `table` into its `counts`, which are empty.
     fn begin(
         table: &'t StoredTable,
         counts: &'t StoredTable,

@@ -1,8 +1,9 @@
-//! How many rows and bytes each partition of a table has, where the table says that it counts them.
+//! Numbers of rows and bytes of each partition, for tables that count them.
 //!
-//! The counts lie in a table of the engine of their own, so that tables that count nothing cost nothing, and as stored
-//! rows (`docs/format.md`), so that damage to them is found as damage to rows is. They are changed by the transaction that
-//! changes the rows: changes of a group of requests are summed up here, and put down once before its commit.
+//! The counts are in separate tables of the engine, so that other tables have no cost. They are stored as rows
+//! (`docs/format.md`), so that damage of counts is found like damage of rows. The transaction that changes the rows
+//! also changes the counts: the changes of a group of requests are summed up here, and are written once before the
+//! commit.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -25,28 +26,29 @@ use crate::scan::partition_of;
 use crate::state::{OpenTable, State};
 use crate::walk::{RowsTable, Walk, find};
 
-/// What a count is stored as: its rows, its bytes.
+/// Number of cells of a stored count: its rows, and its bytes.
 const CELLS: usize = 2;
 
-/// What became of a row, as far as counts go.
+/// Size of a stored row, as counts need it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Size {
-    /// There is none.
+    /// No row.
     Nothing,
-    /// One whose values have so many bytes.
+    /// Row whose values have this number of bytes.
     Values(u64),
-    /// One that is damaged: what it counted as is not known.
+    /// Damaged row. Its part of the count is unknown.
     Unknown,
 }
 
-/// The size of a stored row under the key that `key_checksum` is the checksum of.
+/// Returns the size of a stored row. `key_checksum` is the checksum of its key.
 pub(crate) fn size(key_checksum: u32, value: &[u8]) -> Size {
     StoredRow::open(key_checksum, value)
         .and_then(|row| row.value_bytes())
         .map_or(Size::Unknown, Size::Values)
 }
 
-/// The bytes of the clustering cells of the row at `key`, which follow `partition` and the kind byte.
+/// Returns the bytes of the clustering cells of the row at `key`. They follow the partition, which has `partition`
+/// bytes, and the kind byte.
 fn clustering_bytes(table: &StoredTable, key: &[u8], partition: usize) -> Result<u64, StoreError> {
     let mut cells = Cells::new();
     keys::decode(
@@ -58,15 +60,15 @@ fn clustering_bytes(table: &StoredTable, key: &[u8], partition: usize) -> Result
     Ok(cells.byte_len() as u64)
 }
 
-/// Counts rows that come in the order of their keys.
+/// Counter of rows that arrive in key order.
 pub(crate) struct Counter<'t> {
     table: &'t StoredTable,
-    /// The components of the partition at hand; empty before the first one.
+    /// Components of the current partition; empty before the first row.
     partition: Vec<u8>,
     count: PartitionCount,
 }
 
-/// The components of a partition, and its count.
+/// Components of a partition, and its count.
 pub(crate) type Counted = (Vec<u8>, PartitionCount);
 
 impl<'t> Counter<'t> {
@@ -78,7 +80,7 @@ impl<'t> Counter<'t> {
         }
     }
 
-    /// Counts the row at `key`. Returns the partition before, if this is of another.
+    /// Counts the row at `key`. Returns the previous partition, if the row belongs to another one.
     pub(crate) fn add(&mut self, key: &[u8], row: &StoredRow<'_>) -> Result<Option<Counted>, StoreError> {
         let partition = partition_of(self.table, key)?;
         let before = self.enter(partition);
@@ -93,7 +95,7 @@ impl<'t> Counter<'t> {
         Ok(before)
     }
 
-    /// Goes on with rows of a partition. Returns the one before, if it is another.
+    /// Continues with the rows of a partition. Returns the previous partition, if it is another one.
     pub(crate) fn enter(&mut self, partition: &[u8]) -> Option<Counted> {
         if partition == self.partition {
             return None;
@@ -103,18 +105,18 @@ impl<'t> Counter<'t> {
         (!before.is_empty()).then_some((before, count))
     }
 
-    /// The last partition, if there was one.
+    /// Returns the last partition, if there was one.
     pub(crate) fn finish(self) -> Option<Counted> {
         (!self.partition.is_empty()).then_some((self.partition, self.count))
     }
 }
 
-/// What changes did to the count of a partition.
+/// Change of the count of a partition.
 #[derive(Debug, Clone, Copy, Default)]
 struct Delta {
     rows: i64,
     bytes: i64,
-    /// Whether a damaged row was written over: its rows are counted anew.
+    /// Whether a damaged row was overwritten. Then the rows of the partition are counted again.
     anew: bool,
 }
 
@@ -126,16 +128,16 @@ impl Delta {
     }
 }
 
-/// What changes did to the counts of a table.
+/// Changes of the counts of a table.
 pub(crate) struct TableDeltas {
     pub(crate) table: Arc<StoredTable>,
     partitions: BTreeMap<Vec<u8>, Delta>,
-    /// The last request of the group that changed it.
+    /// Last request of the group that changed the table.
     pub(crate) request: usize,
 }
 
 impl TableDeltas {
-    /// Puts them down in the table's `counts`; its `rows` are as the changes left them.
+    /// Writes the changes to the table's `counts`. `rows` are the table's rows after the changes.
     pub(crate) fn put_down(
         &self,
         counts: &mut RowsTable<'_>,
@@ -166,7 +168,7 @@ impl TableDeltas {
         Ok(())
     }
 
-    /// The count of a partition after changes; none if what is there cannot be gone on from.
+    /// Returns the count of a partition after the changes; `None` if the stored count cannot be used.
     fn changed(
         &self,
         delta: Delta,
@@ -194,7 +196,7 @@ impl TableDeltas {
     }
 }
 
-/// A count cannot be what the rows of its partition were.
+/// Returns the error of a count that contradicts the rows of its partition.
 #[cold]
 fn wrong(table: &StoredTable, partition: &[u8]) -> StoreError {
     corrupt(format!(
@@ -205,7 +207,7 @@ fn wrong(table: &StoredTable, partition: &[u8]) -> StoreError {
     .with_hint("run a check; compacting the store counts all partitions anew")
 }
 
-/// Counts the rows of a partition, those that are damaged left out: they are counted when they are written over.
+/// Counts the rows of a partition, except damaged rows. A damaged row is counted when it is overwritten.
 fn count_rows(
     table: &StoredTable,
     partition: &[u8],
@@ -230,7 +232,7 @@ fn count_rows(
         .map_or_else(PartitionCount::default, |(_, count)| count))
 }
 
-/// Appends the stored form of a count, for the key that `key_checksum` is the checksum of.
+/// Appends the stored form of a count. `key_checksum` is the checksum of its key.
 pub(crate) fn encode(count: PartitionCount, key_checksum: u32, out: &mut Vec<u8>) {
     let life = Life { stamp: 0, expiry: 0 };
     let (rows, bytes) = (count.rows.to_be_bytes(), count.bytes.to_be_bytes());
@@ -246,7 +248,7 @@ pub(crate) fn encode(count: PartitionCount, key_checksum: u32, out: &mut Vec<u8>
     row.encode(key_checksum, out);
 }
 
-/// The count that is stored under the key that `key_checksum` is the checksum of.
+/// Returns the count of a stored value. `key_checksum` is the checksum of its key.
 pub(crate) fn decode(key_checksum: u32, value: &[u8]) -> Result<PartitionCount, Damage> {
     let row = StoredRow::open(key_checksum, value)?.decode(CELLS)?;
     let number = |index: usize| -> Result<u64, Damage> {
@@ -264,7 +266,7 @@ pub(crate) fn decode(key_checksum: u32, value: &[u8]) -> Result<PartitionCount, 
     })
 }
 
-/// The counts of partitions in a snapshot.
+/// Returns the counts of partitions in a snapshot.
 pub(crate) fn read(
     state: &State,
     table: &Table,
@@ -274,7 +276,7 @@ pub(crate) fn read(
     LIMITS.check_counted(table, partitions)?;
     let mut deadline = Deadline::new(&state.environment, options.timeout)?;
     let stored = state.catalog.find(table)?;
-    // One that serves the caller has the caller's options.
+    // A table that serves the caller's table has the same options.
     let counts = stored.counts.as_ref().ok_or_else(|| different(table.name()))?;
     let open = state.open_counts(counts)?;
     let mut keys = Vec::with_capacity(partitions.len());
@@ -283,7 +285,7 @@ pub(crate) fn read(
         keys::push_partition(table, partition, &mut key)?;
         keys.push((key, index));
     }
-    // Partitions that follow one another, as buckets do, are gone along.
+    // Read partitions that follow one another, as buckets do, by one walk.
     keys.sort_unstable();
     let mut found = vec![PartitionCount::default(); partitions.len()];
     let mut along: Option<Along<'_>> = None;
@@ -298,14 +300,14 @@ pub(crate) fn read(
     Ok(found)
 }
 
-/// How many counts are gone past before one is looked for anew.
+/// Maximum number of counts that a walk passes before it searches the next one from the root.
 const MAX_PASSED: usize = 16;
 
-/// Goes along counts in the order of their keys.
+/// Walk along the counts, in key order.
 struct Along<'a> {
     open: &'a OpenTable,
     walk: Walk<'a>,
-    /// The key and the value where it stands; none: at the end.
+    /// Key and value at the current position; `None`: the end.
     at: Option<(Vec<u8>, Vec<u8>)>,
 }
 
@@ -332,7 +334,7 @@ impl<'a> Along<'a> {
         Ok(())
     }
 
-    /// The count of a key that lies behind the one before.
+    /// Returns the count of a key that comes after the previous one.
     fn seek(&mut self, key: &'a [u8]) -> Result<PartitionCount, StoreError> {
         let mut passed = 0;
         loop {
@@ -355,7 +357,7 @@ impl<'a> Along<'a> {
     }
 }
 
-/// What changes of a transaction did to counts, by the numbers of tables.
+/// Changes of counts by a transaction, by the numbers of tables.
 #[derive(Default)]
 pub(crate) struct Deltas(BTreeMap<u32, TableDeltas>);
 
@@ -373,31 +375,31 @@ impl Deltas {
         }
     }
 
-    /// Takes what was done to one table.
+    /// Removes and returns the changes of one table.
     pub(crate) fn pop(&mut self) -> Option<TableDeltas> {
         self.0.pop_first().map(|(_, deltas)| deltas)
     }
 
-    /// Forgets those of a table that is dropped.
+    /// Removes the changes of a table that is dropped.
     pub(crate) fn forget(&mut self, table: &StoredTable) {
         self.0.remove(&table.id);
     }
 }
 
-/// Notes what the changes of one request do to counts.
+/// Record of the changes of counts by one request.
 #[derive(Default)]
 pub(crate) struct Tally {
-    /// The table of the change at hand, if it counts.
+    /// Table of the current change, if it counts rows.
     table: Option<Arc<StoredTable>>,
-    /// The components of the partition of the change before; empty if there was none.
+    /// Components of the partition of the previous change; empty before the first change.
     partition: Vec<u8>,
     delta: Delta,
-    /// Those of partitions before.
+    /// Changes of earlier partitions.
     done: Vec<(Arc<StoredTable>, Vec<u8>, Delta)>,
 }
 
 impl Tally {
-    /// Goes on with changes of `table`.
+    /// Continues with changes of `table`.
     pub(crate) fn enter(&mut self, table: &Arc<StoredTable>) {
         let is_in = self.table.as_ref().is_some_and(|there| there.id == table.id);
         if !is_in && (self.table.is_some() || table.counts.is_some()) {
@@ -406,7 +408,7 @@ impl Tally {
         }
     }
 
-    /// The size of a stored row, if it matters.
+    /// Returns the size of a stored row, if the table counts rows, and otherwise `Nothing`.
     pub(crate) fn size(&self, key_checksum: u32, value: &[u8]) -> Size {
         if self.table.is_none() {
             return Size::Nothing;
@@ -414,7 +416,7 @@ impl Tally {
         size(key_checksum, value)
     }
 
-    /// Notes that a row of so many bytes, those of its key included, is stored at `key` where none was.
+    /// Records a new row at `key`. `cells` is the number of bytes of its cells, including those of its key.
     pub(crate) fn note_new(&mut self, key: &[u8], cells: u32) -> Result<(), StoreError> {
         if self.table.is_some() && self.enter_partition(key)? {
             self.delta.rows += 1;
@@ -423,7 +425,7 @@ impl Tally {
         Ok(())
     }
 
-    /// Goes on with what is stored at `key`; whether that is a row, and no static cells.
+    /// Continues with the entry at `key`. Returns whether that is a row, and not a static row.
     fn enter_partition(&mut self, key: &[u8]) -> Result<bool, StoreError> {
         let is_same = !self.partition.is_empty() && key.starts_with(&self.partition);
         if !is_same && let Some(table) = self.table.clone() {
@@ -433,7 +435,7 @@ impl Tally {
         Ok(key.get(self.partition.len()) == Some(&keys::ROW))
     }
 
-    /// Notes that what is stored at `key` became another.
+    /// Records that the entry at `key` changed its size.
     pub(crate) fn note(&mut self, key: &[u8], before: Size, after: Size) -> Result<(), StoreError> {
         if self.table.is_none() || !self.enter_partition(key)? {
             return Ok(());
@@ -445,7 +447,7 @@ impl Tally {
             Size::Nothing | Size::Unknown => (0, 0),
         };
         self.delta.anew |= before == Size::Unknown || after == Size::Unknown;
-        // Where a row stays one, its key does not matter.
+        // If a row stays, the bytes of its key do not matter.
         let stays = matches!((before, after), (Size::Values(_), Size::Values(_)));
         let cells = if stays || before == after {
             0
@@ -458,7 +460,7 @@ impl Tally {
         Ok(())
     }
 
-    /// Ends the partition at hand.
+    /// Ends the current partition.
     fn leave(&mut self) {
         let partition = std::mem::take(&mut self.partition);
         let delta = std::mem::take(&mut self.delta);
@@ -467,7 +469,7 @@ impl Tally {
         }
     }
 
-    /// Adds what was noted to the `deltas` of a transaction, as changes of the request of this number.
+    /// Adds the recorded changes to the `deltas` of a transaction, as changes of the request of this number.
     pub(crate) fn finish(mut self, deltas: &mut Deltas, request: usize) {
         self.leave();
         for (table, partition, delta) in self.done {

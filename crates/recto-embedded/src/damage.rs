@@ -1,4 +1,4 @@
-//! Damaged entries, for people.
+//! Readable descriptions of damaged entries.
 
 use recto_store::{StoreError, StoreErrorKind};
 
@@ -6,7 +6,7 @@ use crate::catalog::StoredTable;
 use crate::error::corrupt;
 use crate::row::Damage;
 
-/// Damage at `key`, as an error that names table and key.
+/// Returns the error of damage at `key`. It names the table and the key.
 #[cold]
 pub(crate) fn damaged(table: &StoredTable, key: &[u8], damage: Damage) -> StoreError {
     let (name, entry) = (table.definition.name(), table.entry);
@@ -26,10 +26,10 @@ pub(crate) fn damaged(table: &StoredTable, key: &[u8], damage: Damage) -> StoreE
     }
 }
 
-/// How many bytes of a key an error shows.
+/// Maximum bytes of a key that an error shows.
 const SHOWN_KEY_BYTES: usize = 64;
 
-/// A key for people.
+/// Returns a key in hexadecimal, cut to the maximum length.
 pub(crate) fn hex(key: &[u8]) -> String {
     use std::fmt::Write as _;
     let mut text = String::new();

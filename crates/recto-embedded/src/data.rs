@@ -1,4 +1,4 @@
-//! The data file: making it and opening it, verified.
+//! Data file: creating it and opening it, with verification of its pages.
 
 use std::fs::OpenOptions;
 use std::path::Path;
@@ -16,7 +16,7 @@ use crate::options::EmbeddedOptions;
 use crate::state::Engine;
 use crate::verified::{Met, Verified};
 
-/// Opens a data file for the engine, verified.
+/// Opens a data file for the engine, with verification of its pages.
 fn backend(path: &Path, is_writable: bool, met: &Arc<Met>) -> Result<Verified<FileBackend>, StoreError> {
     let opening = |error| file("opening the data file", error);
     let data = OpenOptions::new().read(true).write(is_writable).open(path);
@@ -33,7 +33,7 @@ pub(crate) fn open_data(
 ) -> Result<Database, StoreError> {
     guarded(|| {
         let backend = backend(path, true, met)?;
-        // The engine would take an empty file for one to begin.
+        // The engine would treat an empty file as a new one.
         if backend
             .len()
             .map_err(|error| file("measuring the data file", error))?
@@ -48,7 +48,7 @@ pub(crate) fn open_data(
     })
 }
 
-/// Whether reading found a file that was not closed.
+/// Returns whether a read-only open failed because the file was not closed.
 pub(crate) fn is_unclean(error: &StoreError) -> bool {
     let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref());
     matches!(cause, Some(redb::DatabaseError::RepairAborted))
@@ -76,7 +76,7 @@ pub(crate) fn open_read_only(
     Ok(Engine::read_only_of(opened?))
 }
 
-/// Makes an empty data file.
+/// Creates an empty data file.
 pub(crate) fn create_data(path: &Path, cache_bytes: usize, met: &Arc<Met>) -> Result<Database, StoreError> {
     drop(open_private(path).map_err(|error| file("making the data file", error))?);
     Builder::new()
@@ -85,7 +85,7 @@ pub(crate) fn create_data(path: &Path, cache_bytes: usize, met: &Arc<Met>) -> Re
         .map_err(engine)
 }
 
-/// Makes the data file of a new store.
+/// Creates the data file of a new store.
 pub(crate) fn make_data(
     directory: &Directory,
     options: EmbeddedOptions,
@@ -100,7 +100,7 @@ pub(crate) fn make_data(
     Ok(database)
 }
 
-/// Makes the tables a store has before it has any.
+/// Creates the tables that every store has.
 pub(crate) fn prepare(database: &Database) -> Result<(), StoreError> {
     let transaction = database.begin_write().map_err(engine)?;
     transaction.open_table(CATALOG).map_err(engine)?;

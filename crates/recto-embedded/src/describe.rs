@@ -1,9 +1,9 @@
-//! How a slice is read, for people.
+//! Readable description of the read of a slice.
 
 use recto_model::table::ReadDirection;
 use recto_model::{Bound, Cells, Column, Slice, cell, json};
 
-/// The keys of `slice`, by their values: those of a partition, between two edges.
+/// Returns a description of the keys of `slice`, by their values: the keys of a partition between two edges.
 pub(crate) fn slice(slice: &Slice) -> String {
     let table = &slice.table;
     let way = match slice.direction {
@@ -25,7 +25,7 @@ pub(crate) fn slice(slice: &Slice) -> String {
     )
 }
 
-/// `before (…)` or `after (…)`; none for the partition's own edge.
+/// Returns `before (…)` or `after (…)`; `None` for the edge of the partition.
 fn edge(columns: &[Column], bound: &Bound) -> Option<String> {
     let cells = bound.cells();
     let side = match bound {

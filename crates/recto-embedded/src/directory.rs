@@ -1,14 +1,14 @@
-//! The directory a store is: which files it has, who holds it, what may open it.
+//! Directory of a store: its files, its lock, and the check whether a process may open it.
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
-//! | `format` | text: what this directory is, and the version of its format; looked at before anything else |
-//! | `lock` | text: the process that has the store open, and the address at which it serves the store; locked while it is open |
-//! | `data.redb` | the data |
-//! | `data.redb.new` | a data file being made; of no worth until it has its name |
-//! | `backup.redb.new` | the data file of a backup being made; until it is whole, the directory is no store |
+//! | `format` | text: the kind of this directory, and the version of its format; read before all other files |
+//! | `lock` | text: the process that has the store open, and its address if it serves the store; locked while open |
+//! | `data.redb` | data |
+//! | `data.redb.new` | data file that is being created; not valid until it is renamed |
+//! | `backup.redb.new` | data file of a backup that is being made; until it is complete, the directory is not a store |
 //!
-//! Nothing is changed in a directory that is refused.
+//! A directory that is rejected is not changed.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
@@ -18,10 +18,10 @@ use recto_store::{StoreError, StoreErrorKind};
 
 use crate::error::{corrupt, file};
 
-/// The version of the directory's format, and of all in it that has no version of its own.
+/// Version of the directory's format, and of all its content that has no own version.
 pub const STORE_FORMAT_VERSION: u32 = 1;
 
-/// What the `format` file begins with.
+/// First words of the `format` file.
 const FORMAT_WORDS: &str = "recto-embedded";
 const FORMAT_FILE: &str = "format";
 const NEW_FORMAT_FILE: &str = "format.new";
@@ -30,22 +30,22 @@ const DATA_FILE: &str = "data.redb";
 const NEW_DATA_FILE: &str = "data.redb.new";
 const BACKUP_FILE: &str = "backup.redb.new";
 
-/// The start of the line of a lock file that holds the address at which the process serves the store.
+/// Start of the line of a lock file that contains the address at which the process serves the store.
 const SERVES: &str = "serves ";
 
-/// The most bytes read of a `format` or `lock` file.
+/// Maximum bytes that are read of a `format` or `lock` file.
 const MAX_TEXT_BYTES: u64 = 4_096;
 
-/// What a directory is taken for.
+/// Purpose for which a directory is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// To read the store that is there, beside others who read it.
+    /// Read an existing store, concurrently with other readers.
     Read,
-    /// To write the store that is there.
+    /// Write an existing store.
     Write,
-    /// To write the store, which is made if it is not there.
+    /// Write a store, which is created if it does not exist.
     Create,
-    /// To make a copy of another store in it.
+    /// Copy another store into the directory.
     Backup,
 }
 
@@ -55,34 +55,34 @@ impl Purpose {
     }
 }
 
-/// A directory that is, or is to be, a store; held while this lives.
+/// Directory that is a store, or will become one. The lock is held as long as this value exists.
 #[derive(Debug)]
 pub(crate) struct Directory {
     path: PathBuf,
-    /// Holds the lock. Closing it gives it up, as does the end of the process, however it comes.
+    /// Locked file. Closing it releases the lock. The end of the process releases the lock in any case.
     lock: File,
 }
 
-/// What stands in a directory.
+/// Content of a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Contents {
     /// A store.
     Store,
-    /// No directory.
+    /// There is no directory.
     Nothing,
     /// No store yet.
     Empty,
-    /// A store or a backup whose data file was never whole.
+    /// A store or a backup whose data file was never complete.
     Unfinished,
 }
 
-/// The process that has a store open to write it.
+/// Process that has a store open for writing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoreHolder {
-    /// The process with its number, its machine and its command: `process 123 on host: recto load`.
+    /// Process, with its number, its machine and its command: `process 123 on host: recto load`.
     pub process: String,
-    /// The address at which the process serves the store, if it is a server: `http://127.0.0.1:8080`.
+    /// Address at which the process serves the store, if it is a server: `http://127.0.0.1:8080`.
     pub url: Option<String>,
 }
 
@@ -99,8 +99,9 @@ impl StoreHolder {
     }
 }
 
-/// Returns the process that has the store in the directory `path` open to write it. Returns `None` if no process has, or
-/// if the process has not written down who it is. Processes that only read a store do not write that down.
+/// Returns the process that has the store in the directory `path` open for writing. Returns `None` if no process has,
+/// or if the process did not write its description into the lock file. Processes that only read a store do not write
+/// one.
 pub fn store_holder(path: impl AsRef<Path>) -> Option<StoreHolder> {
     let place = path.as_ref().join(LOCK_FILE);
     let lock = File::open(&place).ok()?;
@@ -111,8 +112,8 @@ pub fn store_holder(path: impl AsRef<Path>) -> Option<StoreHolder> {
 }
 
 impl Directory {
-    /// Takes the folder `path`, in which a backup is restored before the folder gets its final name. Creates the folder,
-    /// and removes the files of an interrupted restore.
+    /// Takes the folder `path`, in which a backup is restored before the folder gets its final name. Creates the
+    /// folder, and removes the files of an interrupted restore.
     pub(crate) fn take_restoring(path: &Path) -> Result<Self, StoreError> {
         make_directory(path)?;
         let lock = lock(path, false)?;
@@ -135,7 +136,7 @@ impl Directory {
         Ok(Self { path, lock })
     }
 
-    /// Gives the folder, which is on disk whole, its final name.
+    /// Gives the folder its final name. The folder is complete and on disk.
     pub(crate) fn rename(&self, to: &Path) -> Result<(), StoreError> {
         match fs::rename(&self.path, to) {
             Ok(()) => sync_directory(parent(to)),
@@ -160,9 +161,9 @@ impl Directory {
             .map_err(|error| file("writing the lock file", error))
     }
 
-    /// Takes the directory at `path` for this process. Makes it if it is not there and the purpose is to.
+    /// Takes the directory at `path` for this process. Creates it if it does not exist and the purpose allows it.
     pub(crate) fn take(path: &Path, purpose: Purpose) -> Result<(Self, Contents), StoreError> {
-        // Looked at before the lock file is made: a directory that is refused stays as it is.
+        // Check before the lock file is created, so that a directory that is rejected stays unchanged.
         match check_contents(path)? {
             Contents::Store => {}
             Contents::Nothing | Contents::Empty if !purpose.makes() => return Err(no_store(path)),
@@ -179,7 +180,7 @@ impl Directory {
         Ok((directory, contents))
     }
 
-    /// Gives the directory up before this is dropped.
+    /// Releases the lock before this value is dropped.
     pub(crate) fn give_up(&self) -> Result<(), StoreError> {
         self.lock
             .unlock()
@@ -198,7 +199,7 @@ impl Directory {
         self.path.join(NEW_DATA_FILE)
     }
 
-    /// Lets others read the store, which this process only reads from now on.
+    /// Permits other processes to read the store. From now on, this process only reads it.
     pub(crate) fn share(&self) -> Result<(), StoreError> {
         match self.lock.try_lock_shared() {
             Ok(()) => Ok(()),
@@ -207,17 +208,19 @@ impl Directory {
         }
     }
 
-    /// The data file of a backup, until it is whole.
+    /// Returns the path of a backup's data file until it is complete.
     pub(crate) fn backup_file(&self) -> PathBuf {
         self.path.join(BACKUP_FILE)
     }
 
-    /// Looks again, now that nobody else changes it, and ends what a crash interrupted.
+    /// Checks the content again, now that no other process can change it. Completes an operation that a crash
+    /// interrupted.
     fn settle(&self, purpose: Purpose) -> Result<Contents, StoreError> {
         let contents = check_contents(&self.path)?;
         let (data, new) = (self.data_file(), self.new_data_file());
         if contents == Contents::Store && !is_there(&data)? {
-            // The format file is written when the first data file is whole, before it gets its name.
+            // The format file is written after the first data file is complete, and before that file gets its final
+            // name.
             if purpose == Purpose::Read {
                 return Err(unfinished_store(&self.path).with_hint("open it for writing once: that ends it"));
             }
@@ -229,7 +232,7 @@ impl Directory {
         Ok(contents)
     }
 
-    /// Makes the data file of a backup, which is on disk whole, the data file of a new store.
+    /// Makes the data file of a backup the data file of a new store. The file is complete and on disk.
     pub(crate) fn publish_backup(&self) -> Result<(), StoreError> {
         fs::rename(self.backup_file(), self.new_data_file())
             .map_err(|error| file("naming the data file", error))?;
@@ -242,7 +245,7 @@ impl Directory {
         self.publish()
     }
 
-    /// Takes away what was made of a store that is not to be; the directory too, unless it `existed`.
+    /// Removes the files of a store that is not completed. Removes the directory too, unless it `existed` before.
     pub(crate) fn abandon(self, existed: bool) {
         for name in [BACKUP_FILE, NEW_DATA_FILE, DATA_FILE, FORMAT_FILE, LOCK_FILE] {
             let _ = fs::remove_file(self.path.join(name));
@@ -252,7 +255,7 @@ impl Directory {
         }
     }
 
-    /// Makes the new data file, which is on disk whole, the data file.
+    /// Makes the new data file the data file. The file is complete and on disk.
     pub(crate) fn publish(&self) -> Result<(), StoreError> {
         fs::rename(self.new_data_file(), self.data_file())
             .map_err(|error| file("naming the data file", error))?;
@@ -260,7 +263,7 @@ impl Directory {
     }
 }
 
-/// Makes an empty directory, for its owner only.
+/// Creates an empty directory that only its owner can access.
 pub(crate) fn make_directory(path: &Path) -> Result<(), StoreError> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
@@ -271,7 +274,7 @@ pub(crate) fn make_directory(path: &Path) -> Result<(), StoreError> {
         .map_err(|error| file(&format!("making the directory {}", path.display()), error))
 }
 
-/// Opens a file for its owner only, made if it is not there.
+/// Opens a file that only its owner can access. Creates the file if it does not exist.
 pub(crate) fn open_private(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
@@ -280,7 +283,7 @@ pub(crate) fn open_private(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// Writes the `format` file of a new store, whole or not at all.
+/// Writes the `format` file of a new store, completely or not at all.
 pub(crate) fn write_format(path: &Path) -> Result<(), StoreError> {
     let what = |error| file("writing the format file", error);
     let unfinished = path.join(NEW_FORMAT_FILE);
@@ -303,7 +306,7 @@ pub(crate) fn sync_directory(path: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Whether a file is there. Not being let look is an error, and no "no".
+/// Returns whether a file exists. Missing permission to look is an error, and not `false`.
 fn is_there(path: &Path) -> Result<bool, StoreError> {
     path.try_exists()
         .map_err(|error| file(&format!("looking for {}", path.display()), error))
@@ -327,7 +330,8 @@ fn unfinished(path: &Path, kind: StoreErrorKind, what: &str) -> StoreError {
     StoreError::new(kind, message).with_hint("delete the folder, and make the backup or the store again")
 }
 
-/// A store that is not one yet can be made: whoever makes stores begins anew.
+/// Returns the error of a store that is not complete. The kind is `Table`, because a process that creates stores can
+/// begin again.
 #[cold]
 fn unfinished_store(path: &Path) -> StoreError {
     unfinished(path, StoreErrorKind::Table, "an unfinished store or backup")
@@ -338,8 +342,8 @@ fn unfinished_backup(path: &Path) -> StoreError {
     unfinished(path, StoreErrorKind::Corrupt, "an unfinished backup")
 }
 
-/// Refuses a directory that others' files are in: no store is made between them. What is hidden, and
-/// what a file system puts into its root, is nobody's.
+/// Rejects a directory that contains files of others, because no store is created between them. Ignores hidden files,
+/// and files that a file system puts into its root.
 fn check_own(path: &Path) -> Result<(), StoreError> {
     let unreadable = |error| file(&format!("reading the directory {}", path.display()), error);
     for entry in fs::read_dir(path).map_err(unreadable)? {
@@ -360,7 +364,8 @@ fn check_own(path: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// What stands at `path`; an error if it is no store of this version and no place for one.
+/// Returns the content of `path`. Returns an error if it is neither a store of this version nor a place for a new
+/// store.
 fn check_contents(path: &Path) -> Result<Contents, StoreError> {
     let place = path.display();
     match fs::metadata(path) {
@@ -420,7 +425,7 @@ fn read_text(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// Takes the lock of a directory: alone to write, with other readers to read.
+/// Takes the lock of a directory: exclusively for writing, or shared for reading.
 fn lock(path: &Path, read_only: bool) -> Result<File, StoreError> {
     let place = path.join(LOCK_FILE);
     let what = |error| file("opening the lock file", error);
@@ -436,7 +441,7 @@ fn lock(path: &Path, read_only: bool) -> Result<File, StoreError> {
     };
     match taken {
         Ok(()) => {}
-        // Who only reads does not write down who it is.
+        // Processes that only read a store do not write their description into the lock file.
         Err(TryLockError::WouldBlock) if !read_only && lock.try_lock_shared().is_ok() => {
             return Err(read_by_others(path));
         }
@@ -455,7 +460,7 @@ fn lock(path: &Path, read_only: bool) -> Result<File, StoreError> {
     Ok(lock)
 }
 
-/// What readers lock: the lock file, or, where there is none and none can be made, the directory.
+/// Opens the file that readers lock: the lock file, or the directory if there is no lock file and none can be created.
 fn open_to_share(path: &Path, place: &Path) -> io::Result<File> {
     match File::open(place) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -502,10 +507,10 @@ fn read_by_others(path: &Path) -> StoreError {
     )
 }
 
-/// Refuses a folder in which something is: a backup or a restore overwrites nothing.
+/// Rejects a path at which something exists, because a backup or a restore overwrites nothing.
 ///
 /// # Errors
-/// `Conflict`: there is something at `path`, or another process has the store there open.
+/// `Invalid`: there is something at `path`. `Conflict`: another process has the store at `path` open.
 pub fn refuse_occupied(path: &Path) -> Result<(), StoreError> {
     if let Some(holder) = store_holder(path) {
         return Err(held(path, Some(holder)));
@@ -542,7 +547,7 @@ pub(crate) fn parent(path: &Path) -> &Path {
     }
 }
 
-/// Who this is, for people: `process 123 on host: recto serve`.
+/// Returns a readable description of this process: `process 123 on host: recto serve`.
 fn this_process() -> String {
     let command: Vec<String> = std::env::args_os()
         .take(SHOWN_ARGUMENTS)
@@ -561,8 +566,8 @@ fn this_process() -> String {
     )
 }
 
-/// How many words of the command the lock file names: the command and its subcommand. Further
-/// arguments may hold secrets.
+/// Number of words of the command that the lock file contains: the command and its subcommand. Further arguments may
+/// contain secrets.
 const SHOWN_ARGUMENTS: usize = 2;
 
 #[cfg(target_os = "linux")]

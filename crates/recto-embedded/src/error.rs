@@ -1,4 +1,4 @@
-//! What the engine below reports, as store errors; and the seam where its panics stop.
+//! Translation of the engine's errors into store errors, and the place where panics of the engine are caught.
 
 use std::cell::Cell;
 use std::fmt;
@@ -7,11 +7,11 @@ use std::io;
 use recto_store::panics::caught;
 use recto_store::{StoreError, StoreErrorKind};
 
-/// What to do about a damaged store.
+/// Hint of errors that report damage.
 pub(crate) const DAMAGE_HINT: &str = "stop writing to it, run a check of the store, and restore the last backup if \
      the check finds damage";
 
-/// An error of the engine.
+/// Returns the store error of an error of the engine.
 #[cold]
 pub(crate) fn engine(error: impl Into<redb::Error>) -> StoreError {
     let error = error.into();
@@ -19,7 +19,7 @@ pub(crate) fn engine(error: impl Into<redb::Error>) -> StoreError {
         redb::Error::Io(cause) if cause.kind() == io::ErrorKind::InvalidData => {
             corrupt(format!("the store is not one, or is damaged: {cause}")).with_source(error)
         }
-        // The file was cut short, or a damaged page names one that is not there.
+        // The file is too short, or a damaged page refers to a page that does not exist.
         redb::Error::Io(cause) if cause.kind() == io::ErrorKind::UnexpectedEof => {
             corrupt("the store is damaged: a page of it lies beyond the end of its file").with_source(error)
         }
@@ -54,7 +54,7 @@ pub(crate) fn engine(error: impl Into<redb::Error>) -> StoreError {
     }
 }
 
-/// Whether the engine refuses everything after this error.
+/// Returns whether the engine rejects all calls after this error.
 pub(crate) fn stops_engine(error: &StoreError) -> bool {
     let source = std::error::Error::source(error);
     let is_poisoned = |panic: &Panicked| panic.0.contains(POISONED);
@@ -68,7 +68,7 @@ pub(crate) fn stops_engine(error: &StoreError) -> bool {
             .is_some_and(is_poisoned)
 }
 
-/// The store is closed because its disk failed.
+/// Returns the error of a store that is closed because its disk failed.
 #[cold]
 pub(crate) fn stopped() -> StoreError {
     StoreError::new(
@@ -78,13 +78,13 @@ pub(crate) fn stopped() -> StoreError {
     .with_hint("free disk space or repair the disk, and try again: the store opens itself again")
 }
 
-/// Whoever uses it closed the store.
+/// Returns the error of a store that its user closed.
 #[cold]
 pub(crate) fn closed() -> StoreError {
     StoreError::new(StoreErrorKind::Closed, "the store was closed").with_hint("open it again")
 }
 
-/// An error of the file system at `what`.
+/// Returns the error of a file system operation, which `what` describes.
 #[cold]
 pub(crate) fn file(what: &str, error: io::Error) -> StoreError {
     storage(format!("{what}: {error}"), error.kind()).with_source(error)
@@ -110,13 +110,13 @@ fn storage(message: String, kind: io::ErrorKind) -> StoreError {
     StoreError::new(StoreErrorKind::Storage, message).with_hint(hint)
 }
 
-/// What the store holds is damaged.
+/// Returns the error of damaged data.
 #[cold]
 pub(crate) fn corrupt(message: impl Into<String>) -> StoreError {
     StoreError::new(StoreErrorKind::Corrupt, message).with_hint(DAMAGE_HINT)
 }
 
-/// The deadline passed while doing `what`.
+/// Returns the error of an operation `what` that reached its deadline.
 #[cold]
 pub(crate) fn timeout(what: &str) -> StoreError {
     StoreError::new(
@@ -128,19 +128,19 @@ pub(crate) fn timeout(what: &str) -> StoreError {
 
 /// Runs `work`, which reads or writes pages, and turns a panic into an error.
 ///
-/// redb trusts the pages it reads: on a damaged one it may panic rather than fail (its
-/// `Builder::set_check_integrity_on_open` says so). Nothing of ours is left half-changed by that:
-/// reads build what they return, and a write transaction that unwinds is rolled back. A panic with one of the
-/// engine's locks held would be followed by another while it unwinds, which nothing can catch: that
-/// does not come about since damaged pages are kept from the engine (`verified`).
+/// redb trusts the pages that it reads: on a damaged page it may panic, instead of returning an error (see its
+/// `Builder::set_check_integrity_on_open`). A panic leaves no partial change in this crate: reads build the values that
+/// they return, and a write transaction that unwinds is rolled back. If the engine panicked while it held one of its
+/// locks, it would panic again while it unwinds, which cannot be caught. That does not happen, because damaged pages do
+/// not reach the engine (`verified`).
 #[inline]
 pub(crate) fn guarded<T>(work: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
     DAMAGED_PAGE.set(None);
     caught(work).unwrap_or_else(|panic| Err(unwound(panic.as_ref())))
 }
 
-/// What belongs to the engine and is closed when it is dropped. After a panic the engine may panic
-/// again while it closes, which concerns nobody any more: what was acknowledged is on disk.
+/// Value of the engine that is closed when it is dropped. After a panic the engine may panic again while it closes.
+/// That does not matter, because acknowledged writes are on disk.
 pub(crate) struct Closing<T>(Option<T>);
 
 impl<T> Closing<T> {
@@ -168,26 +168,26 @@ impl<T> Drop for Closing<T> {
 }
 
 thread_local! {
-    /// Where the damaged page begins that this thread met in the work it does now.
+    /// Offset of the damaged page that this thread met in its current work.
     static DAMAGED_PAGE: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
-/// Takes note of a damaged page, for the error that follows.
+/// Records a damaged page, for the error that follows.
 pub(crate) fn met_damage(offset: u64) {
     DAMAGED_PAGE.set(Some(offset));
 }
 
-/// What to say of the damaged page that was met, if one was.
+/// Returns the description of the damaged page that was met, if there is one.
 fn damaged_page() -> Option<String> {
     DAMAGED_PAGE.take().map(page_damage)
 }
 
-/// A page of the data file does not hold.
+/// Returns the description of a damaged page of the data file.
 pub(crate) fn page_damage(offset: u64) -> String {
     format!("the page at byte {offset} of the data file is damaged: its checksum does not hold")
 }
 
-/// What the engine panicked with.
+/// Message of a panic of the engine.
 #[derive(Debug)]
 struct Panicked(String);
 
@@ -199,7 +199,7 @@ impl fmt::Display for Panicked {
 
 impl std::error::Error for Panicked {}
 
-/// What the engine panics with at every call, once it has panicked while it held a lock.
+/// Part of the message with which the engine panics at every call after it has panicked while it held a lock.
 const POISONED: &str = "PoisonError";
 
 #[cold]

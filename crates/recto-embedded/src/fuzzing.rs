@@ -1,17 +1,18 @@
-//! What must hold for any bytes that are taken for a stored row or a stored table definition; the
-//! crate `recto-fuzz` calls it.
+//! Properties that hold for any bytes that are read as a stored row or as a stored table definition. The crate
+//! `recto-fuzz` calls these functions.
 
 use recto_model::RowSet;
 
 use crate::catalog;
 use crate::row::{Life, NEVER, Row, StoredRow};
 
-/// Stands for the checksum of a key.
+/// Checksum of an assumed key.
 const KEY_CHECKSUM: u32 = 0x5eed;
-/// How many cells of a row are asked for, at most.
+/// Bound, exclusive, of the number of cells that are read from a row.
 const MAX_COLUMNS: usize = 24;
 
-/// Bytes as a stored row: the first four are a time, the fifth a number of columns.
+/// Checks the properties of bytes that are read as a stored row. The first four bytes are a time, and the fifth is a
+/// number of columns.
 ///
 /// # Panics
 /// If a property does not hold.
@@ -21,7 +22,7 @@ pub fn stored_row(data: &[u8]) {
     };
     let now_seconds = u32::from_le_bytes([*a, *b, *c, *d]);
     let columns = usize::from(*columns) % MAX_COLUMNS;
-    // As they come: the checksum does not hold, but for one in four thousand million.
+    // The unchanged bytes. Their checksum is wrong, except for one input of four thousand million.
     let _ = StoredRow::open(KEY_CHECKSUM, rest).map(|row| row.decode(columns));
     let (left, right) = rest.split_at(rest.len() / 2);
     let halves = (decoded(left), decoded(right));
@@ -33,7 +34,7 @@ pub fn stored_row(data: &[u8]) {
         return;
     };
     let apart = row.decode(columns);
-    // The stamp that means never is no clock's: no row says that it exists since then.
+    // `NEVER` is not the time of any clock, so no row has it as the timestamp of its existence.
     let never = |apart: &Row<'_>| apart.marker.stamp == NEVER && row.newest_at_once() == Some(NEVER);
     if apart
         .as_ref()
@@ -52,7 +53,7 @@ fn with_checksum(bytes: &[u8]) -> Vec<u8> {
     [bytes, &checksum.to_le_bytes()].concat()
 }
 
-/// Reads a row, and forgets the expiry and the value of what was never written: nothing writes those.
+/// Returns the row without the expiry and the value of parts that were never written. No writer stores these.
 fn plain(mut row: Row<'_>) -> Row<'_> {
     if row.marker.stamp == NEVER {
         row.marker = Life::NONE;
@@ -76,7 +77,7 @@ fn read(stored: &[u8]) -> Row<'_> {
     plain(row.decode(0).expect("it decoded before"))
 }
 
-/// What is taken apart is written, and read again as it was.
+/// Checks that a decoded row can be encoded, and decoded again without a change.
 fn written_again(row: &Row<'_>) {
     let row = plain(row.clone());
     let mut stored = Vec::new();
@@ -94,7 +95,7 @@ fn written_again(row: &Row<'_>) {
     assert_eq!(again, stored, "a row has one stored form");
 }
 
-/// Copying cells gives what taking the row apart gives, and asks for nothing that is not there.
+/// Checks that copying cells gives the same result as decoding the row, and that it does not read beyond the row.
 fn copied_as_decoded(
     row: &StoredRow<'_>,
     apart: &Result<Row<'_>, crate::row::Damage>,
@@ -115,14 +116,14 @@ fn copied_as_decoded(
                 assert!(found.iter().eq(cells));
             }
         }
-        // A row that has ended is not looked into.
+        // The cells of a row that has ended are not read.
         (Err(_), Ok(copied)) => assert_eq!(copied, None),
         (Ok(_), Err(damage)) => panic!("{damage:?} in a row that can be taken apart"),
         (Err(_), Err(_)) => {}
     }
 }
 
-/// Two writes of a row make the same row whichever came first, and coming twice changes nothing.
+/// Checks that two writes give the same row in either order, and that repeated writes change nothing.
 fn merges(left: &[u8], right: &[u8]) {
     let (left, right) = (read(left), read(right));
     let mut one = left.clone();
@@ -137,7 +138,7 @@ fn merges(left: &[u8], right: &[u8]) {
     written_again(&one);
 }
 
-/// Bytes as a stored table definition.
+/// Checks the properties of bytes that are read as a stored table definition.
 ///
 /// # Panics
 /// If a property does not hold.
@@ -145,7 +146,8 @@ pub fn stored_table(data: &[u8]) {
     assert!(catalog::decode(data).is_err() || data.len() > 12);
     let stored = [data, &crc32c::crc32c(data).to_le_bytes()].concat();
     if let Ok(table) = catalog::decode(&stored) {
-        // Columns are written partition first, then clustering: bytes in another order are read too.
+        // Definitions are encoded with the partition columns first, and then the clustering columns. Bytes in another
+        // order can be decoded, too.
         let written = catalog::encode(table.id, &table.definition);
         let again = catalog::decode(&written).expect("it was just written");
         assert_eq!((again.id, &again.definition), (table.id, &table.definition));

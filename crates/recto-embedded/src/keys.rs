@@ -1,16 +1,16 @@
-//! The keys rows are stored under: partition components, a kind byte, clustering components.
-//! Drawn in `docs/format.md`; the components are [`recto_model::key`]'s.
+//! Keys of stored rows: partition components, a kind byte, clustering components. `docs/format.md` describes them.
+//! [`recto_model::key`] encodes the components.
 
 use recto_model::key::{self, KeyError};
 use recto_model::{Bound, Cells, Column, Table};
 use recto_store::{StoreError, StoreErrorKind};
 
-/// The kind byte of a partition's static row, which comes before its rows.
+/// Kind byte of a partition's static row, which comes before its rows.
 pub(crate) const STATIC: u8 = 0x00;
-/// The kind byte of a row.
+/// Kind byte of a row.
 pub(crate) const ROW: u8 = 0x01;
 
-/// A key part that is not of its column's type.
+/// Returns the error of a key part that is not of its column's type.
 #[cold]
 fn invalid(table: &Table, error: KeyError) -> StoreError {
     StoreError::new(
@@ -46,7 +46,7 @@ pub(crate) fn push_row(
     push_clustering(table, clustering, out)
 }
 
-/// The first key at or after an edge of the partition whose rows' keys begin with `rows`.
+/// Returns the first key at or after an edge of a partition. `rows` is the common prefix of the partition's row keys.
 pub(crate) fn edge(table: &Table, rows: &[u8], bound: &Bound) -> Result<Vec<u8>, StoreError> {
     let mut key = Vec::with_capacity(rows.len() + bound.cells().byte_len() + KEY_ROOM_BYTES);
     key.extend_from_slice(rows);
@@ -58,10 +58,11 @@ pub(crate) fn edge(table: &Table, rows: &[u8], bound: &Bound) -> Result<Vec<u8>,
     Ok(key)
 }
 
-/// Room for what encoding adds to the cells of a usual key.
+/// Bytes that encoding usually adds to the cells of a key.
 pub(crate) const KEY_ROOM_BYTES: usize = 32;
 
-/// Takes the components of `columns` off the front of `bytes`, appending each cell to `cells`.
+/// Decodes the components of `columns` at the start of `bytes`, removes them from `bytes`, and appends each cell to
+/// `cells`.
 pub(crate) fn decode(columns: &[Column], bytes: &mut &[u8], cells: &mut Cells) -> Result<(), KeyError> {
     for column in columns {
         let direction = direction(column);
@@ -70,7 +71,7 @@ pub(crate) fn decode(columns: &[Column], bytes: &mut &[u8], cells: &mut Cells) -
     Ok(())
 }
 
-/// The direction of a key column; partition columns ascend.
+/// Returns the direction of a key column. Partition columns are ascending.
 pub(crate) fn direction(column: &Column) -> recto_model::Direction {
     match column.kind {
         recto_model::table::ColumnKind::Clustering(direction) => direction,

@@ -1,55 +1,57 @@
-//! The embedded store of Recto, on redb: a directory, one process, nothing to install.
+//! Embedded store of Recto, on redb: a directory that one process opens, with nothing to install.
 //!
-//! [`EmbeddedStore`] is a [`Store`](recto_store::Store). Its rows lie under byte-comparable keys in
-//! a copy-on-write tree, so that a [`Slice`](recto_model::Slice) is one range of bytes, read
-//! forwards or backwards from a snapshot that no writer disturbs.
+//! [`EmbeddedStore`] is a [`Store`](recto_store::Store). Its rows are stored under byte-comparable keys in a
+//! copy-on-write tree. So a [`Slice`](recto_model::Slice) is one range of bytes. It is read forwards or backwards from
+//! a snapshot that writers do not change.
 //!
-//! | module | holds |
+//! | module | content |
 //! |---|---|
-//! | `store` | [`EmbeddedStore`]: opening, and what the trait asks |
-//! | `options`, `data` | how to open a store; its data file |
-//! | `directory` | the files of a store, who holds it, what is refused |
-//! | `verified`, `pages` | the engine's file, whose pages are verified as they are read |
-//! | `state`, `snapshot`, `read`, `scan` | the tables of one commit, snapshots, slices, scans |
-//! | `counts`, `audit` | how many rows and bytes partitions have, where tables count them |
-//! | `walk` | entries in order from an edge that is verified |
-//! | `queue`, `writer`, `batch`, `apply` | the one writer: group commit, merging by stamps |
-//! | `keys`, `row`, `catalog`, `meta` | the bytes on disk, drawn in `docs/format.md` |
+//! | `store` | [`EmbeddedStore`]: opening, and the methods of the trait |
+//! | `options`, `data` | options to open a store; its data file |
+//! | `directory` | the files of a store, its lock, and the rejection of other directories |
+//! | `verified`, `pages` | the engine's file, whose pages are verified when they are read |
+//! | `state`, `snapshot`, `read`, `scan` | tables of one commit, snapshots, slices, scans |
+//! | `counts`, `audit` | numbers of rows and bytes of partitions, for tables that count them |
+//! | `walk` | entries in order, from an edge that is verified |
+//! | `queue`, `writer`, `batch`, `apply` | the one writer: group commit, merging by timestamps |
+//! | `keys`, `row`, `catalog`, `meta` | the bytes on disk, described in `docs/format.md` |
 //!
 //! # Durability
 //!
-//! An acknowledged write is on disk: whoever waits is answered after the commit that holds their
-//! write. [Relaxed](recto_store::WriteOptions::relaxed) writes are on disk after the next write that is not
-//! relaxed; a crash takes back whole ones of them, newest first, and nothing else.
+//! An acknowledged write is on disk: the caller gets the answer after the commit that contains the write.
+//! [Relaxed](recto_store::WriteOptions::relaxed) writes are on disk after the next write that is not relaxed. A crash
+//! loses only relaxed writes, each as a whole, the newest first.
 //!
-//! A process that is killed leaves a store that opens at once: from [`QUICK_REPAIR_BYTES`] of data on,
-//! every durable commit saves the state of the engine's allocator beside the data, and syncs twice. That
-//! is what bounds reopening: the last commit before the crash must be such a one, or the engine
-//! reads the whole file, whatever was saved before. In smaller files that is quick too, so commits there
-//! sync once. Relaxed commits are in memory only; a crash finds the last durable one.
+//! A store opens at once after its process was killed. From [`QUICK_REPAIR_BYTES`] of data on, every durable commit
+//! also saves the state of the engine's allocator, and syncs twice. This bounds the time to open the store. If the last
+//! commit before the crash did not save this state, the engine reads the whole file, even if earlier commits saved it.
+//! Reading a smaller file is quick too, so commits sync once there. Relaxed commits are only in memory, so that a crash
+//! leaves the last durable commit.
 //!
-//! When the disk is full or fails, the write that met it is `Unknown` and the engine is closed. The next write
-//! opens it again, or reads do that fail (every [`REVIVE_INTERVAL`] at most), as soon as the disk is well. Only if relaxed
-//! writes were lost by it does the store refuse writes until somebody opens it anew, so that no bulk load
-//! takes them for durable. A store that is open read-only does not open itself again.
+//! When the disk is full or fails, the write that meets the failure is `Unknown`, and the engine is closed. The store
+//! opens the engine again as soon as the disk works: with the next write, or because reads fail (at most every
+//! [`REVIVE_INTERVAL`]). If the failure lost relaxed writes, the store rejects writes until it is opened again, so that
+//! no bulk load takes these writes for durable. A store that is open read-only does not open itself again.
 //!
-//! The newest stamp of plain writes is kept: [`Store::newest_stamp`](recto_store::Store::newest_stamp).
+//! The newest timestamp of plain writes is stored: [`Store::newest_stamp`](recto_store::Store::newest_stamp).
 //!
 //! # Speed
 //!
-//! On two cores, 5 million rows of 107 bytes: a slice of 21 rows 7 µs in either direction, bulk loading in
-//! key order 1,000,000 rows/s, 64 writers 7,000 to 26,000 durable writes/s (the disk decides). `cargo run
-//! --release -p recto-embedded --example embedded_speed` measures it.
+//! On two cores, with 5 million rows of 107 bytes, a slice of 21 rows takes 7 µs in either direction. Bulk loading in
+//! key order stores 1,000,000 rows/s. 64 writers make 7,000 to 26,000 durable writes/s, depending on the disk.
+//! `cargo run --release -p recto-embedded --example embedded_speed` measures it.
 //!
 //! # Damage
 //!
-//! Every row carries a checksum over its table, key and bytes, which is checked whenever it is read. So are
-//! the keys on either side of where a read begins and ends, so that a damaged key never hides rows. And so is every
-//! page that is read from the file: one that does not hold is kept from the engine, which would trust it.
-//! (`docs/design/embedded-store.md` says what is noticed when; [`EmbeddedStore::check`] and
-//! [`EmbeddedStore::scrub_step`] find the rest.) On pages of rows the engine may panic; that is caught where this crate
-//! calls redb and becomes an error of kind [`Corrupt`](recto_store::StoreErrorKind::Corrupt). (So do not build with
-//! `panic = "abort"` where damage must be reported rather than end the process.)
+//! Every row has a checksum of its table, its key and its bytes, which is verified whenever the row is read. The keys
+//! on both sides of the start and the end of a read are verified too, so that a damaged key never hides rows. Every
+//! page that is read from the file is also verified. The engine would trust a damaged page, so it does not get one,
+//! except a page of rows. (`docs/design/embedded-store.md` lists when each kind of damage is noticed.
+//! [`EmbeddedStore::check`] and [`EmbeddedStore::scrub_step`] find the rest.)
+//!
+//! On a damaged page of rows the engine may panic. The panic is caught where this crate calls redb, and becomes an
+//! error of kind [`Corrupt`](recto_store::StoreErrorKind::Corrupt). So do not build with `panic = "abort"` if the
+//! program has to report damage and continue.
 
 mod apply;
 mod audit;

@@ -1,12 +1,12 @@
-//! What one request may hold.
+//! Limits of one request, and of the requests that wait.
 
 use recto_store::Limits;
 
-/// The limits of the embedded store.
+/// Limits of the embedded store.
 ///
-/// Rows and keys are held to Cassandra's limits, so that a move to it never fails: a mutation of
-/// 16 MiB (half a commit log segment), 64 KiB of key. Batches are not moved, so they are bounded by
-/// memory only and not by Cassandra's 50 KiB.
+/// Rows and keys have the limits of Cassandra, so that a move to Cassandra never fails. They are 16 MiB for a mutation
+/// (half a commit log segment), and 64 KiB for a key. Batches are not moved, so only memory limits them, and not the 50
+/// KiB of Cassandra.
 pub(crate) const LIMITS: Limits = Limits {
     mutation_bytes: 16 << 20,
     batch_bytes: 64 << 20,
@@ -18,25 +18,25 @@ pub(crate) const LIMITS: Limits = Limits {
     counts_partitions: true,
 };
 
-/// The most bytes of one write call whose writes stand for themselves, as keys and rows.
+/// Maximum bytes of the keys and rows of one write call whose writes are independent of each other.
 pub const MAX_REQUEST_BYTES: usize = 256 << 20;
 
-/// The most bytes of requests that wait for the writer; who comes after waits outside. One larger
-/// request waits alone.
+/// Maximum bytes of requests that wait for the writer. Further requests wait outside the queue. A single request that
+/// is larger waits alone.
 pub const MAX_WAITING_BYTES: usize = 64 << 20;
 
-/// The most requests that wait for the writer.
+/// Maximum number of requests that wait for the writer.
 pub const MAX_WAITING_REQUESTS: usize = 4_096;
 
-/// The most bytes of requests that are committed together.
+/// Maximum bytes of requests that are committed together.
 pub const MAX_GROUP_BYTES: usize = 16 << 20;
 
-/// The most requests that are committed together.
+/// Maximum number of requests that are committed together.
 pub const MAX_GROUP_REQUESTS: usize = 1_024;
 
-/// After this many bytes of relaxed writes the next commit is durable: it bounds what a crash
-/// loses, and the memory of what is not on disk yet.
+/// Bytes of relaxed writes after which the next commit is durable. This limits the loss by a crash, and the memory for
+/// data that is not on disk yet.
 pub const MAX_RELAXED_BYTES: usize = 64 << 20;
 
-/// The most problems a report describes; all are counted.
+/// Maximum number of problems that a report describes. It counts all problems.
 pub const MAX_PROBLEMS: usize = 100;

@@ -5,18 +5,18 @@ use redb::{ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction};
 
 use crate::error::{corrupt, engine};
 
-/// The engine's table that holds single values by name.
+/// Table of the engine that stores single values by name.
 pub(crate) const META: TableDefinition<'static, &[u8], &[u8]> = TableDefinition::new("meta");
-/// The value of [`META`] that is the number the next table gets.
+/// Name in [`META`] of the number that the next table gets.
 const NEXT_TABLE: &[u8] = b"next table";
-/// The value of [`META`] that is the newest stamp of a plain write.
+/// Name in [`META`] of the newest timestamp of a plain write.
 const NEWEST_STAMP: &[u8] = b"newest stamp";
-/// The value of [`META`] that is the clock record.
+/// Name in [`META`] of the clock record.
 const CLOCK: &[u8] = b"clock";
 /// Version of the clock record's bytes.
 const CLOCK_FORMAT_VERSION: u8 = 1;
 
-/// Takes the number the next table gets.
+/// Returns the number for the next table, and increases the stored number.
 pub(crate) fn take_table_number(transaction: &WriteTransaction) -> Result<u32, StoreError> {
     let mut meta = transaction.open_table(META).map_err(engine)?;
     let stored = meta.get(NEXT_TABLE).map_err(engine)?;
@@ -36,10 +36,11 @@ pub(crate) fn take_table_number(transaction: &WriteTransaction) -> Result<u32, S
     Ok(number)
 }
 
-/// A name and its value.
+/// Name and value.
 pub(crate) type MetaValue = (Vec<u8>, Vec<u8>);
 
-/// The newest stamp of a plain write; `None` if none was made, or only by releases that did not keep it.
+/// Returns the newest timestamp of a plain write; `None` if there was no plain write, or only writes by releases that
+/// did not store it.
 pub(crate) fn newest_stamp(database: &impl ReadableDatabase) -> Result<Option<i64>, StoreError> {
     let transaction = database.begin_read().map_err(engine)?;
     let meta = transaction.open_table(META).map_err(engine)?;
@@ -56,7 +57,7 @@ pub(crate) fn newest_stamp(database: &impl ReadableDatabase) -> Result<Option<i6
     }
 }
 
-/// Makes `stamp` the newest.
+/// Stores `stamp` as the newest timestamp.
 pub(crate) fn set_newest_stamp(transaction: &WriteTransaction, stamp: i64) -> Result<(), StoreError> {
     let bytes = stamp.to_le_bytes();
     let value = [bytes.as_slice(), stamp_checksum(bytes).as_slice()].concat();
@@ -69,7 +70,7 @@ fn stamp_checksum(stamp: [u8; 8]) -> [u8; 4] {
     crc32c::crc32c_append(crc32c::crc32c(NEWEST_STAMP), &stamp).to_le_bytes()
 }
 
-/// Returns the time that the store recorded, in microseconds since 1970; `None` if it recorded none yet.
+/// Returns the time that the store recorded, in microseconds since 1970; `None` if it has recorded no time yet.
 pub(crate) fn clock_record(database: &impl ReadableDatabase) -> Result<Option<i64>, StoreError> {
     let transaction = database.begin_read().map_err(engine)?;
     let meta = transaction.open_table(META).map_err(engine)?;

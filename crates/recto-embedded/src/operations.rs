@@ -1,4 +1,4 @@
-//! What an operator does with a store: backup, compaction, check, figures.
+//! Operations of an operator: backup, compaction, check, statistics.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -18,57 +18,57 @@ use crate::state::{Engine, State, blocking};
 use crate::store::EmbeddedStore;
 use crate::work::{Exclusive, Reply, Work};
 
-/// How long compaction and checks may take: a day.
+/// Maximum duration of compaction and of checks: a day.
 const OPERATION_TIMEOUT: Duration = Duration::from_secs(86_400);
 
-/// The cache a copy is written through, whatever the store's is.
+/// Bytes of the cache for writing a copy. It does not depend on the cache of the store.
 const COPY_CACHE_BYTES: usize = 64 << 20;
 
-/// What a backup holds.
+/// Content of a backup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BackupReport {
-    /// Its rows.
+    /// Number of rows.
     pub rows: u64,
-    /// The bytes of its data file.
+    /// Bytes of the data file.
     pub bytes: u64,
 }
 
-/// What a compaction did.
+/// Result of a compaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CompactReport {
-    /// The bytes of the data file before.
+    /// Bytes of the data file before the compaction.
     pub bytes_before: u64,
-    /// The bytes of the data file after.
+    /// Bytes of the data file after the compaction.
     pub bytes_after: u64,
 }
 
-/// Figures of a store that are cheap to have.
+/// Statistics of a store that can be read quickly.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Statistics {
-    /// The bytes of the data file.
+    /// Bytes of the data file.
     pub file_bytes: u64,
-    /// The tables, sorted by name.
+    /// Tables, sorted by name.
     pub tables: Vec<TableStatistics>,
 }
 
-/// Figures of a table that are cheap to have.
+/// Statistics of a table that can be read quickly.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TableStatistics {
-    /// Its name.
+    /// Name of the table.
     pub name: String,
-    /// Its stored rows; those of statics and those that have ended included.
+    /// Number of stored rows, including static rows and rows that have ended.
     pub rows: u64,
 }
 
 impl EmbeddedStore {
-    /// Waits until all that was written before is on disk, relaxed writes too.
+    /// Waits until all earlier writes are on disk, including relaxed writes.
     ///
     /// # Errors
-    /// `Storage`: the file system refused. `Timeout`.
+    /// `Storage`: the file system failed. `Timeout`: the writes were not on disk in time.
     pub async fn sync(&self, timeout: Duration) -> Result<(), StoreError> {
         match self.queue.ask(Work::Sync, 0, false, timeout).await? {
             Reply::Unknown(error) => Err(error),
@@ -76,16 +76,16 @@ impl EmbeddedStore {
         }
     }
 
-    /// Copies the store, as it is now, into the directory `to`, which then is a store like any
-    /// other: opened, it is the backup.
+    /// Copies the current content of the store into the directory `to`. The directory is then a normal store: open it
+    /// to read the backup.
     ///
-    /// Readers and writers go on meanwhile; what they write is not in the backup. The snapshot that is
-    /// copied pins the pages that are written over meanwhile, so the data file may grow. Every row is
-    /// checked as it is copied.
+    /// Readers and writers continue meanwhile. Their writes are not in the backup. The snapshot that is copied keeps
+    /// pages that are overwritten meanwhile, so the data file may grow. Every row is verified when it is copied.
     ///
     /// # Errors
-    /// `Conflict`: there is something at `to` already. `Corrupt`: a row is damaged; run a check.
-    /// `Storage`: the file system refused. Nothing is left at `to` then.
+    /// `Invalid`: there is something at `to` already. `Conflict`: another process has the store at `to` open.
+    /// `Corrupt`: a row is damaged; run a check. `Storage`: the file system failed. After these errors nothing of the
+    /// copy is left at `to`.
     pub async fn backup(
         &self,
         to: impl AsRef<Path>,
@@ -96,12 +96,14 @@ impl EmbeddedStore {
         blocking(move || backup(&state, &to, Box::new(progress))).await
     }
 
-    /// Copies this store, which is a backup, into the folder `to`. The copy is made in a hidden folder next to `to`, is on
-    /// disk whole, and then gets the name `to`: a crash leaves no half store there. Every row is checked as it is copied.
+    /// Copies this store, which is a backup, into the folder `to`. The copy is made in a hidden folder next to `to`. It
+    /// gets the name `to` after it is complete and on disk, so that a crash leaves no incomplete store there. Every row
+    /// is verified when it is copied.
     ///
     /// # Errors
-    /// `Conflict`: there is something at `to` already, or another process has the store there open. `Corrupt`: a row is
-    /// damaged. `Storage`: the file system refused. Nothing is left at `to` then.
+    /// `Invalid`: there is something at `to` already. `Conflict`: another process has the store at `to` open.
+    /// `Corrupt`: a row is damaged. `Storage`: the file system failed. After these errors nothing of the copy is left
+    /// at `to`.
     pub async fn restore(
         &self,
         to: impl AsRef<Path>,
@@ -112,11 +114,11 @@ impl EmbeddedStore {
         blocking(move || restore(&state, &to, Box::new(progress))).await
     }
 
-    /// Writes the address at which this process serves the store into the store's lock file, so that refusals in other
-    /// processes name it. Does nothing for a store that is open read-only.
+    /// Writes the address at which this process serves the store into the store's lock file, so that errors in other
+    /// processes contain it. Does nothing for a store that is open read-only.
     ///
     /// # Errors
-    /// `Storage`: the file system refused.
+    /// `Storage`: the file system failed.
     pub fn announce(&self, url: &str) -> Result<(), StoreError> {
         match &self.shared.directory {
             Some(directory) if !self.shared.options.read_only => directory.announce(url),
@@ -124,23 +126,23 @@ impl EmbeddedStore {
         }
     }
 
-    /// Writes the data file anew, without the space that deleted, ended and replaced rows take, its
-    /// pages full and in key order.
+    /// Writes the data file again, without the space of deleted, ended and replaced rows. Its pages are full and in key
+    /// order.
     ///
-    /// Readers go on meanwhile. Writers wait: about a second per million rows; those whose timeout
-    /// passes meanwhile get an error. It takes as much free disk space as the new file has; the old
-    /// one is given back when the last snapshot of the store is dropped. A crash leaves the old file or the new.
+    /// Readers continue meanwhile. Writers wait, for about a second per million rows. A write that reaches its timeout
+    /// meanwhile gets an error. The compaction needs free disk space of the size of the new file. The space of the old
+    /// file becomes free when the last snapshot of the store is dropped. A crash leaves the old file or the new file.
     ///
     /// # Errors
-    /// `Corrupt`: a row is damaged; run a check. `Storage`: the file system refused. `Invalid`: the store is
-    /// open read-only. The store is as before then.
+    /// `Corrupt`: a row is damaged; run a check. `Storage`: the file system failed. `Invalid`: the store is open
+    /// read-only. After these errors the store is unchanged.
     pub async fn compact(
         &self,
         progress: impl FnMut(Progress) + Send + 'static,
     ) -> Result<CompactReport, StoreError> {
         let (sender, receiver) = tokio::sync::oneshot::channel();
         let work: Exclusive = Box::new(move |shared| {
-            // The caller may have given up; the store is compacted all the same.
+            // The caller may have given up. The store is compacted nevertheless.
             let _ = sender.send(compact(shared, Box::new(progress))?);
             Ok(())
         });
@@ -150,13 +152,13 @@ impl EmbeddedStore {
             .map_err(|_| StoreError::new(StoreErrorKind::Other, "the compaction ended without a report"))
     }
 
-    /// Reads everything and says what is damaged: every page of the file as it is on disk, then every row.
+    /// Reads the whole store, and reports the damage: first of every page of the file on disk, then of every row.
     ///
-    /// Readers go on meanwhile. Writers wait while the pages are read, about as long as reading the
-    /// file takes; those whose timeout passes meanwhile get an error. Then they go on too.
+    /// Readers continue meanwhile. Writers wait while the pages are read, about as long as reading the file takes. A
+    /// write that reaches its timeout meanwhile gets an error. Writers continue while the rows are read.
     ///
     /// # Errors
-    /// `Storage`: the file system refused. Damage is no error but in the report.
+    /// `Storage`: the file system failed. Damage is not an error; it is in the report.
     pub async fn check(
         &self,
         progress: impl FnMut(Progress) + Send + 'static,
@@ -188,10 +190,10 @@ impl EmbeddedStore {
             .map_err(|_| StoreError::new(StoreErrorKind::Other, "the check ended without a report"))
     }
 
-    /// Figures that are cheap to have.
+    /// Returns statistics that can be read quickly.
     ///
     /// # Errors
-    /// `Storage`: the file system refused. `Corrupt`: a table is damaged.
+    /// `Storage`: the file system failed. `Corrupt`: a table is damaged.
     pub fn statistics(&self) -> Result<Statistics, StoreError> {
         let state = Arc::clone(&self.shared.snapshot()?.state);
         let mut tables = Vec::new();
@@ -218,7 +220,7 @@ impl EmbeddedStore {
     }
 }
 
-/// Makes everything durable, with a commit that is whole on disk before it counts.
+/// Makes all writes durable, by a commit that takes effect only after it is completely on disk.
 fn settle(shared: &Shared) -> Result<(), StoreError> {
     let (current, _) = shared.engine_and_catalog();
     if let Some(database) = current.writable() {
@@ -245,7 +247,7 @@ fn backup(state: &State, to: &Path, report: Report) -> Result<BackupReport, Stor
     made
 }
 
-/// Makes the directory, which has no data file, a store with the rows of the snapshot.
+/// Makes a directory without a data file a store with the rows of the snapshot.
 fn copy_into(directory: &Directory, state: &State, report: Report) -> Result<BackupReport, StoreError> {
     let rows = copy::copy(
         state,
@@ -304,7 +306,7 @@ fn compact(shared: &Shared, report: Report) -> Result<CompactReport, StoreError>
         Rows::Living,
         report,
     )?;
-    // Before it takes the place of the other, which is as good as before if this fails.
+    // Open the copy before it replaces the old file. If this fails, the store is unchanged.
     let database = open_data(&copy, shared.options, &shared.met)?;
     directory.publish()?;
     shared.replace_engine(Engine::writable_of(database));

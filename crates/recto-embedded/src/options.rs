@@ -1,20 +1,20 @@
-//! How to open a store.
+//! Options to open a store.
 
 use crate::directory::Purpose;
 
-/// The memory for pages that are read and written, unless [`EmbeddedOptions`] say otherwise.
+/// Default bytes of memory for pages that are read and written.
 pub const DEFAULT_CACHE_BYTES: usize = 256 << 20;
 
-/// How to open a store.
+/// Options to open a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EmbeddedOptions {
-    /// The memory for pages that are read and written.
+    /// Bytes of memory for pages that are read and written.
     pub cache_bytes: usize,
-    /// Whether to open without changing anything. Several processes may then, if none writes. A
-    /// store that was not closed is brought in order first, as if opened for writing once.
+    /// Whether to open the store without changing it. Several processes may read a store at the same time, if no
+    /// process writes it. A store that was not closed is repaired first, as if it were opened once for writing.
     pub read_only: bool,
-    /// Whether a store is made where there is none. What is open read-only makes none.
+    /// Whether to create the store if it does not exist. Opening read-only creates no store.
     pub create: bool,
 }
 

@@ -1,20 +1,21 @@
-//! The engine's pages as they lie in its file, as far as verifying them needs: where the trees begin, what
-//! a page leads to, and the checksum that its parent keeps of it.
+//! Layout of the engine's pages in its file, as far as their verification needs it. These are the roots of the trees,
+//! the children of a page, and the checksum of a page that its parent stores.
 //!
-//! The engine writes these checksums and trusts its pages without them: it looks at them when it opens a
-//! file after a crash, and in a check. Drawn in `docs/format.md`; the engine's version of it is its third.
+//! The engine writes these checksums, and trusts its pages without verifying them. It verifies them only when it opens
+//! a file after a crash, and in a check. `docs/format.md` describes the layout, which is the third version of the
+//! engine's format.
 
 use xxhash_rust::xxh3::xxh3_128;
 
-/// The unit of the engine's file.
+/// Bytes of a unit of the engine's file.
 pub(crate) const PAGE_BYTES: u64 = 4_096;
-/// The bytes at the file's start that say where the trees begin.
+/// Bytes at the start of the file that contain the roots of the trees.
 pub(crate) const HEADER_BYTES: usize = 320;
-/// What a page begins with that holds entries.
+/// First byte of a page that contains entries.
 pub(crate) const LEAF: u8 = 1;
-/// What a page begins with that leads to others.
+/// First byte of a page that refers to other pages.
 pub(crate) const BRANCH: u8 = 2;
-/// The largest page there is: 2^20 units.
+/// Order of the largest page, which has 2^20 units.
 const MAX_ORDER: u8 = 20;
 
 const MAGIC: &[u8] = b"redb\x1A\x0A\xA9\x0D\x0A";
@@ -24,14 +25,14 @@ const SLOTS: [usize; 2] = [64, 192];
 const SLOT_BYTES: usize = 128;
 const CHECKSUM_BYTES: usize = 16;
 const NUMBER_BYTES: usize = 8;
-/// A tree's root: page number, checksum, how many entries.
+/// Bytes of the root of a tree: page number, checksum, number of entries.
 const ROOT_BYTES: usize = 32;
-/// What stands for a checksum that is not worked out yet.
+/// Value in the place of a checksum that is not computed yet.
 const DEFERRED: u128 = 999;
-/// The type of a table that is no multimap.
+/// Type of a table that is not a multimap.
 const NORMAL_TABLE: u8 = 3;
 
-/// How a tree's pages are laid out, and what its entries are.
+/// Layout of a tree's pages, and the kind of its entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Layout {
     key_bytes: Option<usize>,
@@ -39,16 +40,16 @@ pub(crate) struct Layout {
     pub(crate) entries: Entries,
 }
 
-/// What the entries of a tree are.
+/// Kind of the entries of a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Entries {
-    /// Names of tables of ours, and where each begins.
+    /// Names of Recto's tables, and their roots.
     Tables,
-    /// Those of a table of ours: each value has a checksum of its own.
+    /// Entries of one of Recto's tables. Each value has its own checksum.
     Rows,
-    /// Names of the engine's own tables, and where each begins.
+    /// Names of the engine's own tables, and their roots.
     SystemTables,
-    /// The engine's own.
+    /// Entries of one of the engine's own tables.
     System,
 }
 
@@ -62,18 +63,18 @@ const SYSTEM_TABLES: Layout = Layout {
     ..TABLES
 };
 
-/// A page that another names.
+/// Page to which another page refers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Child {
-    /// Where it begins in the file.
+    /// Offset of the page in the file.
     pub(crate) offset: u64,
     pub(crate) bytes: usize,
-    /// None while a commit is being made.
+    /// Checksum; `None` while a commit is in progress.
     pub(crate) checksum: Option<u128>,
     pub(crate) layout: Layout,
 }
 
-/// How page numbers become places.
+/// Parameters that turn page numbers into offsets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Geometry {
     region_header_bytes: u64,
@@ -99,16 +100,16 @@ impl Geometry {
     }
 }
 
-/// The file's beginning.
+/// Start of the file.
 #[derive(Debug, Clone)]
 pub(crate) struct Header {
     pub(crate) geometry: Geometry,
-    /// The trees' first pages: that of our tables, that of the engine's.
+    /// Root pages of the two trees: the tree of Recto's tables, and the tree of the engine's tables.
     pub(crate) roots: Vec<Child>,
 }
 
 impl Header {
-    /// What the first bytes of a file say; none if they are damaged, or half written.
+    /// Decodes the first bytes of a file; `None` if they are damaged, or written only in part.
     pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
         let bytes = bytes.get(..HEADER_BYTES)?;
         if !bytes.starts_with(MAGIC) || u64::from(u32_at(bytes, 12)?) != PAGE_BYTES {
@@ -133,7 +134,7 @@ impl Header {
     }
 }
 
-/// A commit, as the file's beginning has it.
+/// Commit, as the start of the file describes it.
 struct Slot {
     ours: Option<(u64, u128)>,
     system: Option<(u64, u128)>,
@@ -158,7 +159,7 @@ impl Slot {
     }
 }
 
-/// The checksum that a page's parent keeps of it; none if its lengths cannot be right.
+/// Returns the checksum that a page's parent stores; `None` if the lengths in the page cannot be right.
 pub(crate) fn checksum(page: &[u8], layout: Layout) -> Option<u128> {
     let end = match *page.first()? {
         LEAF => Leaf::of(page, layout)?.end()?,
@@ -168,7 +169,7 @@ pub(crate) fn checksum(page: &[u8], layout: Layout) -> Option<u128> {
     page.get(..end).map(xxh3_128)
 }
 
-/// The pages that a page leads to, in order. Of a page of entries those are the tables it names.
+/// Returns the pages to which a page refers, in order. A page of table names refers to the roots of the tables.
 pub(crate) fn children(page: &[u8], layout: Layout, geometry: Geometry) -> Vec<Child> {
     match page.first() {
         Some(&BRANCH) => Branch::of(page, layout).map_or_else(Vec::new, |branch| branch.children(geometry)),
@@ -182,9 +183,9 @@ pub(crate) fn children(page: &[u8], layout: Layout, geometry: Geometry) -> Vec<C
     }
 }
 
-/// Where a table begins; none if it is empty, or none that is known.
+/// Returns the root of a table; `None` if the table is empty, or of an unknown kind.
 pub(crate) fn table_root(definition: &[u8], entries: Entries, geometry: Geometry) -> Option<Child> {
-    // Type, length, root, fixed width of keys, of values.
+    // Layout: type, length, root, fixed width of keys, fixed width of values.
     if *definition.first()? != NORMAL_TABLE || *definition.get(9)? == 0 {
         return None;
     }
@@ -206,7 +207,7 @@ pub(crate) fn table_root(definition: &[u8], entries: Entries, geometry: Geometry
     geometry.child(u64_at(definition, 10)?, checksum, layout)
 }
 
-/// The keys of a branch page: that of each child but the last, which no key of it is above.
+/// Returns the keys of a branch page: for each child except the last, a key that no key of the child exceeds.
 pub(crate) fn upper_keys(page: &[u8], layout: Layout) -> Vec<&[u8]> {
     let Some(branch) = Branch::of(page, layout) else {
         return Vec::new();
@@ -214,7 +215,7 @@ pub(crate) fn upper_keys(page: &[u8], layout: Layout) -> Vec<&[u8]> {
     (0..branch.keys).filter_map(|index| branch.key(index)).collect()
 }
 
-/// The entries of a page that holds them, in order.
+/// Returns the entries of a page, in order; none if it is not a page of entries.
 pub(crate) fn entries(page: &[u8], layout: Layout) -> impl Iterator<Item = (&[u8], &[u8])> {
     let leaf = (page.first() == Some(&LEAF))
         .then(|| Leaf::of(page, layout))
@@ -223,7 +224,7 @@ pub(crate) fn entries(page: &[u8], layout: Layout) -> impl Iterator<Item = (&[u8
     (0..count).filter_map(move |index| leaf.as_ref()?.entry(index))
 }
 
-/// A page that holds entries: how many, the ends of keys and of values where they vary, keys, values.
+/// Page that contains entries: their number, the ends of keys and of values if these have no fixed width, keys, values.
 struct Leaf<'a> {
     page: &'a [u8],
     layout: Layout,
@@ -281,8 +282,8 @@ impl<'a> Leaf<'a> {
     }
 }
 
-/// A page that leads to others: how many keys, the children's checksums, their numbers, the ends of keys where
-/// they vary, keys.
+/// Page that refers to other pages: number of keys, checksums of the children, their page numbers, the ends of keys if
+/// these have no fixed width, keys.
 struct Branch<'a> {
     page: &'a [u8],
     layout: Layout,

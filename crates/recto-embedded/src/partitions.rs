@@ -1,4 +1,4 @@
-//! The partitions of a table, each found by going past all rows of the one before.
+//! List of the partitions of a table. Each one is found by a search that skips all rows of the previous one.
 
 use std::ops::Bound;
 
@@ -15,8 +15,8 @@ use crate::scan::partition_of;
 use crate::state::{OpenTable, State};
 use crate::walk::{Walk, verify};
 
-/// Partitions of a range, from its start or after a position, which is the components of one. One lies in the range that
-/// its first key would lie in, whether or not it has that key.
+/// Returns the partitions of a range, from its start or after a position. A position is the components of a partition.
+/// A partition belongs to the range that contains its first possible key, whether or not that key exists.
 pub(crate) fn scan(
     state: &State,
     table: &Table,
@@ -55,27 +55,28 @@ pub(crate) fn scan(
     })
 }
 
-/// What all keys of the partition of these components lie before, and no key of another one behind it.
+/// Returns a key that is greater than all keys of the partition with these components, and not greater than any key of
+/// a later partition.
 fn beyond(partition: &[u8]) -> Vec<u8> {
     [partition, &[keys::ROW + 1]].concat()
 }
 
-/// Where the keys of a partition begin, compared with an edge of a range.
+/// Returns whether the first possible key of a partition is less than an edge of a range.
 fn begins_before(partition: &[u8], edge: &[u8]) -> bool {
     partition.iter().chain(&[keys::STATIC]).lt(edge)
 }
 
-/// A partition that has a row, or a static cell.
+/// Partition that has a row or a static cell.
 struct Found {
     partition: Vec<u8>,
-    /// Its key and its static cells.
+    /// Cells of its key, and its static cells.
     cells: Cells,
 }
 
 struct Seek<'a> {
     open: &'a OpenTable,
     range: &'a TokenRange,
-    /// From where on to look; empty: from the first key on.
+    /// Key from which to search; empty: the first key.
     edge: Vec<u8>,
     now: Now<'a>,
     deadline: Deadline<'a>,
@@ -84,7 +85,7 @@ struct Seek<'a> {
 impl Seek<'_> {
     fn next(&mut self) -> Result<Option<Found>, StoreError> {
         let found = match self.look()? {
-            // The range begins within a partition, which is that of the range before.
+            // The range begins inside a partition, which belongs to the previous range.
             Look::TooEarly(partition) => {
                 self.edge = beyond(&partition);
                 self.look()?
@@ -100,7 +101,7 @@ impl Seek<'_> {
         }
     }
 
-    /// The first partition from the edge on.
+    /// Returns the first partition from the edge on.
     fn look(&mut self) -> Result<Look, StoreError> {
         let edge = if self.edge.is_empty() {
             Bound::Unbounded
@@ -131,7 +132,8 @@ impl Seek<'_> {
     }
 }
 
-/// The partition of `key`, the first of it that is there: only if that is its static row it has static cells.
+/// Returns the partition of `key`, which is its first existing entry. Only if that is the static row, the partition has
+/// static cells.
 fn found(
     table: &StoredTable,
     partition: &[u8],
@@ -157,10 +159,10 @@ fn found(
     })
 }
 
-/// What lies at an edge.
+/// Result of a search from an edge.
 enum Look {
     Found(Found),
-    /// A partition that begins before the range.
+    /// Partition that begins before the range.
     TooEarly(Vec<u8>),
     End,
 }

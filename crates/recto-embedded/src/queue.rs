@@ -1,4 +1,4 @@
-//! What waits for the writer, and its thread.
+//! Queue of requests to the writer, and the writer's thread.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,25 +14,25 @@ use crate::shared::Shared;
 use crate::work::{Exclusive, Reply, Request, Work};
 use crate::writer;
 
-/// How long the store lets pass between two attempts to open itself again because reads fail.
+/// Minimum time between two attempts to open the store again because reads fail.
 pub const REVIVE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The unit the room in the queue is counted in.
+/// Unit in which the room of the queue is counted, in bytes.
 const ROOM_BYTES: usize = 1_024;
 
-/// Asks the writer of a store. Dropping it makes all writes durable.
+/// Sender of requests to the writer of a store. Dropping it makes all writes durable.
 pub(crate) struct Queue {
     shared: Arc<Shared>,
-    /// None where nobody writes.
+    /// `None` if the store has no writer.
     requests: Option<mpsc::Sender<Request>>,
     room: Arc<Semaphore>,
     writer: Mutex<Option<JoinHandle<()>>>,
-    /// When a read may next ask for the store to be opened again, by the monotonic clock.
+    /// Time from which a read may request again that the store is opened, on the monotonic clock.
     next_revival_nanos: AtomicU64,
 }
 
 impl Queue {
-    /// Starts the writer, unless the store is open to be read only.
+    /// Starts the writer, unless the store is open read-only.
     pub(crate) fn start(shared: &Arc<Shared>) -> Result<Self, StoreError> {
         let (sender, receiver) = mpsc::channel(MAX_WAITING_REQUESTS);
         let read_only = shared.options.read_only;
@@ -53,12 +53,12 @@ impl Queue {
         })
     }
 
-    /// Whether anybody writes.
+    /// Returns whether the store has a writer.
     pub(crate) fn has_writer(&self) -> bool {
         self.requests.is_some()
     }
 
-    /// Asks the writer and waits for its answer, or until `timeout_after` has passed.
+    /// Sends work to the writer, and waits for the answer, at most until `timeout_after` has passed.
     pub(crate) async fn ask(
         &self,
         work: Work,
@@ -100,7 +100,8 @@ impl Queue {
         }
     }
 
-    /// Asks the writer to open the store again, without waiting for it; not if that was asked just now.
+    /// Requests that the writer opens the store again, and does not wait for it. Does nothing if this was requested a
+    /// short time ago.
     pub(crate) fn revive(&self) {
         let Some(requests) = &self.requests else { return };
         let now = self.shared.environment.monotonic_nanos();
@@ -114,7 +115,7 @@ impl Queue {
             return;
         }
         let Ok(room) = Arc::clone(&self.room).try_acquire_owned() else {
-            return; // Writes wait, and do the same.
+            return; // Writes are waiting. They open the store again.
         };
         let (reply, _) = oneshot::channel();
         let work: Exclusive = Box::new(Shared::resume);
@@ -130,11 +131,11 @@ impl Queue {
 
 impl Drop for Queue {
     fn drop(&mut self) {
-        // The writer ends when nobody can ask any more, having done what was asked.
+        // The writer ends when there is no sender any more, after it has executed all requests.
         self.requests = None;
         let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(writer) = writer {
-            // A panic of the writer has been answered where it happened.
+            // A panic of the writer was reported where it happened.
             let _ = writer.join();
         }
     }

@@ -16,28 +16,28 @@ use crate::state::{OpenTable, State};
 use crate::verified::pages_asked;
 use crate::walk::{Walk, find, verify};
 
-/// How many rows a read makes room for at first, whatever its limit.
+/// Maximum number of rows for which a read reserves memory at first.
 const ROWS_ROOM: usize = 128;
-/// How many bytes a row is expected to take, where nothing is known.
+/// Expected bytes of a row, if nothing is known.
 const ROW_ROOM_BYTES: usize = 160;
 
-/// Where a cell lies that many rows share; `None`: null.
+/// Position of a cell that many rows share; `None`: null.
 type Shared = Option<Range<usize>>;
 
-/// Builds the rows of a read. The cells of the partition and its statics are put into the buffer
-/// once, and every row points at them.
+/// Builder of the rows of a read. The cells of the partition and its static cells are put into the buffer once, and
+/// every row refers to them.
 pub(crate) struct Collector<'a> {
     table: &'a StoredTable,
-    /// The table as the reader knows it: perhaps without the columns added last.
+    /// Table as the reader knows it. It may lack the columns that were added last.
     definition: &'a Table,
     pub(crate) rows: RowSet,
     pub(crate) bytes: u64,
-    /// What is told of each row beside its cells, if asked for.
+    /// Timestamp and expiry of each row, if requested.
     pub(crate) lives: Option<Vec<Life>>,
     now: Now<'a>,
     partition: Vec<Shared>,
     statics: Vec<Shared>,
-    /// The bytes all keys of the partition's rows begin with, kind byte included.
+    /// Bytes with which all keys of the partition's rows begin, including the kind byte.
     prefix: Vec<u8>,
     prefix_checksum: u32,
 }
@@ -65,7 +65,7 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Goes on with the rows of another partition, whose keys begin with `prefix` and the kind byte.
+    /// Continues with the rows of another partition. Their keys begin with `prefix` and the kind byte.
     pub(crate) fn enter(&mut self, prefix: &[u8]) -> Result<(), StoreError> {
         let mut cells = Cells::with_capacity(self.definition.partition().len(), prefix.len());
         keys::decode(self.definition.partition(), &mut &*prefix, &mut cells)
@@ -85,18 +85,18 @@ impl<'a> Collector<'a> {
         Ok(())
     }
 
-    /// The bytes the keys of the partition's rows begin with.
+    /// Returns the bytes with which the keys of the partition's rows begin.
     pub(crate) fn rows_prefix(&self) -> &[u8] {
         &self.prefix
     }
 
-    /// Whether `key` is of the partition that was entered last.
+    /// Returns whether `key` belongs to the partition that was entered last.
     pub(crate) fn is_inside(&self, key: &[u8]) -> bool {
         let partition = &self.prefix[..self.prefix.len().saturating_sub(1)];
         !partition.is_empty() && key.starts_with(partition)
     }
 
-    /// Takes the partition's static row. Returns whether it holds a value.
+    /// Reads the partition's static row. Returns whether it contains a value.
     pub(crate) fn set_statics(&mut self, key: &[u8], value: &[u8]) -> Result<bool, StoreError> {
         let columns = self.definition.statics().len();
         let stored = StoredRow::open(self.table.key_checksum(key), value)
@@ -115,8 +115,8 @@ impl<'a> Collector<'a> {
         Ok(row.exists())
     }
 
-    /// Adds the row stored at `key`, which is of the partition, if it has not ended. Returns
-    /// whether it did.
+    /// Adds the row that is stored at `key`, if it has not ended. The key must belong to the partition. Returns whether
+    /// the row was added.
     #[inline]
     pub(crate) fn push(&mut self, key: &[u8], value: &[u8]) -> Result<bool, StoreError> {
         let Some(clustering) = key.strip_prefix(self.prefix.as_slice()) else {
@@ -158,7 +158,7 @@ impl<'a> Collector<'a> {
         Ok(true)
     }
 
-    /// Adds the row of a partition that has static cells only.
+    /// Adds the row of a partition that has only static cells.
     pub(crate) fn push_statics_only(&mut self) {
         push_shared(&self.partition, &mut self.rows);
         for _ in self.definition.clustering() {
@@ -173,7 +173,7 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// The stamps of the rows and for how long they live, as reads tell them.
+    /// Returns the timestamps and the remaining lifetimes of the rows, in the form of a read's result.
     pub(crate) fn take_lives(&mut self) -> (Vec<i64>, Vec<Option<u32>>) {
         let lives = self.lives.take().unwrap_or_default();
         let told = lives.into_iter().map(|life| {
@@ -206,21 +206,22 @@ fn push_shared(cells: &[Shared], rows: &mut RowSet) {
     }
 }
 
-/// A slice of at most this many rows is read at once, on the caller's thread, if it is in memory; a longer one, and
-/// one that is on disk, on a thread that may block. 2,000 rows in memory take less than a millisecond.
+/// Maximum number of rows of a slice that is read immediately, on the caller's thread, if it is in memory. A longer
+/// slice, or a slice that is on disk, is read on a thread that may block. Reading 2,000 rows from memory takes less
+/// than a millisecond.
 pub const INLINE_ROWS: u32 = 2_000;
 
 /// Whether a read may wait for the disk.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Disk {
-    /// As long as it takes.
+    /// The read may wait.
     Wait,
-    /// It ends at the next row once a page was not in memory, or once it has met more rows than are read at once:
-    /// rows that have ended are not counted by a limit.
+    /// The read ends at the next row after a page was not in memory, or after it has met more than [`INLINE_ROWS`]
+    /// rows. The second condition is necessary, because a limit does not count rows that have ended.
     Avoid,
 }
 
-/// The rows of one slice; none if they are on disk and the read is not to wait for it.
+/// Returns the rows of one slice; `None` if they are on disk and the read must not wait for it.
 pub(crate) fn slice(
     state: &State,
     slice: &Slice,
@@ -254,7 +255,7 @@ pub(crate) fn slice(
             ReadDirection::Forward => key >= far,
             ReadDirection::Backward => key < far,
         };
-        // The slice ends by a key that lies beyond it and whose checksum says that it does.
+        // Only a key beyond the slice whose checksum is valid ends the slice.
         if is_beyond {
             verify(stored, key, value)?;
             return Ok(Some(collector.into_read(true)));
@@ -271,7 +272,7 @@ pub(crate) fn slice(
     Ok(Some(collector.into_read(false)))
 }
 
-/// Enters a partition and takes its statics, if anybody looks at them.
+/// Enters a partition, and reads its static cells if the caller uses them.
 fn enter(
     open: &OpenTable,
     partition: &Cells,
@@ -289,7 +290,7 @@ fn enter(
     Ok(())
 }
 
-/// Takes the static row at `key` if there is one. Returns whether there is, with a value.
+/// Reads the static row at `key`, if there is one. Returns whether there is one that contains a value.
 pub(crate) fn take_statics(
     open: &OpenTable,
     key: &[u8],
@@ -301,7 +302,7 @@ pub(crate) fn take_statics(
     }
 }
 
-/// One row by its full key.
+/// Returns one row by its full key.
 pub(crate) fn get(state: &State, read: &PointRead, options: &ReadOptions) -> Result<RowsRead, StoreError> {
     LIMITS.check_point(read)?;
     Deadline::new(&state.environment, options.timeout)?;
@@ -318,7 +319,7 @@ pub(crate) fn get(state: &State, read: &PointRead, options: &ReadOptions) -> Res
     Ok(collector.into_read(true))
 }
 
-/// The static cells of a partition.
+/// Returns the static cells of a partition.
 pub(crate) fn get_statics(
     state: &State,
     table: &Table,

@@ -1,32 +1,32 @@
-//! Stored rows: the bytes behind one key. Drawn in `docs/format.md`, with golden files in the tests.
+//! Stored rows: the bytes that are stored under one key. `docs/format.md` describes them, and the tests have golden
+//! files.
 //!
-//! A stored row is a header, the lengths of its cells, perhaps the states of its cells, the cells
-//! and a checksum. Lengths are one byte each unless a cell is longer than 254 bytes, and then four
-//! bytes each: where a cell lies is then known from additions alone, and the cells of a row are
-//! copied by one `memcpy`.
+//! A stored row is a header, the lengths of its cells, the states of its cells if they are needed, the cells, and a
+//! checksum. Each length has one byte, or four bytes if a cell is longer than 254 bytes. So the position of a cell
+//! follows from additions alone, and one `memcpy` copies the cells of a row.
 
 use recto_model::RowSet;
 
-/// The version of the stored row format.
+/// Version of the format of stored rows.
 pub const ROW_FORMAT_VERSION: u8 = 1;
 
-/// The row's own existence and its cells expire; the second follows the stamp.
+/// Flag: the row's own existence and its cells expire. The expiry follows the timestamp.
 const EXPIRES: u8 = 0x01;
-/// The row exists only by its cells.
+/// Flag: the row exists only because of its cells.
 const NO_MARKER: u8 = 0x02;
-/// Cells that are null were never written (otherwise they were deleted at the row's stamp).
+/// Flag: cells that are null were never written. Without the flag, they were deleted at the row's timestamp.
 const UNWRITTEN: u8 = 0x04;
-/// Each cell has a state.
+/// Flag: each cell has a state.
 const STATES: u8 = 0x08;
-/// Lengths take four bytes.
+/// Flag: lengths have four bytes.
 const WIDE: u8 = 0x10;
 const KNOWN_FLAGS: u8 = EXPIRES | NO_MARKER | UNWRITTEN | STATES | WIDE;
 
-/// The cell has its own stamp.
+/// State: the cell has its own timestamp.
 const OWN_STAMP: u8 = 0x01;
-/// The cell has its own expiry.
+/// State: the cell has its own expiry.
 const OWN_EXPIRY: u8 = 0x02;
-/// The cell was never written.
+/// State: the cell was never written.
 const NEVER_WRITTEN: u8 = 0x04;
 
 const HEADER_BYTES: usize = 12;
@@ -34,26 +34,26 @@ const CHECKSUM_BYTES: usize = 4;
 const NARROW_NULL: u8 = 0xFF;
 const WIDE_NULL: u32 = u32::MAX;
 
-/// The stamp of what was never written: any write is newer.
+/// Timestamp of data that was never written: any write is newer.
 pub(crate) const NEVER: i64 = i64::MIN;
 
-/// Why bytes are not a stored row.
+/// Reason why bytes are not a stored row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Damage {
-    /// The checksum does not hold.
+    /// The checksum is wrong.
     Checksum,
-    /// The version is one this release does not know.
+    /// The version is unknown to this release.
     Version(u8),
-    /// The checksum holds and the bytes are not laid out as a row.
+    /// The checksum is valid, but the bytes do not have the layout of a row.
     Layout,
 }
 
-/// When something was written and when it ends.
+/// Time of a write, and the end of the data that it wrote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Life {
-    /// Microseconds; [`NEVER`] if it was not.
+    /// Timestamp in microseconds; [`NEVER`] if there was no write.
     pub(crate) stamp: i64,
-    /// Seconds since 1970; 0 if it does not end.
+    /// Expiry in seconds since 1970; 0 if the data does not end.
     pub(crate) expiry: u32,
 }
 
@@ -63,21 +63,21 @@ impl Life {
         expiry: 0,
     };
 
-    /// What is told of a row all of whose cells are null.
+    /// Result of a read for a row whose cells are all null.
     pub(crate) const NO_VALUE: Self = Self { stamp: 0, expiry: 0 };
 
     fn ended(self, now_seconds: u32) -> bool {
         self.expiry != 0 && self.expiry <= now_seconds
     }
 
-    /// Which of two lives of one stamp stands: the one that ends, then the one that ends later, as
-    /// in Cassandra (`Cells.reconcile`, `LivenessInfo.supersedes`).
+    /// Returns the rank that decides between two lives: the newer timestamp, then the life that ends, then the later
+    /// end, as in Cassandra (`Cells.reconcile`, `LivenessInfo.supersedes`).
     fn rank(self) -> (i64, bool, u32) {
         (self.stamp, self.expiry != 0, self.expiry)
     }
 }
 
-/// One cell of a row, taken apart.
+/// Cell of a decoded row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cell<'a> {
     pub(crate) life: Life,
@@ -91,18 +91,17 @@ impl Cell<'_> {
     };
 }
 
-/// A row, taken apart. What is merged and what is deleted in part goes through this; reads of
-/// ordinary rows do not.
+/// Decoded row. Merging and partial deletion use this form. Reads of ordinary rows do not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Row<'a> {
-    /// The row's own existence; [`Life::NONE`] if it exists only by its cells.
+    /// Life of the row itself; [`Life::NONE`] if the row exists only because of its cells.
     pub(crate) marker: Life,
     pub(crate) cells: Vec<Cell<'a>>,
 }
 
 impl<'a> Row<'a> {
-    /// This row and a later arrived one as one: of each cell the newer write; at equal stamps a
-    /// deletion, then what ends, then the larger value.
+    /// Merges another write of the row into this row. Of each cell, the newer write stays; at equal timestamps a
+    /// deletion, then a cell that ends, then the later end, then the larger value.
     pub(crate) fn merge(&mut self, other: &Row<'a>) {
         if other.marker.rank() > self.marker.rank() {
             self.marker = other.marker;
@@ -121,7 +120,7 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// Forgets what has ended by `now_seconds`: such a cell is deleted at its stamp.
+    /// Removes the data that has ended by `now_seconds`. A cell that has ended becomes deleted at its timestamp.
     pub(crate) fn end(&mut self, now_seconds: u32) {
         if self.marker.ended(now_seconds) {
             self.marker = Life::NONE;
@@ -134,13 +133,13 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// Whether the values are those of `other` in the columns that this row has.
+    /// Returns whether the values are equal to those of `other`, in the columns that this row has.
     pub(crate) fn has_values_of(&self, other: &Self) -> bool {
         let value = |row: &Row<'a>, column: usize| row.cells.get(column).and_then(|cell| cell.value);
         (0..self.cells.len()).all(|column| value(self, column) == value(other, column))
     }
 
-    /// Lets the row live until `expiry`, unless it lives longer; returns whether that changed it.
+    /// Extends the life of the row to `expiry`, unless the row lives longer. Returns whether this changed the row.
     pub(crate) fn prolong(&mut self, expiry: u32) -> bool {
         let mut changed = false;
         let cells = self.cells.iter_mut().filter(|cell| cell.value.is_some());
@@ -153,7 +152,7 @@ impl<'a> Row<'a> {
         changed
     }
 
-    /// Forgets what was written at `stamp` or before.
+    /// Removes the data that was written at `stamp` or before.
     pub(crate) fn delete(&mut self, stamp: i64) {
         if self.marker.stamp <= stamp {
             self.marker = Life::NONE;
@@ -165,12 +164,12 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// Whether there is a row left: its own existence, or a value.
+    /// Returns whether the row exists: by itself, or because it has a value.
     pub(crate) fn exists(&self) -> bool {
         self.marker.stamp != NEVER || self.cells.iter().any(|cell| cell.value.is_some())
     }
 
-    /// The newest stamp of anything in the row.
+    /// Returns the newest timestamp in the row.
     pub(crate) fn newest(&self) -> i64 {
         self.cells
             .iter()
@@ -178,7 +177,7 @@ impl<'a> Row<'a> {
             .fold(self.marker.stamp, i64::max)
     }
 
-    /// Gives everything that was written the stamp `stamp`.
+    /// Sets all timestamps of written data to `stamp`.
     pub(crate) fn restamp(&mut self, stamp: i64) {
         let cells = self.cells.iter_mut().map(|cell| &mut cell.life);
         for life in cells.chain([&mut self.marker]) {
@@ -188,7 +187,8 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// The newest stamp of the cells that are not null, and when the last of them ends; [`Life::NO_VALUE`] if all are.
+    /// Returns the newest timestamp of the cells that are not null, and the time when the last of them ends;
+    /// [`Life::NO_VALUE`] if all cells are null.
     fn values_life(&self) -> Life {
         let lives = self.cells.iter().filter(|cell| cell.value.is_some());
         let longer = |one: u32, other: u32| if one == 0 || other == 0 { 0 } else { one.max(other) };
@@ -201,7 +201,7 @@ impl<'a> Row<'a> {
             .unwrap_or(Life::NO_VALUE)
     }
 
-    /// Appends the row's stored form, for the key that `key_checksum` is the checksum of.
+    /// Appends the stored form of the row. `key_checksum` is the checksum of its key.
     pub(crate) fn encode(&self, key_checksum: u32, out: &mut Vec<u8>) {
         let begin = out.len();
         let base = self.base();
@@ -244,7 +244,7 @@ impl<'a> Row<'a> {
         out.extend_from_slice(&checksum.to_le_bytes());
     }
 
-    /// The life that stands in the header: the row's own, else that of its newest cell.
+    /// Returns the life that the header contains: that of the row itself, or else that of its newest cell.
     fn base(&self) -> Life {
         if self.marker.stamp != NEVER {
             return self.marker;
@@ -288,14 +288,14 @@ impl<'a> Row<'a> {
     }
 }
 
-/// Takes `N` bytes off the front of `bytes`.
+/// Removes `N` bytes from the start of `bytes`, and returns them.
 fn take<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N], Damage> {
     let (front, rest) = bytes.split_first_chunk::<N>().ok_or(Damage::Layout)?;
     *bytes = rest;
     Ok(*front)
 }
 
-/// A stored row whose checksum holds: its header read, its cells not yet.
+/// Stored row with a valid checksum. Its header is decoded, and its cells are not.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct StoredRow<'a> {
     stored: &'a [u8],
@@ -306,8 +306,7 @@ pub(crate) struct StoredRow<'a> {
 }
 
 impl<'a> StoredRow<'a> {
-    /// Checks the checksum and reads the header of the row stored under the key that
-    /// `key_checksum` is the checksum of.
+    /// Verifies the checksum of a stored row, and decodes its header. `key_checksum` is the checksum of its key.
     #[inline]
     pub(crate) fn open(key_checksum: u32, value: &'a [u8]) -> Result<Self, Damage> {
         let (stored, checksum) = value
@@ -340,39 +339,40 @@ impl<'a> StoredRow<'a> {
         })
     }
 
-    /// Whether the row can end, or a part of it can: whether reading it needs the time.
+    /// Returns whether the row, or a part of it, can end. Then reading the row needs the current time.
     #[inline]
     pub(crate) fn may_end(&self) -> bool {
         self.flags & (EXPIRES | STATES) != 0
     }
 
-    /// The newest stamp of anything in the row, if that is to be had without taking it apart.
+    /// Returns the newest timestamp in the row, if it is known without decoding the cells.
     pub(crate) fn newest_at_once(&self) -> Option<i64> {
         (self.flags & STATES == 0).then_some(self.base.stamp)
     }
 
-    /// Whether the row writes every cell of `other`, and all at its own stamp. A row of more cells
-    /// has some that whoever wrote this one does not know, and leaves alone.
+    /// Returns whether the row writes every cell of `other`, all at its own timestamp. If `other` has more cells, the
+    /// writer of this row did not know some of them, and does not change them.
     pub(crate) fn writes_all_of(&self, other: &Self) -> bool {
         self.writes_columns(other.count)
     }
 
-    /// Whether the row writes the first `columns` cells of any row, and all at its own stamp.
+    /// Returns whether the row writes the first `columns` cells of any row, all at its own timestamp.
     pub(crate) fn writes_columns(&self, columns: usize) -> bool {
         self.flags & (STATES | UNWRITTEN | NO_MARKER) == 0 && self.count >= columns
     }
 
-    /// Whether it has the same values as `other`, and neither ends: to be had without taking them apart.
+    /// Returns whether the encoded rows show that both have the same values and that neither ends. Does not decode the
+    /// cells.
     pub(crate) fn is_plainly(&self, other: &Self) -> bool {
-        // A null is one, whether it was written or not.
+        // A null cell is null, whether or not it was written.
         let alike = (self.flags ^ other.flags) & !UNWRITTEN == 0 && self.count == other.count;
         alike
             && self.flags & (STATES | EXPIRES) == 0
             && self.stored[HEADER_BYTES..] == other.stored[HEADER_BYTES..]
     }
 
-    /// Whether nothing of the row is left at `now_seconds` (which only matters if it
-    /// [may end](Self::may_end)).
+    /// Returns whether nothing of the row exists at `now_seconds`. The time matters only if the row
+    /// [may end](Self::may_end).
     #[inline]
     pub(crate) fn is_gone(&self, now_seconds: u32) -> Result<bool, Damage> {
         if self.flags & (STATES | NO_MARKER) == 0 {
@@ -393,7 +393,7 @@ impl<'a> StoredRow<'a> {
         Ok((length != WIDE_NULL).then_some(length as usize))
     }
 
-    /// The bytes of its cells that are not null.
+    /// Returns the bytes of the cells that are not null.
     pub(crate) fn value_bytes(&self) -> Result<u64, Damage> {
         let mut bytes = 0;
         for index in 0..self.count {
@@ -402,7 +402,7 @@ impl<'a> StoredRow<'a> {
         Ok(bytes)
     }
 
-    /// Where what follows the lengths begins.
+    /// Returns the offset of the data after the lengths.
     fn after_lengths(&self) -> usize {
         let width = if self.flags & WIDE == 0 {
             1
@@ -412,7 +412,7 @@ impl<'a> StoredRow<'a> {
         self.lengths + self.count * width
     }
 
-    /// Takes the row apart, into at least `columns` cells.
+    /// Decodes the row into at least `columns` cells.
     pub(crate) fn decode(&self, columns: usize) -> Result<Row<'a>, Damage> {
         let mut rest = self.stored.get(self.after_lengths()..).ok_or(Damage::Layout)?;
         let mut cells = Vec::with_capacity(self.count.max(columns));
@@ -462,10 +462,12 @@ impl<'a> StoredRow<'a> {
         Ok(life)
     }
 
-    /// Appends the row's first `columns` cells to `rows`, if the row exists at `now_seconds` (which
-    /// only matters if it [may end](Self::may_end)). The table has `table_columns`: more than
-    /// `columns` if some were added since the reader learned of it, more than the row has cells if
-    /// some were added since it was written. Returns the newest stamp of the values appended, and when the last of them ends.
+    /// Appends the row's first `columns` cells to `rows`, if the row exists at `now_seconds`. The time matters only if
+    /// the row [may end](Self::may_end). Returns the newest timestamp of the appended values, and the time when the
+    /// last of them ends.
+    ///
+    /// The table has `table_columns`. They are more than `columns` if columns were added since the reader read the
+    /// definition. They are more than the cells of the row if columns were added since the row was written.
     #[inline]
     pub(crate) fn push_cells(
         &self,
@@ -525,13 +527,13 @@ impl<'a> StoredRow<'a> {
     }
 }
 
-/// How many bytes a cell has, as rows say it.
+/// Returns the number of bytes of a cell, as rows store it.
 fn cell_len(cell: &[u8]) -> u32 {
     u32::try_from(cell.len()).expect("a cell is smaller than a mutation, which has 16 MiB at most")
 }
 
-/// Copies `cells` whole and appends a cell for each length, which fill them. Returns whether any is
-/// a value.
+/// Copies all bytes of `cells`, and appends a cell for each length. The lengths must cover all bytes. Returns whether
+/// at least one cell is a value.
 #[inline]
 fn push_lengths(
     lengths: impl Iterator<Item = Option<usize>>,

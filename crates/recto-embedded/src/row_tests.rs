@@ -124,8 +124,8 @@ proptest! {
         prop_assert!(StoredRow::open(checksum.wrapping_add(1), &stored).is_err());
     }
 
-    /// What a read of cells returns is what taking the row apart returns, for a reader who knows
-    /// fewer columns than the row has cells, as many, or more.
+    /// Copying cells returns the same as decoding the row, for a reader that knows fewer columns than the row has
+    /// cells, the same number, or more.
     #[test]
     fn both_ways_of_reading_agree(row in any_row(4), columns in 0_usize..7, now in 0_u32..5) {
         let row = row.row();
@@ -156,7 +156,7 @@ proptest! {
         prop_assert_eq!(merged(&[&a, &b, &b, &a]), merged(&[&a, &b]));
     }
 
-    /// A flipped bit is never a row.
+    /// A row with a flipped bit is rejected.
     #[test]
     fn a_flipped_bit_is_found(row in any_row(3), at: prop::sample::Index, bit in 0_u8..8) {
         let row = row.row();
@@ -167,7 +167,7 @@ proptest! {
         prop_assert!(StoredRow::open(7, &stored).is_err());
     }
 
-    /// Bytes whose checksum holds and that are no row are an error, never a panic.
+    /// Bytes with a valid checksum that are not a row cause an error, and never a panic.
     #[test]
     fn any_bytes_are_read_or_refused(mut bytes in prop::collection::vec(any::<u8>(), 0..80), known: bool) {
         if known && bytes.len() > 1 {

@@ -1,9 +1,9 @@
-//! Runs of new rows: rows of a batch that come to lie side by side, with no other row between them.
+//! Runs of new rows: rows of a batch that are adjacent in key order, with no existing row between them.
 //!
-//! The engine splits a full page in halves. Where new rows always come before those that are there, as in a
-//! partition whose newest row is first, nothing is ever added to the half behind, and a file of them is twice
-//! as large as it need be. Its cursor fills pages, from a few rows on; it looks at both sides of its gap
-//! first, so that rows in no order, each in a gap of its own, are inserted one by one.
+//! The engine splits a full page into halves. If new rows always come before the existing rows, as in a partition whose
+//! newest row is first, no row is ever added to the second half. A file of such rows is twice as large as necessary.
+//! The engine's cursor fills pages, and is worth its cost from a few rows on. It first looks at both sides of its gap.
+//! So rows in no order, each in its own gap, are inserted one by one.
 
 use std::ops::Bound;
 
@@ -15,23 +15,24 @@ use crate::catalog::StoredTable;
 use crate::error::engine;
 use crate::walk::{Found, RowsTable, search};
 
-/// How many rows are a run: fewer do not fill a page that they split.
+/// Minimum number of rows of a run. Fewer rows do not fill a page that they split.
 const MIN_RUN_ROWS: usize = 16;
 
-/// How many rows are inserted one by one, at most, before a run is looked for again.
+/// Maximum number of rows that are inserted one by one before the next search for a run.
 const MAX_ROWS_WITHOUT_LOOKING: usize = 16;
 
-/// Finds the runs of a batch and inserts them.
+/// Search for the runs of a batch, and their insertion.
 #[derive(Debug, Default)]
 pub(crate) struct Runs {
-    /// For how many changes no run is looked for.
+    /// Number of further changes for which no run is searched.
     rest: usize,
-    /// How many those were at the last time.
+    /// Number of changes that were skipped the last time.
     last_rest: usize,
 }
 
 impl Runs {
-    /// Inserts the run that `changes`, in key order, begin with, if they do. Returns how many rows it has.
+    /// Inserts the run at the start of `changes`, which are in key order, if there is one. Returns the number of its
+    /// rows.
     pub(crate) fn insert(
         &mut self,
         batch: &Batch,
@@ -44,7 +45,7 @@ impl Runs {
             return Ok(0);
         }
         let makes_rows = |change: &Change| {
-            // What says no stamp is not stored as it was made ready.
+            // A change without a timestamp is not stored in its prepared form.
             change.table == changes[0].table
                 && change.stamp.is_some()
                 && matches!(change.action, Action::Put | Action::Insert)
@@ -59,7 +60,7 @@ impl Runs {
         let ahead = match search(table, rows, key(0)) {
             Ok(Found::Row(_)) => return Ok(0),
             Ok(Found::Gap(ahead)) => ahead.map(|ahead| ahead.value().to_vec()),
-            // Beside a damaged row a row is inserted as any other is.
+            // Next to a damaged row, a row is inserted like any other.
             Err(error) if error.kind() == StoreErrorKind::Corrupt => return Ok(0),
             Err(error) => return Err(error),
         };
@@ -78,7 +79,7 @@ impl Runs {
             }
             match cursor.insert_before(batch.key(change), batch.value(change)) {
                 Ok(()) => inserted += 1,
-                // The same key again.
+                // The same key occurs again.
                 Err(CursorError::UnorderedKey) => break,
                 Err(error) => return Err(engine(redb::Error::from(error))),
             }

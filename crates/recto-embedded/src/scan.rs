@@ -1,4 +1,4 @@
-//! Scans of whole tables, in the order of their keys.
+//! Scans of whole tables, in key order.
 
 use std::ops::Bound;
 
@@ -16,11 +16,11 @@ use crate::row::{Damage, StoredRow};
 use crate::state::{OpenTable, State};
 use crate::walk::{Walk, verify};
 
-/// The most pieces a table is split into.
+/// Maximum number of ranges into which a table is split.
 pub const MAX_PIECES: u32 = 4_096;
 
-/// Splits a table at keys that lie about equally many rows apart. Its keys are read once, which
-/// takes far less than the scan it is for.
+/// Splits a table into ranges with about the same number of rows. This reads all keys once, which takes much less time
+/// than the scan of the ranges.
 pub(crate) fn token_ranges(state: &State, table: &Table, pieces: u32) -> Result<Vec<TokenRange>, StoreError> {
     use redb::ReadableTableMetadata as _;
     let open = state.open(table)?;
@@ -52,7 +52,7 @@ pub(crate) fn token_ranges(state: &State, table: &Table, pieces: u32) -> Result<
     Ok(ranges.collect())
 }
 
-/// Rows of a range, from its start or after a position, which is the key of the last row seen.
+/// Returns rows of a range, from its start or after a position. A position is the key of the last row that was read.
 pub(crate) fn scan(
     state: &State,
     table: &Table,
@@ -99,12 +99,12 @@ struct Scan<'a> {
     collector: Collector<'a>,
     now: Now<'a>,
     deadline: Deadline<'a>,
-    /// Whether the partition entered last has statics and no rows so far.
+    /// Whether the partition that was entered last has static cells, and no rows so far.
     statics_only: bool,
 }
 
 impl Scan<'_> {
-    /// Reads until the range or the limit ends. Returns the last key seen, if it was the limit.
+    /// Reads until the range or the limit ends. Returns the last key that was read, if the limit ended the read.
     fn run(
         &mut self,
         lower: Bound<&[u8]>,
@@ -116,7 +116,7 @@ impl Scan<'_> {
         let mut last = Vec::new();
         let mut walk = Walk::begin(open, lower, ReadDirection::Forward)?;
         while let Some((key, value)) = walk.next()? {
-            // What ends the range must be a key whose checksum holds.
+            // Only a key whose checksum is valid ends the range.
             if matches!(upper, Bound::Excluded(end) if key >= end) {
                 verify(&open.stored, key, value)?;
                 break;
@@ -136,7 +136,7 @@ impl Scan<'_> {
                 return Ok(Some(last));
             }
         }
-        // The range may end between a partition's statics and its rows.
+        // The range may end between a partition's static row and its rows.
         if self.statics_only && self.has_rows()? {
             self.statics_only = false;
         }
@@ -149,7 +149,7 @@ impl Scan<'_> {
         rows >= limit as usize || (rows > 0 && self.collector.bytes >= max_bytes)
     }
 
-    /// Enters the partition of `key`, and takes its statics if `key` comes after them.
+    /// Enters the partition of `key`, and reads its static row if `key` comes after it.
     fn begin_partition(&mut self, key: &[u8]) -> Result<(), StoreError> {
         let prefix = partition_of(&self.open.stored, key)?;
         self.collector.enter(prefix)?;
@@ -179,7 +179,7 @@ impl Scan<'_> {
         }
     }
 
-    /// Whether the partition entered last has a row, anywhere.
+    /// Returns whether the partition that was entered last has a row, inside or outside the range.
     fn has_rows(&mut self) -> Result<bool, StoreError> {
         let from = self.collector.rows_prefix().to_vec();
         let table = &self.open.stored;
@@ -199,7 +199,7 @@ impl Scan<'_> {
     }
 }
 
-/// The components of the partition that `key` begins with.
+/// Returns the components of the partition with which `key` begins.
 pub(crate) fn partition_of<'k>(table: &StoredTable, key: &'k [u8]) -> Result<&'k [u8], StoreError> {
     let mut rest = key;
     let mut scratch = Vec::new();

@@ -1,9 +1,9 @@
-//! Reading the data file a little at a time, so that damage is found before somebody needs what it hides.
+//! Scrub: reads the data file in small steps, so that damage is found before a user needs the damaged data.
 //!
-//! Pages are read from the file and not from the engine, whose memory may hold them as they were. No
-//! snapshot is held, which would keep the file from using space again. What a commit on disk leads to is written
-//! over by none before the next is on disk; but its pages may come after what leads to them. So where a
-//! page does not hold, the step is taken once more by the writer's thread, while nothing is committed.
+//! Pages are read from the file, and not through the engine, whose memory may contain them without the damage. A scrub
+//! holds no snapshot, because a snapshot would keep the file from using space again. Pages of a commit on disk are not
+//! overwritten before the next commit is on disk. But the file may contain a reference to a page before it contains the
+//! page. So if a page is not valid, the writer's thread repeats the step, while nothing is committed.
 
 use std::fs::File;
 use std::path::Path;
@@ -21,42 +21,41 @@ use crate::store::EmbeddedStore;
 use crate::walk::verify;
 use crate::work::Exclusive;
 
-/// How deep a tree may be: no file that can be has a deeper one.
+/// Maximum depth of a tree. No possible file has a deeper tree.
 const MAX_DEPTH: usize = 128;
 
-/// How far a scrub has come. The default is its beginning.
+/// Position of a scrub. The default is the start.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ScrubPosition {
-    /// The table it is in, as the engine names it; none at the beginning.
+    /// Name of the current table in the engine; `None` at the start.
     table: Option<Vec<u8>>,
-    /// The last key that was verified there.
+    /// Last key of that table that was verified.
     after: Vec<u8>,
 }
 
-/// What a step of a scrub read and found.
+/// Result of a step of a scrub.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ScrubStep {
-    /// Bytes of pages.
+    /// Bytes of the pages that were read.
     pub bytes: u64,
-    /// Rows, each of which was verified; and counts of partitions.
+    /// Number of rows and of counts of partitions that were verified.
     pub rows: u64,
-    /// Whether all of the file was read since the beginning.
+    /// Whether the whole file was read since the start.
     pub is_last: bool,
-    /// What is damaged; at most [`MAX_PROBLEMS`].
+    /// Descriptions of damage; at most [`MAX_PROBLEMS`].
     pub problems: Vec<String>,
 }
 
 impl EmbeddedStore {
-    /// Reads the next `most_bytes` of the data file, or a page more, and verifies every page and every row in
-    /// it. Returns where to go on; after the last step that is the beginning.
+    /// Reads the next `most_bytes` of the data file, or up to a page more, and verifies every page and every row in
+    /// them. Returns the position from which to continue. After the last step that is the start.
     ///
-    /// What is written meanwhile is read as it was before or after. What the operating system has in
-    /// memory is read from there. Relaxed writes are looked at once they are on disk.
+    /// Data that is written meanwhile is read in its old or its new state. Data that the operating system has in memory
+    /// is read from there. Relaxed writes are read after they are on disk.
     ///
     /// # Errors
-    /// `Storage`: the file system refused. Damage is no error but in the step. `Invalid`: the store has no
-    /// file.
+    /// `Storage`: the file system failed. `Invalid`: the store has no file. Damage is not an error; it is in the step.
     pub async fn scrub_step(
         &self,
         from: ScrubPosition,
@@ -85,14 +84,14 @@ impl EmbeddedStore {
         found.ok_or_else(|| StoreError::new(StoreErrorKind::Other, "the scrub ended without a report"))
     }
 
-    /// What readers and writers of the store met that was damaged since it was opened, at most
-    /// [`MAX_PROBLEMS`]. What was written anew is damaged no more.
+    /// Returns descriptions of the damage that readers and writers of the store have met since it was opened; at most
+    /// [`MAX_PROBLEMS`]. A page that was written again is not damaged any more.
     pub fn damage_met(&self) -> Vec<String> {
         self.shared.met.all().into_iter().map(page_damage).collect()
     }
 }
 
-/// A step; none if something does not hold, and it is not known that nothing is committed meanwhile.
+/// Executes a step. Returns `None` if a page or a row is not valid, and a concurrent commit may be the cause.
 fn step(
     path: &Path,
     catalog: &Catalog,
@@ -126,10 +125,10 @@ fn step(
     }
 }
 
-/// A page does not hold, which a commit that is under way may be the cause of.
+/// Signal that a page or a row is not valid, and that a concurrent commit may be the cause.
 struct Suspected;
 
-/// Whether there is room for more in a step.
+/// Whether a step may read more.
 #[derive(PartialEq)]
 enum Room {
     Left,
@@ -152,7 +151,7 @@ impl Scrub<'_> {
         let mut tables = Vec::new();
         let is_beginning = self.position.table.is_none();
         for root in self.header.roots.clone() {
-            // The engine's own tables are small: they are read whole, at the beginning.
+            // The engine's own tables are small, so they are read completely, at the start.
             if root.layout.entries == Entries::Tables {
                 self.tables(&root, &mut tables, 0)?;
             } else if is_beginning {
@@ -188,7 +187,7 @@ impl Scrub<'_> {
         Ok(())
     }
 
-    /// The tables that a tree of them names.
+    /// Collects the tables that a tree of table names contains.
     fn tables(
         &mut self,
         page: &Child,
@@ -213,7 +212,7 @@ impl Scrub<'_> {
         Ok(())
     }
 
-    /// Reads the pages of a tree that hold keys beyond `after`, which becomes the last one read.
+    /// Reads the pages of a tree that contain keys greater than `after`. Sets `after` to the last key that was read.
     fn tree(
         &mut self,
         page: &Child,
@@ -241,7 +240,7 @@ impl Scrub<'_> {
         let is_rows = page.layout.entries == Entries::Rows;
         let mut has_read = !is_rows;
         for (key, value) in pages::entries(&bytes, page.layout) {
-            // A page's upper key may lie beyond its last one, so the page before is looked at again.
+            // The upper key of a page may be greater than its last key, so the previous page may be read again.
             if is_rows && !after.is_empty() && key <= after.as_slice() {
                 continue;
             }
@@ -273,7 +272,7 @@ impl Scrub<'_> {
         }
     }
 
-    /// A page's bytes; none if it is damaged, which is noted.
+    /// Returns the bytes of a page; `None` if the page is damaged, which is recorded as a problem.
     fn page(&mut self, page: &Child, depth: usize) -> Result<Option<Vec<u8>>, Suspected> {
         let mut bytes = vec![0; page.bytes];
         self.found.bytes += bytes.len() as u64;

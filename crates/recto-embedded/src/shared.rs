@@ -1,4 +1,4 @@
-//! What the store's callers and its writer share.
+//! State that the callers of a store and its writer share.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,22 +17,22 @@ use crate::snapshot::EmbeddedSnapshot;
 use crate::state::{Engine, State};
 use crate::verified::Met;
 
-/// From this many bytes of data on, durable commits save what makes reopening after a crash quick
-/// (redb's quick repair). Below, reopening reads the whole file, some 2 ms per MiB, and commits take
-/// half as long.
+/// Bytes of data from which durable commits save the state that makes opening after a crash quick (redb's quick
+/// repair). With less data, opening after a crash reads the whole file, which takes about 2 ms per MiB, and commits
+/// take half as long.
 pub const QUICK_REPAIR_BYTES: u64 = 128 << 20;
 
-/// What changes as the store is written.
+/// State that changes when the store is written.
 struct Current {
     engine: Arc<Engine>,
     catalog: Arc<Catalog>,
-    /// The snapshot of all who read since the last commit.
+    /// Snapshot of all readers since the last commit.
     snapshot: Option<Arc<EmbeddedSnapshot>>,
-    /// Whether the file system refused even to begin one.
+    /// Whether the file system failed when a snapshot was begun.
     refuses: bool,
 }
 
-/// Opens the data file again.
+/// Function that opens the data file again.
 pub(crate) type Reopen = Box<dyn Fn() -> Result<Database, StoreError> + Send + Sync>;
 
 pub(crate) struct Shared {
@@ -41,18 +41,19 @@ pub(crate) struct Shared {
     current: RwLock<Current>,
     pub(crate) options: EmbeddedOptions,
     data_bytes: AtomicU64,
-    /// The newest stamp of a plain write, as it stands in the data file.
+    /// Newest timestamp of a plain write, as stored in the data file.
     newest_stamp: Mutex<Option<i64>>,
-    /// Set when the store was closed, which is not opened again. Its count is zero when the data file is closed.
+    /// Set when the store was closed. A closed store is not opened again. The reference count of the value is zero when
+    /// the data file is closed.
     closed: OnceLock<Weak<()>>,
     /// Damaged pages that were met.
     pub(crate) met: Arc<Met>,
-    // Last, so that the data file is closed before the directory is given up.
+    // The last field, so that the data file is closed before the lock of the directory is released.
     pub(crate) directory: Option<Directory>,
 }
 
 impl Shared {
-    #[allow(clippy::too_many_arguments)] // each is a part of it
+    #[allow(clippy::too_many_arguments)] // each argument is a part of the value
     pub(crate) fn new(
         engine: Engine,
         catalog: Catalog,
@@ -95,7 +96,7 @@ impl Shared {
         *self.newest_stamp.lock().unwrap_or_else(PoisonError::into_inner) = stamp;
     }
 
-    /// Whether the file system refused a read since the last commit, so that the engine is of no use.
+    /// Returns whether the file system failed at a read since the last commit, so that the engine cannot be used.
     pub(crate) fn has_failed(&self) -> bool {
         let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
         let snapshot = current.snapshot.as_ref();
@@ -114,12 +115,12 @@ impl Shared {
         self.data_bytes.store(QUICK_REPAIR_BYTES, Ordering::Relaxed);
     }
 
-    /// Whether a durable commit should save what makes reopening after a crash quick.
+    /// Returns whether a durable commit should save the state that makes opening after a crash quick.
     pub(crate) fn wants_quick_repair(&self) -> bool {
         self.data_bytes.load(Ordering::Relaxed) >= QUICK_REPAIR_BYTES
     }
 
-    /// The snapshot of everything committed so far.
+    /// Returns the snapshot of the last commit.
     pub(crate) fn snapshot(&self) -> Result<Arc<EmbeddedSnapshot>, StoreError> {
         if let Some(snapshot) = &self
             .current
@@ -159,7 +160,7 @@ impl Shared {
         (Arc::clone(&current.engine), Arc::clone(&current.catalog))
     }
 
-    /// Commits. Snapshots asked for from now on show it; the store itself holds on to no older one.
+    /// Commits. Later snapshots contain the commit. The store itself keeps no older snapshot.
     pub(crate) fn commit(
         &self,
         transaction: WriteTransaction,
@@ -172,7 +173,7 @@ impl Shared {
             self.measure();
             return Ok(());
         };
-        // A snapshot pairs rows with a catalog, so none may be made in between.
+        // A snapshot combines rows with a catalog, so no snapshot may be created in between.
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
         commit()?;
         current.catalog = Arc::new(catalog);
@@ -185,16 +186,16 @@ impl Shared {
             let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
             current.snapshot.take()
         };
-        // Outside the lock: the last holder ends the snapshot.
+        // Outside the lock, because the last reference ends the snapshot.
         drop(old);
     }
 
-    /// Closes the engine, which refuses everything once a read or a write of its file has failed.
+    /// Closes the engine, which rejects all calls after a read or a write of its file has failed.
     pub(crate) fn stop(&self) {
         self.replace_engine(Engine::Stopped);
     }
 
-    /// Refuses what is asked of a store that was closed.
+    /// Returns an error if the store was closed.
     pub(crate) fn check_open(&self) -> Result<(), StoreError> {
         if self.closed.get().is_some() {
             return Err(closed());
@@ -202,8 +203,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Closes the store for good. The count of what it returns is zero when the data file is closed, which reads that began
-    /// before delay.
+    /// Closes the store permanently. The reference count of the returned value is zero when the data file is closed.
+    /// Reads that began earlier delay this.
     pub(crate) fn close(&self) -> Weak<()> {
         let holds_file = || self.engine_and_catalog().0.holds_file();
         let holds_file = self.closed.get_or_init(holds_file).clone();
@@ -211,17 +212,17 @@ impl Shared {
         holds_file
     }
 
-    /// Opens the engine again if it was stopped. What is on disk is what was durable.
+    /// Opens the engine again if it was stopped. It then contains the writes that were durable.
     ///
     /// # Errors
-    /// That of opening: the disk still fails, or a snapshot of the stopped engine is left.
+    /// The error of opening: the disk still fails, or a snapshot of the stopped engine still exists.
     pub(crate) fn resume(&self) -> Result<(), StoreError> {
         let is_stopped = matches!(*self.engine_and_catalog().0, Engine::Stopped);
         if is_stopped {
             self.check_open()?;
             let database = (self.reopen)().map_err(still_held)?;
             let catalog = guarded(|| read_catalog(&database))?;
-            // A commit whose outcome is unknown may have raised it, or not.
+            // A commit of unknown outcome may have raised the timestamp.
             self.set_newest_stamp(guarded(|| meta::newest_stamp(&database))?);
             let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
             current.engine = Arc::new(Engine::writable_of(database));
@@ -232,7 +233,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Goes on with another data file of the same contents.
+    /// Continues with another data file of the same content.
     pub(crate) fn replace_engine(&self, engine: Engine) {
         let old = {
             let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
@@ -245,7 +246,8 @@ impl Shared {
     }
 }
 
-/// The engine's file is locked as long as a snapshot of the stopped engine is read.
+/// Returns the error of an attempt to open the engine again. The engine's file is locked as long as a snapshot of the
+/// stopped engine is read.
 #[cold]
 fn still_held(error: StoreError) -> StoreError {
     if error.kind() == StoreErrorKind::Conflict {

@@ -1,4 +1,4 @@
-//! Snapshots: the state of the store at one commit, shared by all who read until the next commit.
+//! Snapshots: the state of the store at one commit. All readers share a snapshot until the next commit.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::read::{Disk, INLINE_ROWS};
 use crate::state::{State, blocking};
 use crate::{counts, partitions, read, scan};
 
-/// A [`Snapshot`] of one state.
+/// [`Snapshot`] of one state.
 #[derive(Clone)]
 pub(crate) struct EmbeddedSnapshot {
     pub(crate) state: Arc<State>,
@@ -32,8 +32,8 @@ impl Snapshot for EmbeddedSnapshot {
         if slice.limit > INLINE_ROWS {
             return None;
         }
-        // What this thread waits for at most are the pages that lead to the first row, and one of rows: where one
-        // was not in memory, nothing more is read here. They are then, so that little is read twice.
+        // This thread waits at most for the pages that lead to the first row, and for one page of rows. After a page
+        // that was not in memory, this read ends. Then these pages are in memory, so that little is read twice.
         self.state
             .read(|| read::slice(&self.state, slice, options, Disk::Avoid))
             .transpose()
@@ -68,7 +68,7 @@ impl Snapshot for EmbeddedSnapshot {
     ) -> Result<ScanRead, StoreError> {
         let (state, table, range) = (Arc::clone(&self.state), Arc::clone(table), range.clone());
         let (after, options) = (after.cloned(), *options);
-        // A scan reads on and on, from the disk as a rule.
+        // A scan reads many rows, usually from disk.
         blocking(move || state.read(|| scan::scan(&state, &table, &range, after.as_ref(), limit, &options)))
             .await
     }
@@ -83,7 +83,7 @@ impl Snapshot for EmbeddedSnapshot {
     ) -> Result<ScanRead, StoreError> {
         let (state, table, range) = (Arc::clone(&self.state), Arc::clone(table), range.clone());
         let (after, options) = (after.cloned(), *options);
-        // How many rows that ended lie between two partitions is not known.
+        // The number of ended rows between two partitions is unknown.
         blocking(move || {
             state.read(|| partitions::scan(&state, &table, &range, after.as_ref(), limit, &options))
         })

@@ -1,4 +1,4 @@
-//! The state of the store at one commit: its tables, as the engine has them.
+//! State of the store at one commit: its tables in the engine.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,19 +12,20 @@ use crate::catalog::{Catalog, StoredTable};
 use crate::error::{Closing, corrupt, engine, guarded, stopped, stops_engine};
 use crate::meta::{META, MetaValue};
 
-/// How the engine sees a table of ours.
+/// Definition of one of Recto's tables in the engine.
 pub(crate) type RowsDefinition<'a> = TableDefinition<'a, &'static [u8], &'static [u8]>;
-/// A table's rows in a snapshot.
+/// Rows of a table in a snapshot.
 pub(crate) type Rows = ReadOnlyTable<&'static [u8], &'static [u8]>;
 
-/// Shared by an engine alone, and dropped after its data file is closed. The count of the engine itself is zero before that.
+/// Value that only an engine owns. It is dropped after the engine's data file is closed. The reference count of the
+/// engine itself becomes zero before that.
 pub(crate) type HoldsFile = Arc<()>;
 
-/// The opened data file.
+/// Open data file.
 pub(crate) enum Engine {
     Writable(Closing<Database>, HoldsFile),
     ReadOnly(Closing<ReadOnlyDatabase>, HoldsFile),
-    /// Closed because the disk failed; to be opened again.
+    /// Closed because the disk failed. It can be opened again.
     Stopped,
 }
 
@@ -37,7 +38,7 @@ impl Engine {
         Self::ReadOnly(Closing::new(database), HoldsFile::default())
     }
 
-    /// Has a count of zero when the data file is closed.
+    /// Returns a reference whose count is zero when the data file is closed.
     pub(crate) fn holds_file(&self) -> Weak<()> {
         match self {
             Self::Writable(_, holds) | Self::ReadOnly(_, holds) => Arc::downgrade(holds),
@@ -64,26 +65,26 @@ impl Engine {
     }
 }
 
-/// A table of a snapshot, opened.
+/// Open table of a snapshot.
 pub(crate) struct OpenTable {
     pub(crate) stored: Arc<StoredTable>,
     pub(crate) rows: Rows,
 }
 
-/// The store as of one commit: its catalog, and a transaction that reads its rows.
+/// Store at one commit: its catalog, and a transaction that reads its rows.
 ///
-/// It pins the pages that later commits replace, so the store gives up its own as soon as it
-/// commits; whoever reads holds one for one page.
+/// A state keeps the pages that later commits replace. So the store drops its own state when it commits, and a reader
+/// holds a state for one page of a result only.
 pub(crate) struct State {
-    /// Tables opened so far, by number.
+    /// Tables that are open, by number.
     tables: RwLock<HashMap<u32, Arc<OpenTable>>>,
-    /// Their counts, likewise.
+    /// Counts that are open, by the number of their table.
     counts: RwLock<HashMap<u32, Arc<OpenTable>>>,
     pub(crate) catalog: Arc<Catalog>,
     transaction: Closing<ReadTransaction>,
     pub(crate) environment: Environment,
     failed: AtomicBool,
-    // Last, so that it outlives the transaction: closing the engine ends its transactions.
+    // The last field, so that it outlives the transaction: closing the engine ends its transactions.
     _engine: Arc<Engine>,
 }
 
@@ -104,12 +105,12 @@ impl State {
         })
     }
 
-    /// The table a caller means by `table`.
+    /// Opens the table that a caller means by `table`.
     pub(crate) fn open(&self, table: &Table) -> Result<Arc<OpenTable>, StoreError> {
         self.open_stored(self.catalog.find(table)?)
     }
 
-    /// The store's single values by name.
+    /// Returns the store's single values, by name.
     pub(crate) fn meta(&self) -> Result<Vec<MetaValue>, StoreError> {
         let meta = self.transaction.open_table(META).map_err(engine)?;
         let entries = meta.range::<&[u8]>(..).map_err(engine)?;
@@ -121,13 +122,12 @@ impl State {
             .collect()
     }
 
-    /// Whether the file system refused a read of this snapshot: the engine refuses everything from
-    /// then on.
+    /// Returns whether the file system failed at a read of this snapshot. The engine rejects all calls after that.
     pub(crate) fn has_failed(&self) -> bool {
         self.failed.load(Ordering::Relaxed)
     }
 
-    /// Runs a read, and takes note if the file system refuses.
+    /// Runs a read, and records whether the file system failed.
     #[inline]
     pub(crate) fn read<T>(&self, work: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
         let result = guarded(work);
@@ -143,7 +143,7 @@ impl State {
         self.open_in(&self.tables, stored)
     }
 
-    /// The counts of a table that keeps them.
+    /// Opens the counts of a table.
     pub(crate) fn open_counts(&self, counts: &Arc<StoredTable>) -> Result<Arc<OpenTable>, StoreError> {
         self.open_in(&self.counts, counts)
     }
@@ -184,7 +184,7 @@ impl State {
     }
 }
 
-/// Runs `work` on a thread that may block; on this one if there is no runtime.
+/// Runs `work` on a thread that may block, or on the current thread if there is no runtime.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
 ) -> Result<T, StoreError> {

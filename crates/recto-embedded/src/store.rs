@@ -1,4 +1,4 @@
-//! [`EmbeddedStore`]: opening, and what the trait asks.
+//! [`EmbeddedStore`]: opening, and the methods of the trait.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -34,24 +34,23 @@ use crate::work::{Conditional, Reply, Work, guard};
 #[cfg(feature = "testing")]
 use crate::{data::prepare, verified::Verified};
 
-/// How long making, extending, dropping and emptying a table may take: emptying one of many gigabytes walks
-/// all its pages.
+/// Maximum time to create, extend, drop or empty a table. Emptying a table of many gigabytes visits all its pages.
 const TABLE_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// How often one who only reads asks for a store that another brings in order.
+/// Maximum number of attempts of a reader to open a store that another process is repairing.
 const ORDERING_ATTEMPTS: u32 = 50;
-/// How long lies between two of these.
+/// Pause between two attempts.
 const ORDERING_PAUSE: Duration = Duration::from_millis(10);
 
-/// How long closing the store waits for what began before.
+/// Maximum time for which closing the store waits for operations that began earlier.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How often it looks whether that has ended.
+/// Interval between checks whether these operations have ended.
 const CLOSE_PAUSE: Duration = Duration::from_millis(1);
 
-/// A store in a directory of this machine.
+/// Store in a directory of this machine.
 ///
-/// Its calls want a tokio runtime with time enabled. Dropping it makes all writes durable and closes
-/// the store; snapshots that are left keep the files open until they are dropped too.
+/// Its methods need a tokio runtime with time enabled. Dropping the store makes all writes durable and closes it.
+/// Remaining snapshots keep the files open until they are dropped, too.
 pub struct EmbeddedStore {
     pub(crate) shared: Arc<Shared>,
     pub(crate) queue: Queue,
@@ -59,15 +58,16 @@ pub struct EmbeddedStore {
 }
 
 impl EmbeddedStore {
-    /// Opens the store in the directory `path`, which is made if it is not there and the options say so.
+    /// Opens the store in the directory `path`. Creates the store if it does not exist and the options permit it.
     ///
-    /// Blocks while the file is opened: milliseconds, or longer after a crash (see the crate's
-    /// documentation). After that the store is held until it is dropped.
+    /// Blocks while the file is opened: for milliseconds, or for longer after a crash (see the documentation of the
+    /// crate). The store is locked until it is closed or dropped.
     ///
     /// # Errors
-    /// `Table`: there is no store there, and none is to be made. `Conflict`: another process holds it; the
-    /// message says which. `Version`: a newer release made it. `Corrupt`: it is damaged, unfinished, or no
-    /// store. `Storage`: the file system refused. What is refused is not changed.
+    /// `Table`: there is no complete store at `path`, and the options do not permit to create one. `Conflict`: another
+    /// process has the store open; the message names the process. `Version`: a newer release created it. `Corrupt`: it
+    /// is damaged, an unfinished backup, or not a store. `Storage`: the file system failed. A directory that is
+    /// rejected is not changed.
     pub fn open(
         path: impl AsRef<Path>,
         options: EmbeddedOptions,
@@ -77,7 +77,7 @@ impl EmbeddedStore {
         loop {
             attempts -= 1;
             match Self::open_here(path.as_ref(), options, environment.clone()) {
-                // After a crash, of several readers one brings the store in order, and holds it meanwhile.
+                // After a crash, one of several readers repairs the store, and locks it meanwhile.
                 Err(error) if attempts > 0 && error.kind() == StoreErrorKind::Conflict => {
                     std::thread::sleep(ORDERING_PAUSE);
                 }
@@ -116,7 +116,7 @@ impl EmbeddedStore {
         )
     }
 
-    /// Opens a store read-only that was not closed: it is opened for writing once before.
+    /// Opens a store read-only that was not closed. Before that, it opens the store once for writing.
     fn open_in_order(
         path: &Path,
         options: EmbeddedOptions,
@@ -140,12 +140,12 @@ impl EmbeddedStore {
         )
     }
 
-    /// Opens a store on a backend of the engine, for tests of what a store does when its disk fails.
-    /// `backend` is asked for one at once, and again each time the store opens itself again after a
-    /// failure; all it returns must share their bytes.
+    /// Opens a store on a backend of the engine, for tests of failing disks. `backend` is called at once, and again
+    /// each time that the store opens itself again after a failure. All backends that it returns must share their
+    /// bytes.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// Same errors as [`open`](Self::open).
     #[cfg(feature = "testing")]
     pub fn open_with_backend<B: redb::StorageBackend>(
         backend: impl Fn() -> B + Send + Sync + 'static,
@@ -176,7 +176,7 @@ impl EmbeddedStore {
         )
     }
 
-    /// From now on durable commits save what makes reopening quick, as those of large files do.
+    /// Makes later durable commits save the state that makes opening quick, as commits to large files do.
     #[cfg(feature = "testing")]
     pub fn save_for_quick_repair(&self) {
         self.shared.save_for_quick_repair();
@@ -196,7 +196,7 @@ impl EmbeddedStore {
                 meta::newest_stamp(&**database)?,
                 meta::clock_record(&**database)?,
             )),
-            // A read-only store needs no stamp. It is read even if the stamp or the clock record is damaged.
+            // A read-only store needs no timestamp. It is read even if the timestamp or the clock record is damaged.
             Engine::ReadOnly(database, _) => {
                 let recorded_time = meta::clock_record(&**database).unwrap_or_default();
                 Ok((read_catalog(&**database)?, None, recorded_time))
@@ -276,7 +276,7 @@ impl EmbeddedStore {
         }
     }
 
-    /// Makes checked writes ready. Plain ones come first, so that the numbers of conflicts count them only.
+    /// Prepares checked writes. Plain writes come first, so that the numbers of conflicts count only plain writes.
     fn prepare(&self, conditional: &[Cas], plain: &[PartitionWrite]) -> Result<Conditional, StoreError> {
         let catalog = self.shared.catalog();
         let now = now_seconds(&self.shared.environment);
@@ -306,7 +306,7 @@ impl EmbeddedStore {
     }
 }
 
-/// What cannot be opened cannot be checked either.
+/// Replaces the hint of an error of opening. A store that cannot be opened cannot be checked either.
 #[cold]
 fn unopened(error: StoreError) -> StoreError {
     if error.kind() == StoreErrorKind::Corrupt && error.hint() == Some(DAMAGE_HINT) {
@@ -355,7 +355,7 @@ impl Store for EmbeddedStore {
     async fn close(&self) -> Result<(), StoreError> {
         let mut synced = Ok(());
         if self.queue.has_writer() && self.shared.check_open().is_ok() {
-            // Relaxed writes that came before become durable, too. The store is given up even if they do not.
+            // Earlier relaxed writes become durable, too. The store is closed even if this fails.
             synced = match self.queue.ask(Work::Sync, 0, false, CLOSE_TIMEOUT).await {
                 Ok(Reply::Unknown(error)) | Err(error) => Err(error),
                 Ok(_) => Ok(()),

@@ -1,14 +1,14 @@
-//! The engine's file, whose pages are verified as they are read.
+//! File of the engine, whose pages are verified when they are read.
 //!
-//! The engine keeps a checksum of each page beside the number that leads to it, and does not look at it when
-//! it reads the page. On a damaged page it then passes over rows, or panics, or writes over pages that are in
-//! use; where it panics with a lock held it panics again while it unwinds, and that ends the process. So the
-//! checksum is looked at here, below the engine. What a page says of others is learnt when it is read and
-//! holds; what is written is remembered. A page that does not hold is not given to the engine: it gets
-//! one that is of no kind, which it refuses before it has changed anything.
+//! The engine stores a checksum of each page next to the number that refers to the page, and does not verify it when it
+//! reads the page. On a damaged page it then skips rows, or panics, or overwrites pages that are in use. If it panics
+//! while it holds a lock, it panics again while it unwinds, which ends the process. So this module verifies the
+//! checksum, below the engine. When it reads a valid page, it records the checksums of the pages to which that page
+//! refers. It also records the checksum of each page that is written. The engine does not get a damaged page: it gets a
+//! page of no kind, which it rejects before it has changed anything.
 //!
-//! Pages of rows are the exception: each row has a checksum of its own, so that one damaged row does not take
-//! its neighbours with it. They are given as they are, and noted.
+//! Pages of rows are an exception. Each row has its own checksum, so that one damaged row does not make its neighbors
+//! unreadable. A damaged page of rows is returned as it is, and is recorded.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -24,35 +24,36 @@ use crate::error::met_damage;
 use crate::limits::MAX_PROBLEMS;
 use crate::pages::{self, Child, Entries, Geometry, Header, LEAF, Layout, PAGE_BYTES};
 
-/// The most units of a file whose checksums are remembered, in five bytes each: those of 128 GiB. Pages
-/// beyond are read as they are; the scrub and a check look at them.
+/// Maximum number of units of a file whose checksums are recorded, with five bytes each: the units of 128 GiB. Pages
+/// beyond are read without verification; the scrub and a check verify them.
 pub const MAX_VERIFIED_PAGES: usize = 1 << 25;
 
-/// How often a page is read before it is said to be damaged.
+/// Number of reads of a page before it is reported as damaged.
 const READS: usize = 2;
 
 thread_local! {
-    /// How many times this thread asked the file for a page.
+    /// Number of times that this thread requested a page from the file.
     static ASKED: Cell<u64> = const { Cell::new(0) };
 }
 
-/// How many pages this thread has asked the file for: those that the engine has in memory it does not ask for.
+/// Returns the number of pages that this thread has requested from the file. The engine does not request pages that it
+/// has in memory.
 #[inline]
 pub(crate) fn pages_asked() -> u64 {
     ASKED.get()
 }
 
-/// Damaged pages that were met, by whoever uses the store.
+/// Damaged pages that users of the store have met.
 #[derive(Debug, Default)]
 pub(crate) struct Met {
-    /// Opening after a crash looks at pages that may be half written.
+    /// Whether the store is open. Opening after a crash reads pages that may be written only in part.
     is_open: AtomicBool,
-    /// Where they begin.
+    /// Offsets of the pages.
     offsets: Mutex<BTreeSet<u64>>,
 }
 
 impl Met {
-    /// From now on a page that does not hold is damage.
+    /// Starts the record: from now on, a page that is not valid is damage.
     pub(crate) fn begin(&self) {
         self.is_open.store(true, Ordering::Relaxed);
     }
@@ -75,13 +76,13 @@ impl Met {
         }
     }
 
-    /// Where the damaged pages begin, at most [`MAX_PROBLEMS`].
+    /// Returns the offsets of the damaged pages, at most [`MAX_PROBLEMS`].
     pub(crate) fn all(&self) -> Vec<u64> {
         self.offsets().iter().copied().collect()
     }
 }
 
-/// A file of the engine's, verified.
+/// File of the engine, with verification.
 #[derive(Debug)]
 pub(crate) struct Verified<B> {
     file: B,
@@ -89,25 +90,26 @@ pub(crate) struct Verified<B> {
     known: Mutex<Known>,
 }
 
-/// What is known of the units of the file: of a page's first one, how it must read.
+/// Recorded checksums of the file, by unit. A page has its checksum at its first unit.
 #[derive(Debug, Default)]
 struct Known {
     geometry: Option<Geometry>,
     layouts: Vec<Layout>,
-    /// The low bytes of a checksum.
+    /// Low bytes of the checksums.
     sums: Vec<u32>,
-    /// What the checksum is of.
+    /// Kinds of the checksums.
     kinds: Vec<u8>,
 }
 
-/// Nothing is known.
+/// No checksum is recorded.
 const UNKNOWN: u8 = 0;
-/// The whole page, as it was written.
+/// Checksum of the whole page, as it was written.
 const WRITTEN: u8 = 1;
-/// The part that is in use, as its parent has it; the layouts follow in the order they were met.
+/// Checksum of the used part of the page, as its parent stores it. This kind is the first layout. The other layouts
+/// follow, in the order in which they were met.
 const FIRST_LAYOUT: u8 = 2;
 
-/// How a page must read.
+/// Expected checksum of a page.
 #[derive(Debug, Clone, Copy)]
 enum Expected {
     Written(u32),
@@ -187,7 +189,7 @@ impl<B: StorageBackend> Verified<B> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a page reads as it must; what it says of others is learnt then.
+    /// Returns whether a page is valid. Records the checksums of other pages that a valid page contains.
     fn holds(&self, offset: u64, page: &[u8]) -> bool {
         let (expected, geometry) = {
             let known = self.known();
@@ -212,7 +214,7 @@ impl<B: StorageBackend> Verified<B> {
         }
     }
 
-    /// Whether it is a page of rows, each of which has a checksum.
+    /// Returns whether this is a page of rows, each of which has a checksum.
     fn is_rows(&self, offset: u64, page: &[u8]) -> bool {
         let of_rows = match self.known().expected(offset) {
             Some(Expected::Child(_, layout)) => layout.entries == Entries::Rows,
@@ -268,7 +270,7 @@ impl<B: StorageBackend> StorageBackend for Verified<B> {
             return Ok(());
         }
         let end = offset + data.len() as u64;
-        // Unknown while it is being written, and if that fails.
+        // No checksum is recorded during the write, or if it fails.
         self.known().forget(offset, end);
         self.file.write(offset, data)?;
         self.met.forget(offset, end);

@@ -1,10 +1,10 @@
 //! Entries in key order, from an edge that the engine found and this module verified.
 //!
-//! The engine finds an edge by binary search, which a damaged key misleads: rows would be passed
-//! over and nobody would know. What such a search ends between are entries it compared with the
-//! edge. So if both are undamaged (their checksums hold, and each covers its key) and lie on
-//! either side of the edge, the search ended where the edge is, whatever it met on its way. The entry
-//! ahead is verified by whoever reads it; the one behind is verified here, in the same descent.
+//! The engine finds an edge by binary search. A damaged key misleads the search: rows would be skipped without an
+//! error. The search ends between two entries that it compared with the edge. An entry is undamaged if its checksum,
+//! which covers its key, is valid. If both entries are undamaged and are on different sides of the edge, then the
+//! search ended at the edge, even if it met damaged keys before. The reader verifies the entry ahead. This module
+//! verifies the entry behind, in the same descent.
 
 use std::ops::Bound;
 
@@ -20,18 +20,18 @@ use crate::state::{OpenTable, Rows};
 
 type Bytes = &'static [u8];
 type Guard<'a> = AccessGuard<'a, Bytes>;
-/// A key and its value.
+/// Key and value.
 type Entry<'a> = (&'a [u8], &'a [u8]);
 
-/// A table of the engine that holds rows, in a write transaction.
+/// Table of the engine that contains rows, in a write transaction.
 pub(crate) type RowsTable<'t> = Table<'t, Bytes, Bytes>;
 
-/// A table of the engine that holds rows, in a snapshot or in a write transaction.
+/// Table of the engine that contains rows, in a snapshot or in a write transaction.
 pub(crate) trait RowsOfTable: ReadableTable<Bytes, Bytes> {}
 impl RowsOfTable for Rows {}
 impl RowsOfTable for RowsTable<'_> {}
 
-/// Checks the checksum of an entry that is looked at for its key only.
+/// Verifies the checksum of an entry of which only the key is used.
 pub(crate) fn verify(stored: &StoredTable, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
     match StoredRow::open(stored.key_checksum(key), value) {
         Ok(_) => Ok(()),
@@ -39,7 +39,7 @@ pub(crate) fn verify(stored: &StoredTable, key: &[u8], value: &[u8]) -> Result<(
     }
 }
 
-/// Two entries stand in the wrong order, or an entry stands on the wrong side of an edge.
+/// Returns the error of two entries in the wrong order, or of an entry on the wrong side of an edge.
 #[cold]
 fn out_of_order(stored: &StoredTable, key: &[u8]) -> StoreError {
     corrupt(format!(
@@ -49,7 +49,7 @@ fn out_of_order(stored: &StoredTable, key: &[u8]) -> StoreError {
     ))
 }
 
-/// Finding nothing on either side of an edge means that the table is empty.
+/// Checks that a table is empty if a search found no entry on either side of an edge.
 fn expect_empty(stored: &StoredTable, rows: &impl RowsOfTable) -> Result<(), StoreError> {
     match rows.len().map_err(engine)? {
         0 => Ok(()),
@@ -60,15 +60,15 @@ fn expect_empty(stored: &StoredTable, rows: &impl RowsOfTable) -> Result<(), Sto
     }
 }
 
-/// What a search for a key ends at.
+/// Result of a search for a key.
 pub(crate) enum Found<'r> {
-    /// The value at the key, whose checksum is for the caller to check.
+    /// Value at the key. The caller has to verify its checksum.
     Row(Guard<'r>),
-    /// Verifiably nothing. The key ahead; `None` at the end of the table.
+    /// The key verifiably does not exist. The value is the key ahead; `None` at the end of the table.
     Gap(Option<Guard<'r>>),
 }
 
-/// What there is at `key`.
+/// Searches `key`.
 #[inline]
 pub(crate) fn search<'r>(
     stored: &StoredTable,
@@ -95,7 +95,8 @@ pub(crate) fn search<'r>(
     Ok(Found::Gap(None))
 }
 
-/// The value at `key`, whose checksum is for the caller to check; `None` if there verifiably is none.
+/// Returns the value at `key`; `None` if the key verifiably does not exist. The caller has to verify the value's
+/// checksum.
 pub(crate) fn find<'r>(
     stored: &StoredTable,
     rows: &'r impl RowsOfTable,
@@ -107,7 +108,7 @@ pub(crate) fn find<'r>(
     })
 }
 
-/// Verifies that the engine finds where `edge` is: what it does from there on misses no row.
+/// Verifies that the engine finds the position of `edge`. Operations of the engine from there on then miss no row.
 pub(crate) fn find_edge(
     stored: &StoredTable,
     rows: &impl RowsOfTable,
@@ -138,7 +139,7 @@ fn check_behind(
     }
 }
 
-/// Whether a key is one that a lower bound admits.
+/// Returns whether a lower bound admits a key.
 fn admits(edge: Bound<&[u8]>, key: &[u8]) -> bool {
     match edge {
         Bound::Included(edge) => key >= edge,
@@ -147,21 +148,20 @@ fn admits(edge: Bound<&[u8]>, key: &[u8]) -> bool {
     }
 }
 
-/// Entries one after another in one direction, each verifiably beyond the one before it. Their own checksums
-/// are for the caller to check.
+/// Entries in one direction, each verifiably beyond the previous one. The caller has to verify their checksums.
 pub(crate) struct Walk<'a> {
     open: &'a OpenTable,
     cursor: Cursor<'a, Bytes, Bytes>,
     edge: Bound<&'a [u8]>,
     direction: ReadDirection,
     has_behind: bool,
-    /// The entry returned last.
+    /// Entry that was returned last.
     last: Option<(Guard<'a>, Guard<'a>)>,
 }
 
 impl<'a> Walk<'a> {
-    /// Begins at an edge: the gap before the first key that `edge`, a lower bound, admits. Forwards
-    /// the keys that it admits follow, backwards those that it does not.
+    /// Starts at an edge: the gap before the first key that `edge`, a lower bound, admits. A forward walk returns the
+    /// keys that it admits, and a backward walk the other keys.
     pub(crate) fn begin(
         open: &'a OpenTable,
         edge: Bound<&'a [u8]>,
@@ -186,7 +186,7 @@ impl<'a> Walk<'a> {
         })
     }
 
-    /// The next key and value; `None` at the end of the table.
+    /// Returns the next key and value; `None` at the end of the table.
     #[inline]
     pub(crate) fn next(&mut self) -> Result<Option<Entry<'_>>, StoreError> {
         let is_forward = self.direction == ReadDirection::Forward;

@@ -1,4 +1,4 @@
-//! What the writer is asked for, and what it answers.
+//! Requests to the writer, and its replies.
 
 use std::sync::Arc;
 
@@ -11,16 +11,16 @@ use crate::catalog::{Catalog, StoredTable};
 use crate::keys;
 use crate::shared::Shared;
 
-/// Conditional writes made ready, with what else is written if all their conditions hold.
+/// Prepared conditional writes, and the writes that are made if all their conditions hold.
 pub(crate) struct Conditional {
     pub(crate) guards: Vec<Guard>,
     pub(crate) batch: Batch,
 }
 
-/// The conditions of one conditional write.
+/// Conditions of one conditional write.
 pub(crate) struct Guard {
     pub(crate) table: Arc<StoredTable>,
-    /// Each with the key of its row.
+    /// Conditions, each with the key of its row.
     pub(crate) conditions: Vec<(Vec<u8>, CasCondition)>,
 }
 
@@ -40,7 +40,7 @@ impl Conditional {
     }
 }
 
-/// Work that needs the writer to stand still.
+/// Work during which the writer does nothing else.
 pub(crate) type Exclusive = Box<dyn FnOnce(&Shared) -> Result<(), StoreError> + Send>;
 
 pub(crate) enum Work {
@@ -50,24 +50,25 @@ pub(crate) enum Work {
     AddColumns(Arc<Table>),
     Drop(String),
     Empty(Arc<Table>),
-    /// Nothing: its commit makes durable what came before.
+    /// No change. The commit makes earlier writes durable.
     Sync,
     /// Records a time, in microseconds since 1970.
     RecordTime(i64),
     Exclusive(Exclusive),
 }
 
-/// How a request ended, if it did not fail.
+/// Result of a request that did not fail.
 #[derive(Debug)]
 pub(crate) enum Reply {
     Done,
-    /// Done row by row.
+    /// Done, row by row.
     Counted(RowsMet),
-    /// Nothing is done: the mutation of this number inserts a row that is there as another.
+    /// Nothing is written: the mutation of this number inserts a row that exists with other values.
     Conflict(usize),
-    /// Nothing is done: what the columns of each conditional write's conditions hold.
+    /// Nothing is written: a condition does not hold. Current cells of the columns in the conditions of each
+    /// conditional write.
     NotApplied(Vec<Vec<Option<Vec<u8>>>>),
-    /// The engine failed while committing.
+    /// The engine failed during the commit.
     Unknown(StoreError),
 }
 
@@ -75,10 +76,10 @@ pub(crate) struct Request {
     pub(crate) work: Work,
     /// Whether the caller does not wait for the disk.
     pub(crate) relaxed: bool,
-    /// When nobody waits any more; nothing is done then.
+    /// Time after which no caller waits. After it, the request is not executed.
     pub(crate) deadline_nanos: u64,
     pub(crate) reply: oneshot::Sender<Result<Reply, StoreError>>,
-    /// Room in the queue; given back when the request is answered.
+    /// Room in the queue. It is released when the request is answered.
     pub(crate) _room: OwnedSemaphorePermit,
 }
 
@@ -91,7 +92,7 @@ impl Request {
         }
     }
 
-    /// The newest stamp its mutations were given.
+    /// Returns the newest timestamp of its mutations.
     pub(crate) fn newest_stamp(&self) -> Option<i64> {
         let batch = match &self.work {
             Work::Write(batch) => batch,
@@ -102,12 +103,12 @@ impl Request {
     }
 
     pub(crate) fn answer(self, reply: Result<Reply, StoreError>) {
-        // Whoever asked may have given up.
+        // The caller may have given up.
         let _ = self.reply.send(reply);
     }
 }
 
-/// The conditions of a conditional write with the keys of their rows.
+/// Returns the conditions of a conditional write, with the keys of their rows.
 pub(crate) fn guard(catalog: &Catalog, cas: &Cas) -> Result<Guard, StoreError> {
     let mut conditions = Vec::with_capacity(cas.conditions.len());
     for condition in &cas.conditions {

@@ -1,7 +1,7 @@
-//! The one writer: a thread that gathers what callers ask for into transactions.
+//! The one writer: a thread that combines the requests of callers into transactions.
 //!
-//! While one group is made durable the next one gathers, so that many callers share the wait for
-//! the disk (group commit).
+//! While one group becomes durable, the next one is collected, so that many callers share the wait for the disk (group
+//! commit).
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::state::RowsDefinition;
 use crate::walk::find;
 use crate::work::{Conditional, Guard, Reply, Request, Work};
 
-/// The writer's thread, until nobody can ask any more.
+/// Runs the writer, until there is no sender of requests any more.
 pub(crate) fn run(shared: &Shared, mut requests: mpsc::Receiver<Request>) {
     let mut writer = Writer {
         shared,
@@ -55,19 +55,19 @@ pub(crate) fn run(shared: &Shared, mut requests: mpsc::Receiver<Request>) {
 
 struct Writer<'a> {
     shared: &'a Shared,
-    /// Bytes committed and not yet durable.
+    /// Bytes that are committed and not yet durable.
     relaxed_bytes: usize,
-    /// Why relaxed writes that were acknowledged are gone, if they are. Whoever made them must learn of it,
-    /// so that nothing is written until somebody opens the store again.
+    /// Reason of the loss of acknowledged relaxed writes, if they are lost. Their callers must learn of it, so the
+    /// store writes nothing until it is opened again.
     lost_relaxed: Option<String>,
 }
 
-/// What a transaction of a group came to.
+/// Result of applying a group in a transaction.
 struct Applied {
     replies: Vec<Reply>,
-    /// The catalog after it, if it changed.
+    /// Catalog after the transaction, if it changed.
     catalog: Option<Catalog>,
-    /// The newest stamp of the store after it, if it rose.
+    /// Newest timestamp of the store after the transaction, if it rose.
     newest_stamp: Option<i64>,
 }
 
@@ -126,7 +126,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Gives up an engine that refuses everything from now on; the next group opens it again.
+    /// Closes an engine that rejects all calls from now on. The next group opens it again.
     fn stop(&mut self, cause: Option<&StoreError>) {
         if self.relaxed_bytes > 0 && self.lost_relaxed.is_none() {
             let cause = cause.map_or_else(|| "a read of the disk failed".to_owned(), ToString::to_string);
@@ -137,7 +137,7 @@ impl Writer<'_> {
 
     /// Applies and commits a group in one transaction.
     fn commit(&mut self, group: &[Request]) -> Result<Vec<Reply>, Failure> {
-        // First, so that reads go on even where writes may not.
+        // First, so that reads continue even if writes are not possible.
         self.shared.resume().map_err(Failure::Begin)?;
         if let Some(cause) = &self.lost_relaxed {
             return Err(Failure::Closed(lost_relaxed(cause)));
@@ -202,8 +202,8 @@ impl Writer<'_> {
                     now_micros,
                 },
             };
-            // Caught here, where the transaction is whole: it is rolled back, and the engine goes on. One that
-            // unwinds leaves a file that is not opened again before all of it holds.
+            // Catch panics here, where the transaction is complete: it is rolled back, and the engine continues. A
+            // transaction that unwinds would leave a file that can be opened again only after all of it is verified.
             let mut new = None;
             tables.begin_request(index);
             let reply = guarded(|| match &request.work {
@@ -253,15 +253,15 @@ fn lost_relaxed(cause: &str) -> StoreError {
     .with_hint("free disk space or repair the disk, open the store again, and repeat the bulk load")
 }
 
-/// What made a group fail.
+/// Reason why a group failed.
 enum Failure {
-    /// One of its requests; the others are done without it.
+    /// A request of the group failed. The others are executed without it.
     Request(usize, StoreError),
-    /// Nothing was begun.
+    /// The group failed before its commit. Nothing is written.
     Begin(StoreError),
-    /// Nothing is written any more, though the engine is well.
+    /// The store writes nothing any more, although the engine works.
     Closed(StoreError),
-    /// The commit: it may have happened.
+    /// The commit failed. It may have taken effect.
     Commit(StoreError),
 }
 
@@ -279,14 +279,14 @@ fn answer_all(
     }
 }
 
-/// One request being applied.
+/// Request that is being applied.
 struct Step<'t> {
     transaction: &'t WriteTransaction,
     now: Moment,
 }
 
 impl<'t> Step<'t> {
-    /// Conditions are looked at before anything is written.
+    /// Checks all conditions before anything is written.
     fn conditional(
         &self,
         conditional: &Conditional,
@@ -307,14 +307,14 @@ impl<'t> Step<'t> {
         apply(&conditional.batch, catalog, tables, self.now)
     }
 
-    /// What the columns of conditions hold.
+    /// Returns the current cells of the columns in the conditions.
     fn current(
         &self,
         guard: &Guard,
         catalog: &Catalog,
         tables: &mut OpenTables<'t>,
     ) -> Result<Vec<Option<Vec<u8>>>, StoreError> {
-        // Opening a table that is not there would make it.
+        // Opening a table that does not exist would create it.
         check_table(&guard.table, catalog)?;
         let rows = tables.rows(&guard.table)?;
         let mut current = Vec::with_capacity(guard.conditions.len());
@@ -353,7 +353,7 @@ impl<'t> Step<'t> {
                 if added_columns(&stored.definition, table)?.is_empty() {
                     return Ok(());
                 }
-                // Its rows stay as they are: a row with fewer cells has nulls for the rest.
+                // The rows stay as they are: a row with fewer cells has nulls in the other columns.
                 self.define(stored.id, table, catalog)
             }
             Work::Drop(name) => match catalog.get(name).cloned() {
@@ -388,7 +388,7 @@ impl<'t> Step<'t> {
         self.define(id, table, catalog)
     }
 
-    /// Makes `table` the definition of the table of number `id`.
+    /// Stores `table` as the definition of the table with the number `id`.
     fn define(&self, id: u32, table: &Arc<Table>, catalog: &mut Catalog) -> Result<(), StoreError> {
         let mut definitions = self.transaction.open_table(CATALOG).map_err(engine)?;
         definitions

@@ -1,42 +1,43 @@
-//! On which of its shards a process works on a queue: no shard is anybody's, and who finds that another process was quicker goes
-//! elsewhere. So processes come to be apart without knowing of each other, and one that is gone holds up nobody.
+//! Choice of the shard in which a process works. No process owns a shard. A process that loses a conditional write to
+//! another process leaves the shard. Processes therefore spread over the shards without knowing of each other, and a
+//! process that ends blocks no other process.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::totals::Counter;
 
-/// For how long a process begins to receive at one shard, however much there is, before it begins at the next: so none is passed
-/// over for good.
+/// Time for which a process begins to receive at one shard, even if the shard has more messages. Then the process
+/// begins at the next shard, so that no shard starves.
 const STAY_NANOS: u64 = 1_000_000_000;
 
-/// How often another process was quicker in a shard.
+/// Numbers of conditional writes in a shard that failed because another process wrote first.
 #[derive(Debug, Default)]
 pub(crate) struct Losses {
-    /// With an append.
+    /// Writes of logs, which append messages. Appends that failed for other reasons count, too.
     pub(crate) appends: Counter,
-    /// With a claim, or what was done with one.
+    /// Writes of states, which claim messages or execute commands of receivers.
     pub(crate) claims: Counter,
 }
 
-/// The shard, of those of a queue, to which a process goes first.
+/// Shard at which a process begins, among the shards of a queue.
 #[derive(Debug, Default)]
 pub(crate) struct Affinity(Mutex<Option<Stay>>);
 
 #[derive(Debug, Clone, Copy)]
 struct Stay {
     shard: usize,
-    /// Those that were known when it came.
+    /// Number of losses in the shard when the process came there.
     losses: u64,
     since_nanos: u64,
 }
 
-/// The shards that there are to choose from, and the time.
+/// Shards to choose from, and the time.
 pub(crate) struct Choice<L, D> {
-    /// How many there are: one at least.
+    /// Number of shards, at least 1.
     pub(crate) count: usize,
-    /// What was lost in one.
+    /// Function that returns the number of losses in a shard.
     pub(crate) losses: L,
-    /// Another number each time.
+    /// Function that returns a random number.
     pub(crate) draw: D,
     pub(crate) now_nanos: u64,
 }
@@ -46,7 +47,7 @@ impl Affinity {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where it is: where it was, unless something was lost there since; any other one then.
+    /// Returns the shard of this process. After a loss there, the process moves to a random other shard.
     pub(crate) fn shard<L: Fn(usize) -> u64, D: Fn() -> usize>(&self, choice: &Choice<L, D>) -> usize {
         let mut stay = self.stay();
         let shard = match *stay {
@@ -59,7 +60,7 @@ impl Affinity {
         shard
     }
 
-    /// The same, of one that goes round: after a while it is at the next one.
+    /// Returns the shard of this process like [`shard`](Self::shard), but moves to the next shard after [`STAY_NANOS`].
     pub(crate) fn next_shard<L: Fn(usize) -> u64, D: Fn() -> usize>(&self, choice: &Choice<L, D>) -> usize {
         let shard = self.shard(choice);
         let mut stay = self.stay();
@@ -73,7 +74,7 @@ impl Affinity {
         }
     }
 
-    /// There is something at that shard: it is there from now on.
+    /// Moves this process to a shard, because the shard has messages.
     pub(crate) fn goes_to<L: Fn(usize) -> u64, D: Fn() -> usize>(&self, shard: usize, choice: &Choice<L, D>) {
         let mut stay = self.stay();
         if stay.is_none_or(|here| here.shard != shard) {
@@ -98,7 +99,7 @@ mod tests {
 
     use super::*;
 
-    /// Four shards, what was lost in each, and the time.
+    /// Returns a choice of four shards, with the losses of each, at a time.
     fn at(losses: [u64; 4], now_nanos: u64) -> Choice<impl Fn(usize) -> u64, impl Fn() -> usize> {
         let drawn = Cell::new(0);
         Choice {
@@ -116,7 +117,7 @@ mod tests {
         assert_eq!(affinity.shard(&at([0, 7, 7, 7], STAY_NANOS * 10)), 0);
         let left = affinity.shard(&at([1, 7, 7, 7], 0));
         assert_ne!(left, 0);
-        // What was lost there before it came says nothing.
+        // Losses from before the process came to the shard do not count.
         assert_eq!(affinity.shard(&at([1, 7, 7, 7], 0)), left);
     }
 
@@ -128,7 +129,7 @@ mod tests {
         assert_eq!(begun, [0, 0, 1, 1, 2, 2, 3, 3, 0]);
         affinity.goes_to(2, &at([0; 4], STAY_NANOS * 4));
         assert_eq!(begins(9), 2);
-        // To have something there again is no reason to stay for longer.
+        // Messages at the same shard do not extend the stay.
         affinity.goes_to(2, &at([0; 4], STAY_NANOS * 5));
         assert_eq!(begins(10), 3);
     }

@@ -1,8 +1,10 @@
-//! Who waits for a message hears of what another process sent.
+//! Notifier: receivers that wait learn of messages that other processes sent.
 //!
-//! A process that has done something for receivers changes its row of the bell, which is one partition; a process where somebody
-//! waits reads that partition ten times a second, however many queues it waits for. A row has a byte for each 64th of all
-//! queues, which is another one after each change. Nothing rests on it: a change that is not heard is found a little later.
+//! All rows of the notifier are in one partition, one row for each process. A process that has made messages available
+//! changes its row. A process with waiting receivers reads the partition ten times a second, regardless of the number
+//! of queues that the receivers wait for. A row has 64 bytes, one for each 64th of all shards, and each change sets the
+//! byte to another value. Correctness does not depend on the notifier: a receiver that misses a change finds the
+//! messages a little later.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,50 +20,53 @@ use crate::error::Result;
 use crate::place::{QueueStore, body_options, write_options};
 use crate::tables::{bell_clustering, bell_partition, mutation};
 
-/// Queues that share a byte are woken together.
+/// Number of bytes of a row. Receivers of all queues that share a byte are woken together.
 const SLOTS: usize = 64;
-/// How far those of a queue's shards are apart: far, so that the next queues have others.
+/// Distance between the bytes of a queue's successive shards. It is large, so that the queues in the next slots have
+/// other bytes.
 const SLOTS_APART: usize = 17;
-/// Rows of the bell. Processes that draw the same one may miss each other, if their clocks are apart.
+/// Number of rows. Processes that draw the same row may miss each other's changes if their clocks differ.
 const ROWS: u32 = 256;
-/// How long a process waits before it changes its row again.
+/// Minimum time between two writes of a process to its row.
 const RING_INTERVAL: Duration = Duration::from_millis(50);
-/// How often the bell is read while somebody waits.
+/// Interval at which a process reads the rows while receivers wait.
 const LISTEN_INTERVAL: Duration = Duration::from_millis(100);
-/// How often it is still read when nobody waits any more: most who wait come again.
+/// Number of reads in a row without a waiting receiver after which a process stops reading. It reads on for a while
+/// because most receivers come again.
 const MAX_IDLE_READS: u32 = 50;
 
-/// The bell, as a process knows it.
+/// State of the notifier in this process.
 #[derive(Default)]
 pub(crate) struct Bell {
     state: Mutex<State>,
-    /// The row was written, or that failed.
+    /// Notification that a write of the row succeeded or failed.
     written: Notify,
 }
 
 #[derive(Default)]
 struct State {
-    /// What its row says; none: it was not changed yet.
+    /// Row of this process; `None`: the process has changed nothing yet.
     own: Option<Own>,
-    /// Whether somebody is writing the row.
+    /// Whether a task writes the row.
     is_ringing: bool,
-    /// How often it was changed.
+    /// Number of changes.
     changes: u64,
-    /// The changes that are on their way, or were written.
+    /// Number of changes whose write was started.
     sent: u64,
-    /// Those that were written, or could not be.
+    /// Number of changes whose write has succeeded or failed.
     told: u64,
-    /// Who waits.
+    /// Number of waiting receivers.
     listeners: usize,
-    /// Whether somebody reads the bell.
+    /// Whether a task reads the rows.
     is_listening: bool,
-    /// Whether all that was rung since is known: another number whenever it is not.
+    /// Number of the current period in which this process misses no change. `None`: the process may miss changes,
+    /// because the last read failed or no task reads. Each period has another number.
     hearing: Option<u64>,
     last_hearing: u64,
 }
 
 impl State {
-    /// Nobody reads the bell any more.
+    /// Records that no task reads the rows anymore.
     fn ends_listening(&mut self) {
         (self.is_listening, self.hearing) = (false, None);
     }
@@ -70,14 +75,14 @@ impl State {
 struct Own {
     row: u8,
     slots: [u8; SLOTS],
-    /// Since it was written last.
+    /// Whether each byte changes with the next write.
     is_changed: [bool; SLOTS],
 }
 
-/// What a process knows of a shard where there is nothing to receive.
+/// Knowledge that a shard has no message to receive.
 #[derive(Default)]
 pub(crate) struct Quiet {
-    /// Another number whenever something may have come.
+    /// Number that rises whenever a message may have become available.
     news: AtomicU64,
     known: Mutex<Option<Known>>,
 }
@@ -90,14 +95,14 @@ struct Known {
     is_due: bool,
 }
 
-/// By what it is known that nothing came since.
+/// Reference point for the statement that no message has become available since.
 #[derive(Clone, Copy)]
 pub(crate) struct Since {
     news: u64,
     hearing: Option<u64>,
 }
 
-/// Somebody waits, until this is dropped.
+/// Registration of a waiting receiver, until it is dropped.
 pub(crate) struct Listener(Arc<Bell>);
 
 impl Drop for Listener {
@@ -107,12 +112,12 @@ impl Drop for Listener {
 }
 
 impl Quiet {
-    /// Something may have come.
+    /// Records that a message may have become available.
     pub(crate) fn ends(&self) {
         self.news.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Before it is looked.
+    /// Returns the reference point for a poll that begins now.
     pub(crate) fn since(&self, bell: &Bell) -> Since {
         Since {
             news: self.news.load(Ordering::Acquire),
@@ -120,8 +125,9 @@ impl Quiet {
         }
     }
 
-    /// It was looked since then, and there is nothing before that time, when something is due or it is looked again, unless somebody
-    /// says so. Whether somebody would.
+    /// Records that a poll that began at `since` found nothing. The shard has nothing before `until`, unless a
+    /// notification comes. `is_due` says whether a message is due at that time; otherwise receivers only poll again.
+    /// Returns false, and records nothing, if this process may miss notifications.
     pub(crate) fn learn(&self, since: Since, until: Micros, is_due: bool) -> bool {
         let Some(hearing) = since.hearing else {
             return false;
@@ -137,14 +143,15 @@ impl Quiet {
         true
     }
 
-    /// Nothing came since it was looked last, and somebody looks again: others need not before that time.
+    /// Records that a receiver polls the shard now, so that other receivers need not poll before `until`. This applies
+    /// only if the shard is known to have nothing, and no due time is known.
     pub(crate) fn lasts_until(&self, since: Since, until: Micros) {
         if self.until(since).is_some_and(|(_, is_due)| !is_due) {
             self.learn(since, until, false);
         }
     }
 
-    /// Until when there is nothing to receive, and whether there is something then.
+    /// Returns the time until which the shard has nothing to receive, and whether a message is due then.
     pub(crate) fn until(&self, since: Since) -> Option<(Micros, bool)> {
         let known = *self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let holds = |known: &Known| known.news == since.news && Some(known.hearing) == since.hearing;
@@ -157,7 +164,7 @@ impl Bell {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the row says is written, or that failed.
+    /// Records that the write of the row has succeeded or failed.
     fn is_written(&self) {
         let mut state = self.lock();
         state.told = state.sent;
@@ -166,13 +173,14 @@ impl Bell {
     }
 }
 
-/// Shards of a queue have different ones.
+/// Returns the byte of a shard. Shards of the same queue have different bytes.
 fn slot(address: Address) -> usize {
     (address.place.0 as usize + usize::from(address.shard.0) * SLOTS_APART) % SLOTS
 }
 
 impl QueueStore {
-    /// Tells other processes that there may be something for receivers; by a task of its own, and not more often than is of use.
+    /// Notifies other processes that the shard may have messages for receivers. A background task does this, at most
+    /// once in [`RING_INTERVAL`].
     pub(crate) fn rings(&self, address: Address) {
         if !self.has_ring() {
             return;
@@ -189,7 +197,7 @@ impl QueueStore {
         let queues = self.clone();
         tokio::spawn(async move {
             while let Some(write) = queues.changed_row() {
-                // If it fails, who waits finds it a little later.
+                // If the write fails, waiting receivers find the messages a little later.
                 let sent = queues
                     .store
                     .write_many(vec![write], Atomicity::Each, write_options());
@@ -200,8 +208,8 @@ impl QueueStore {
         });
     }
 
-    /// Waits until other processes were told of all that was done here, as before this one ends: what was not told by then is
-    /// found only when who waits looks again.
+    /// Waits until other processes were notified of all changes of this process, for use before the process ends.
+    /// Without this, waiting receivers find the last messages only when they poll again.
     pub(crate) async fn has_rung(&self) {
         let changes = self.bell.lock().changes;
         loop {
@@ -214,7 +222,7 @@ impl QueueStore {
         }
     }
 
-    /// Which nothing else has, most likely.
+    /// Draws a row and its first bytes. Most likely no other process has the same.
     fn own_row(&self) -> Own {
         let mut slots = [0; SLOTS];
         let drawn = self.random().to_be_bytes();
@@ -237,7 +245,8 @@ impl QueueStore {
         }
         state.sent = state.changes;
         let own = state.own.as_mut()?;
-        // Once a write, however often it changed: after 256 times a byte is as it was.
+        // Raise a byte once in each write, regardless of the number of changes: after 256 changes it would have its old
+        // value.
         for (slot, is_changed) in own.slots.iter_mut().zip(&mut own.is_changed) {
             *slot = slot.wrapping_add(u8::from(std::mem::take(is_changed)));
         }
@@ -253,7 +262,7 @@ impl QueueStore {
         })
     }
 
-    /// Somebody waits for what others send.
+    /// Registers a receiver that waits for messages of other processes.
     pub(crate) fn listens(&self) -> Option<Listener> {
         if !self.has_ring() {
             return None;
@@ -275,7 +284,7 @@ impl QueueStore {
             let read = self.read_bell().await;
             let heard = self.heard(&read, last.as_ref(), idle_reads);
             let Some(idle) = heard else {
-                // By now another may have begun.
+                // Another task may read the rows by now, and the guard must not end that.
                 ending.0 = None;
                 return;
             };
@@ -287,7 +296,8 @@ impl QueueStore {
         }
     }
 
-    /// Wakes who waits for what changed; how often the bell was read in a row when nobody waits; none: it is over.
+    /// Wakes the receivers whose bytes changed. Returns the number of reads in a row without a waiting receiver;
+    /// `None`: reading ends.
     fn heard(&self, read: &Result<Rows>, last: Option<&Rows>, idle_reads: u32) -> Option<u32> {
         let idle_reads = {
             let mut state = self.bell.lock();
@@ -332,10 +342,10 @@ impl QueueStore {
     }
 }
 
-/// What the rows of the bell say.
+/// Bytes of the rows, by the number of the row.
 type Rows = BTreeMap<i32, Vec<u8>>;
 
-/// Nobody reads the bell any more when this is dropped.
+/// Guard of the task that reads the rows. When it is dropped, it records that no task reads them anymore.
 struct Deaf(Option<Arc<Bell>>);
 
 impl Drop for Deaf {

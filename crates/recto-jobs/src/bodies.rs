@@ -1,4 +1,4 @@
-//! Bodies: their bytes, and where they lie.
+//! Byte format of bodies.
 
 use std::collections::BTreeMap;
 
@@ -7,17 +7,17 @@ use recto_protocol::queues::MessageId;
 use crate::error::{QueueError, QueueErrorKind};
 use crate::message::NewMessage;
 
-/// The version of the form of a body.
+/// Version of the byte format of a body.
 pub(crate) const BODY_FORMAT_VERSION: u8 = 1;
 
 const GROUP: u8 = 1;
 const DEDUPLICATION: u8 = 2;
 
-/// What a message says, as it is stored: attributes, names, and the body itself at the end.
+/// Message in its stored form: names, attributes, and the body itself at the end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Body(Vec<u8>);
 
-/// What a stored body says.
+/// Content of a stored body.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Content {
     pub(crate) group: Option<String>,
@@ -26,24 +26,24 @@ pub(crate) struct Content {
     pub(crate) body: Vec<u8>,
 }
 
-/// Why a body is not read.
+/// Reason why a body cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unread {
-    /// It is not there.
+    /// The body does not exist.
     Missing,
-    /// No release wrote it.
+    /// No release wrote these bytes.
     Damaged,
-    /// It is of a version that this release does not know.
+    /// This release does not know the version of the format.
     Newer(u8),
 }
 
 impl Unread {
-    /// Whether nobody ever will read it.
+    /// Returns whether no release can ever read the body.
     pub(crate) fn is_lost(self) -> bool {
         !matches!(self, Self::Newer(_))
     }
 
-    /// The error of whoever wants this message.
+    /// Returns the error of a caller that needs this message.
     pub(crate) fn of(self, id: MessageId) -> QueueError {
         let id = id.0;
         let (what, hint) = match self {
@@ -66,13 +66,13 @@ impl Unread {
 }
 
 impl Body {
-    /// Of a message that was checked.
+    /// Encodes a message that was checked.
     pub(crate) fn of(message: &NewMessage) -> Self {
         let (group, id) = (&message.group, &message.deduplication_id);
         Self::encode([group, id], &message.attributes, &message.body)
     }
 
-    /// The names are a group's, and a deduplication id.
+    /// Encodes a body. The names are those of the group and the deduplication id.
     fn encode(names: [&Option<String>; 2], attributes: &BTreeMap<String, String>, body: &[u8]) -> Self {
         let mut bytes = vec![BODY_FORMAT_VERSION];
         let flags = names.into_iter().zip([GROUP, DEDUPLICATION]);
@@ -101,16 +101,16 @@ fn push_text(bytes: &mut Vec<u8>, text: &str) {
 }
 
 impl Content {
-    /// As it is stored.
+    /// Encodes the content.
     pub(crate) fn encode(&self) -> Body {
         let names = [&self.group, &self.deduplication_id];
         Body::encode(names, &self.attributes, &self.body)
     }
 
-    /// What bytes say.
+    /// Decodes the content.
     ///
     /// # Errors
-    /// They are of a newer version, or damaged.
+    /// A newer release wrote the bytes, or they are damaged.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Unread> {
         match bytes.split_first() {
             Some((&BODY_FORMAT_VERSION, rest)) => read(rest).ok_or(Unread::Damaged),
@@ -173,7 +173,7 @@ mod tests {
         (text != "-").then(|| text.to_owned())
     }
 
-    /// What a line says: group; deduplication id; attributes; body; bytes.
+    /// Parses a line: group; deduplication id; attributes; body; bytes.
     fn golden(line: &str) -> (Content, Vec<u8>) {
         let parts: Vec<_> = line.split("; ").collect();
         let attributes = optional(parts[2]).unwrap_or_default();

@@ -1,5 +1,6 @@
-//! Messages that were received as often as they may be go to the dead letters, and moves that were begun are gone on with: when
-//! somebody looks at their segment, and by the upkeep where nobody does.
+//! Dead-lettering: messages that were received the maximum number of times go to the dead-letter queue. Moves that were
+//! begun are completed, too. Polls do this in the segments that they read. The maintenance does it in segments that no
+//! receiver polls.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,17 +12,18 @@ use crate::queues::Queue;
 use crate::segment::LiveSegment;
 use crate::shard::Shard;
 
-/// Segments that the upkeep looks at in a turn, of all queues; the turn that follows goes on behind them.
+/// Maximum number of segments that one maintenance run inspects, in all queues. The next run continues after them.
 const MAX_LOOKS: usize = 512;
-/// Number of messages after which it looks at no more segments in a turn. Those of one segment go together, so that more may be moved.
+/// Number of messages after which a run inspects no more segments. The messages of a segment are moved together, so a
+/// run may move more.
 const MAX_BURIED: usize = 1_024;
-/// What is said of a message that nobody gave back.
+/// Reason of a dead letter that no receiver gave back.
 pub(crate) const NOT_GIVEN_BACK: &str = "it was received as often as it may be, and not acknowledged in time";
 
-/// The upkeep's turns, which go round all queues.
+/// Progress of the maintenance runs, which go round all queues.
 #[derive(Default)]
 pub(crate) struct Burials {
-    /// Where the next one begins; none: at the first queue.
+    /// Start of the next run; `None`: the first queue.
     next: Option<Next>,
 }
 
@@ -32,23 +34,25 @@ struct Next {
     segment: Segment,
 }
 
-/// A queue's name, its unit's, and which of its shards: turns go in that order.
+/// Name of a queue, name of its work unit, and number of a shard. Runs go through the shards in this order.
 type Names<'q> = (&'q QueueName, Option<&'q QueueName>, ShardNumber);
 
-/// What a turn may do yet.
+/// Work that is left for a run.
 struct Left {
     looks: usize,
     moves: usize,
 }
 
-/// Messages of a segment that one task moves away, and no other of this process meanwhile: with the attempts of each.
+/// Messages that one task moves away from a segment, each with its number of attempts. No other task of this process
+/// moves them at the same time.
 struct Burying {
     segment: Arc<LiveSegment>,
     leaving: Vec<(Seq, u16)>,
 }
 
 impl Burials {
-    /// Does that in these queues, which are sorted by their names. What cannot be moved now is next time.
+    /// Runs dead-lettering once in these queues, which are sorted by their names. The next run retries moves that fail
+    /// now.
     pub(crate) async fn turn(&mut self, queues: &[Queue]) {
         let mut left = Left {
             looks: MAX_LOOKS,
@@ -91,8 +95,8 @@ impl Next {
 }
 
 impl Shard {
-    /// Has what was received too often moved, and what somebody else began to move, by a task of its own. What cannot be moved
-    /// now is by who next looks at it, or by the upkeep.
+    /// Starts a task that moves the messages that were received the maximum number of times, and completes moves that
+    /// were begun. After a failure, the next poll of the segment or the maintenance tries again.
     pub(crate) fn bury(self: &Arc<Self>, segment: &Arc<LiveSegment>, live: Live) {
         let Some(burying) = Burying::new(segment) else {
             return;
@@ -101,14 +105,16 @@ impl Shard {
         tokio::spawn(async move { shard.bury_all(&burying, live).await });
     }
 
-    /// The same in all segments from this one on, as far as this turn goes: where it ended, if that was before the last one.
+    /// Moves the messages that were received the maximum number of times, and completes moves that were begun. It does
+    /// so in all segments from `from` on, as far as the limits of this run allow. Returns the segment at which the run
+    /// stopped, if it did not reach the end.
     ///
     /// # Errors
-    /// The store cannot be reached.
+    /// The store is unreachable.
     async fn bury_from(self: &Arc<Self>, from: Segment, left: &mut Left) -> Result<Option<Segment>> {
         let attempts = match self.common.options.get().dead_letters {
             Some(dead_letters) => dead_letters.attempts,
-            // What leaves goes back by somebody, who may be at it.
+            // Without a dead-letter queue, messages leave by a redrive, and another process may still be working on it.
             None if self.is_shared() => return Ok(None),
             None => u16::MAX,
         };
@@ -122,7 +128,7 @@ impl Shard {
             }
             match self.bury_in(*number, *live, attempts, left).await {
                 Err(error) if is_out_of_reach(&error) => return Err(error),
-                // What is damaged says so to who receives. The others go on.
+                // A receive reports damaged data. Continue with the other segments.
                 _ => {}
             }
         }
@@ -138,7 +144,7 @@ impl Shard {
     ) -> Result<()> {
         left.looks -= 1;
         let segment = self.segment(number, live);
-        // The state alone says whether there is anything to do.
+        // The state alone shows whether there is work, so do not read the log yet.
         segment.load_state(self.is_shared()).await?;
         if !self.is_shared() {
             segment.learn_keeps_all(attempts);
@@ -154,7 +160,8 @@ impl Shard {
         self.bury_all(&burying, live).await
     }
 
-    /// Moves them one after the other. One that cannot be moved holds up none of the others, unless the store cannot be reached.
+    /// Moves the messages one after another. If a message cannot be moved, continues with the others, unless the store
+    /// is unreachable.
     async fn bury_all(self: &Arc<Self>, burying: &Burying, live: Live) -> Result<()> {
         for (seq, attempts) in &burying.leaving {
             let buried = self.bury_one(&burying.segment, live, *seq, *attempts, None, NOT_GIVEN_BACK);
@@ -168,7 +175,7 @@ impl Shard {
 }
 
 impl Burying {
-    /// None: nothing is to be moved, or another task does that.
+    /// Returns `None` if there is nothing to move, or if another task moves the messages.
     fn new(segment: &Arc<LiveSegment>) -> Option<Self> {
         let leaving = segment.leaving();
         if leaving.is_empty() || segment.is_burying.swap(true, Ordering::AcqRel) {
@@ -185,7 +192,7 @@ impl Drop for Burying {
     }
 }
 
-/// Whether whatever else is asked now would fare no better.
+/// Returns whether all further requests would probably fail, too.
 pub(crate) fn is_out_of_reach(error: &QueueError) -> bool {
     use QueueErrorKind::{Closed, OutcomeUnknown, Timeout, Unavailable};
     matches!(error.kind(), Unavailable | Timeout | OutcomeUnknown | Closed)

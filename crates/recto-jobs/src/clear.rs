@@ -1,4 +1,4 @@
-//! Messages leave whatever became of them: a queue is purged, or was deleted.
+//! Removal of all messages, resolved or not: purge of a queue, and clearing of a deleted queue.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,10 +13,11 @@ use crate::shard::Shard;
 use crate::shards::Shards;
 
 impl Shards {
-    /// Every message that is there now is received no more. How many segments they stood in.
+    /// Purges the queue: the messages that are in it now can no longer be received. Returns the number of segments that
+    /// held them.
     ///
     /// # Errors
-    /// The store cannot be reached: some may be gone; whoever does it again goes on.
+    /// The store is unreachable, or stored data is damaged. Some messages may be purged; another call continues.
     pub async fn purge(&self) -> Result<usize> {
         let shards = self.clone();
         let purged = tokio::spawn(async move {
@@ -28,7 +29,7 @@ impl Shards {
     }
 }
 
-/// What clears: a segment, or a shard.
+/// Task of the protocol: it purges a segment or clears a shard.
 enum Machine {
     Purging(Purging),
     Clearing(Clearing),
@@ -45,7 +46,7 @@ impl Shard {
         Ok(head.live().len())
     }
 
-    /// Clears the shard of a queue that was deleted by that.
+    /// Clears the shard of a deleted queue. `deletion` is the epoch of the deletion.
     pub(crate) async fn clear(self: &Arc<Self>, deletion: Tenure) -> Result<()> {
         for shard in self.queues.known_at(self.address) {
             if shard.tenure < deletion {
@@ -86,7 +87,7 @@ impl Shard {
                     let segment = self.segment(number, live);
                     let answer = segment.state.ask_one(wish, time).await?;
                     if let StateAnswer::Leaving(..) = answer {
-                        // It is gone on with when somebody looks.
+                        // Leaving messages stay. Complete their moves in a separate task.
                         self.bury(&segment, live);
                     }
                     ClearEvent::State(answer)

@@ -1,4 +1,4 @@
-//! What all shards of a queue share in this process.
+//! Data that all shards of a queue share in this process.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -10,35 +10,36 @@ use crate::affinity::Affinity;
 use crate::options::NewestOptions;
 use crate::totals::Counters;
 
-/// What all shards of a queue share in this process.
+/// Data that all shards of a queue share in this process.
 #[derive(Default)]
 pub(crate) struct Common {
-    /// The work unit that has them, if they are one's.
+    /// Work unit that has the shards; not set for the shards of a queue.
     pub(crate) unit: OnceLock<QueueId>,
-    /// What the queue is like.
+    /// Options of the queue.
     pub(crate) options: Arc<NewestOptions>,
-    /// What was done here.
+    /// Counters of the work of this process.
     pub(crate) counters: Counters,
-    /// Whether the queue was deleted, and what is known here is not so any more.
+    /// Whether the queue was deleted, so that the cached data is no longer valid.
     pub(crate) is_deleted: AtomicBool,
-    /// Something may be received in one of them that could not before.
+    /// Notification that a message may have become available in a shard.
     pub(crate) news: Notify,
-    /// Where this process sends.
+    /// Shard to which this process sends.
     pub(crate) sends: Affinity,
-    /// Where it receives first.
+    /// Shard where this process begins to receive.
     pub(crate) receives: Affinity,
-    /// Number of messages that receivers claim just now, and that no state counts yet.
+    /// Number of messages that receivers are claiming now and that no state counts yet.
     claiming: Mutex<usize>,
 }
 
-/// Messages in flight that a receiver may claim. They count as claimed until this is dropped.
+/// Reserved number of messages that a receiver may claim. They count as claimed until this value is dropped.
 pub(crate) struct Room<'c> {
     common: &'c Common,
     count: usize,
 }
 
 impl Common {
-    /// Returns as much as `find_room` leaves of the messages that a receiver wants. It is given how many others claim just now.
+    /// Reserves messages in flight for a receiver. `find_room` gets the number of messages that other receivers are
+    /// claiming now, and returns the number of messages to reserve.
     pub(crate) fn take_room(&self, find_room: impl FnOnce(usize) -> usize) -> Room<'_> {
         let mut claiming = self.claiming.lock().unwrap_or_else(PoisonError::into_inner);
         let count = find_room(*claiming);

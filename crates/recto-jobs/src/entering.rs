@@ -1,4 +1,4 @@
-//! Messages come into a shard: what the protocol asks of it, done.
+//! Actions of the protocol that bring messages into a shard.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::place::Written;
 use crate::shard::Shard;
 use crate::tables::body_partition;
 
-/// What comes: messages under one chunk, which the protocol names.
+/// Messages that are sent or moved under one chunk. The action of the protocol names the chunk.
 pub(crate) struct Load {
     pub(crate) bodies: Arc<[Body]>,
     /// Whether a message has a deduplication id.
@@ -21,10 +21,11 @@ pub(crate) struct Load {
 }
 
 impl Shard {
-    /// Does what is asked, within so much time.
+    /// Executes an action within a time limit.
     ///
     /// # Errors
-    /// It cannot be done in time, and nothing came in; or of an append, it is not known whether it did.
+    /// The action cannot be executed in time, and no message came in. For an append, it may be unknown whether the
+    /// messages came in.
     pub(crate) async fn enter(&self, action: ShardAction, load: &Load, time: Duration) -> Result<ShardEvent> {
         match action {
             ShardAction::Head(wishes) => {
@@ -64,7 +65,7 @@ impl Shard {
         }
     }
 
-    /// Writes bodies before the append, unless they are put with it.
+    /// Writes bodies before the append, unless the append puts them.
     async fn write_bodies(
         &self,
         live: Live,
@@ -92,7 +93,8 @@ impl Shard {
         load: &Load,
         time: Duration,
     ) -> Result<LogAnswer> {
-        // Held as long as it is asked, so that nobody opens it a second time meanwhile.
+        // Hold the segment while the command is in progress, so that it is not dropped from the cache and opened a
+        // second time.
         let segment = self.segment(segment, live);
         let log = &segment.log;
         if let LogWish::Append { chunk, .. } = &wish
@@ -108,7 +110,7 @@ impl Shard {
     }
 }
 
-/// Before anything was appended nothing came in, whatever became of the request.
+/// Changes an unknown outcome to a timeout: before the append, no message came in, even if the request was executed.
 fn not_entered(error: QueueError) -> QueueError {
     match error.kind() {
         QueueErrorKind::OutcomeUnknown => not_in_time().with_source(error),

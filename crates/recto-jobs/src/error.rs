@@ -1,51 +1,52 @@
-//! The error of queues.
+//! Errors of queues.
 
 use std::fmt;
 
 use recto_protocol::queues::StoredError;
 use recto_store::{StoreError, StoreErrorKind};
 
-/// What a request to a queue ends with.
+/// Result of a request to a queue.
 pub type Result<T> = std::result::Result<T, QueueError>;
 
-/// What to do about registers that are not of one time.
+/// Hint for versioned cells that are from different points in time.
 pub(crate) const RESTORE_ALL: &str =
     "some of its tables were restored and others not: restore all of them, or delete the queue";
 
-/// What to do about a redrive that ended early.
+/// Hint for a redrive that ended early.
 const REDRIVE_AGAIN: &str = "redrive again: what was moved is not moved once more";
 
-/// What kind of failure it was.
+/// Kind of an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum QueueErrorKind {
-    /// A message, an option or a number is not right. Nothing was done.
+    /// A message, an option or a number is invalid. Nothing was done.
     InvalidArgument,
-    /// There is no such queue, or no longer.
+    /// The queue does not exist, or was deleted.
     NotFound,
-    /// Another queue stands in the way: one of this name, or one that sends its dead letters there. Nothing was done.
+    /// Another queue prevents the change: a queue with this name, or a queue that uses this one as its dead-letter
+    /// queue. Nothing was done.
     Conflict,
-    /// The queue was changed since it was looked at. Nothing was done.
+    /// The queue was changed since the caller read it. Nothing was done.
     Changed,
-    /// The queue holds as much as it may. Nothing was sent.
+    /// The queue is full. Nothing was sent.
     Full,
-    /// As many messages are in flight as may be. Nothing was received.
+    /// The queue has the maximum number of messages in flight. Nothing was received.
     TooManyInFlight,
-    /// The store cannot be reached. Nothing was done.
+    /// The store is unreachable. Nothing was done.
     Unavailable,
-    /// The store was closed here. Nothing was done.
+    /// This process closed the store. Nothing was done.
     Closed,
-    /// It took too long. Nothing was done.
+    /// The request took too long. Nothing was done.
     Timeout,
-    /// It may have been done, or be done later.
+    /// The request may have been executed, or may be executed later.
     OutcomeUnknown,
-    /// What is stored is damaged, or of a newer release.
+    /// Stored data is damaged, or a newer release wrote it.
     Corrupt,
-    /// The store refused it.
+    /// The store rejected the request.
     Store,
 }
 
-/// Why a request to a queue failed.
+/// Error of a request to a queue.
 #[derive(Debug, Clone, thiserror::Error)]
 pub struct QueueError {
     kind: QueueErrorKind,
@@ -97,27 +98,27 @@ impl QueueError {
         self
     }
 
-    /// What kind of failure it was.
+    /// Returns the kind of the error.
     pub fn kind(&self) -> QueueErrorKind {
         self.kind
     }
 
-    /// What to do about it.
+    /// Returns advice on how to fix the error.
     pub fn hint(&self) -> Option<&str> {
         self.hint.as_deref()
     }
 
-    /// Which message it is about, by where it stands among those that were sent together, from 0.
+    /// Returns the index, from 0, of the message that the error is about, among the messages that were sent together.
     pub fn number(&self) -> Option<usize> {
         self.number
     }
 
-    /// Which field or option it is about.
+    /// Returns the name of the field or option that the error is about.
     pub fn field(&self) -> Option<&str> {
         self.field
     }
 
-    /// How many messages a redrive had moved when it failed.
+    /// Returns the number of messages that a redrive had moved before it failed.
     pub fn moved(&self) -> usize {
         self.moved
     }
@@ -136,19 +137,20 @@ impl QueueError {
             .with_hint("create it again, and open it anew")
     }
 
-    /// Whoever did it ended before it was said what became of it.
+    /// Returns the error of a request whose task ended before it reported the outcome.
     pub(crate) fn ended() -> Self {
         let message = "what was asked ended before its answer: it may be done, now or later";
         Self::new(QueueErrorKind::OutcomeUnknown, message)
     }
 
-    /// Part of what was asked is done, or may be.
+    /// Changes the error for a request that is partly done, or may be: the outcome is unknown.
     pub(crate) fn in_part(self) -> Self {
         let message = format!("{self}: some of it may be done, now or later");
         Self::new(QueueErrorKind::OutcomeUnknown, message).with_source(self)
     }
 
-    /// So many messages were moved before that: whatever it says of itself, not nothing was done.
+    /// Changes the error of a redrive that failed after it moved this number of messages. The outcome is unknown, even
+    /// if the original error says that nothing was done.
     pub(crate) fn after_moving(self, moved: usize) -> Self {
         if moved == 0 {
             return self;

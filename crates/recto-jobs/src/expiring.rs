@@ -1,4 +1,4 @@
-//! Messages that are older than their queue keeps them are done with.
+//! Retention: messages that exceed the retention of their queue are resolved.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -11,15 +11,16 @@ use crate::error::{QueueErrorKind, Result};
 use crate::segment::LiveSegment;
 use crate::shard::Shard;
 
-/// When the first message is due, of those of a segment that are not done with: as each of them was looked at last.
+/// Earliest time from which the retention of an unresolved message counts, by segment, as of the last check of the
+/// segment.
 pub(crate) type FirstDue = BTreeMap<Segment, Micros>;
 
 impl Shard {
-    /// Resolves the messages that are older than the queue keeps them, unless somebody has them or they leave. A segment that has
-    /// nothing else is sealed, and goes.
+    /// Resolves the messages that exceed the retention of the queue, unless a receiver has them or they are leaving. A
+    /// segment without other messages is sealed and released.
     ///
     /// # Errors
-    /// The store cannot be reached: whoever does it again goes on.
+    /// The store is unreachable. Another call continues the work.
     pub(crate) async fn expire(self: &Arc<Self>) -> Result<()> {
         self.compare_clocks().await;
         let Some(by) = self.expired_by() else {
@@ -34,7 +35,7 @@ impl Shard {
                 continue;
             }
             match self.expire_in(*number, *live, by).await {
-                // What is damaged says so to who receives. The others go on.
+                // A receive reports damaged data. Continue with the other segments.
                 Err(error) if error.kind() != QueueErrorKind::Corrupt => return Err(error),
                 _ => {}
             }
@@ -42,14 +43,14 @@ impl Shard {
         Ok(())
     }
 
-    /// Compares clocks if the queue expires messages at all.
+    /// Compares the clocks if the queue has a retention.
     async fn compare_clocks(&self) {
         if self.common.options.get().retention_seconds.is_some() {
             self.queues.compare_clocks().await;
         }
     }
 
-    /// Returns the time by which a message was due if it is older than the queue keeps it now.
+    /// Returns the retention bound: the queue no longer keeps messages that were due by this time.
     fn expired_by(&self) -> Option<Micros> {
         let retention = self.common.options.get().retention_seconds?;
         if !self.queues.may_expire(retention) {
@@ -58,8 +59,8 @@ impl Shard {
         Some(expired_by(retention, self.queues.environment.now_micros()))
     }
 
-    /// Resolves the expired messages of a segment that was read, before a receive. Single commands run no upkeep, and in an ordered
-    /// queue an expired message blocks its group.
+    /// Resolves the expired messages of a segment that was read, before a receive. Single commands run no maintenance,
+    /// and in an ordered queue an expired message blocks its group.
     pub(crate) async fn expire_read(self: &Arc<Self>, segment: &Arc<LiveSegment>, live: Live) -> Result<()> {
         self.compare_clocks().await;
         match self.expired_by() {
@@ -84,7 +85,7 @@ impl Shard {
         if expired > 0 {
             segment.state.ask_one(StateWish::Expire { by }, time).await?;
             self.common.counters.expired.add(expired);
-            // Others of its group may wait for that.
+            // Other messages of the group may wait for this.
             self.tells();
         }
         self.release_if_done(segment).await;
@@ -92,7 +93,7 @@ impl Shard {
         Ok(())
     }
 
-    /// What is sent from now on goes to the next segment.
+    /// Seals the segment, so that further messages go to the next segment.
     pub(crate) async fn seal(&self, segment: &LiveSegment) -> Result<()> {
         let time = self.queues.request_timeout;
         if let LogAnswer::Sealed(count) = segment.log.ask_one(LogWish::Seal, time).await? {
@@ -104,7 +105,7 @@ impl Shard {
         Ok(())
     }
 
-    /// A segment to which nothing comes any more is looked at again when something of it has expired.
+    /// Records when the first message of a sealed segment can expire. Until then, the segment is not checked again.
     fn learn_first_due(&self, segment: &LiveSegment) {
         if segment.with_log(|log| log.sealed().is_some()) == Some(true) {
             let first = segment.first_due().unwrap_or(Micros::MAX);

@@ -1,8 +1,10 @@
-//! What is left of old segments is moved on, so that those can go: a queue of which a few messages wait for long has few segments.
+//! Segment merging: the messages that are left in old segments are moved to newer segments, so that the old ones can be
+//! released. A queue with few messages that wait for a long time therefore has few segments.
 //!
-//! Only in queues that are not ordered, and only where a shard has many live segments. Taken are segments of which all that is left
-//! waits: what was never received and is not due yet, and what was given back. What may be received now and never was keeps its turn, and
-//! what somebody has is that one's.
+//! Merging applies only to unordered queues, and only if a shard has many live segments. It moves a segment's messages
+//! only if all messages that are left are waiting: they were never received and are not due yet, or they were given
+//! back. A new message that can be received now stays where it is, and so keeps its turn. A message that a receiver has
+//! stays, too.
 
 use std::sync::Arc;
 
@@ -18,25 +20,27 @@ use crate::redriving::MOVES_AT_ONCE;
 use crate::segment::LiveSegment;
 use crate::shard::Shard;
 
-/// Segments whose states are looked at in a turn, of all queues.
+/// Maximum number of segments whose states one maintenance run inspects, in all queues.
 const MAX_LOOKS: usize = 512;
-/// Messages after which no more segments are looked at in a turn. Those of one go together, so that a segment's more may be moved.
+/// Number of messages after which a run inspects no more segments. The messages of a segment are moved together, so a
+/// run may move more.
 const MAX_MOVED: usize = 1_024;
-/// Messages that are left of a segment from which they are moved: a sixteenth of what the one has that they come to.
+/// Maximum number of messages that are left in a segment whose messages are moved: a sixteenth of the capacity of the
+/// target segment.
 const MAX_LEFT_MESSAGES: u32 = 256;
-/// Bytes that they have: the same, of its bytes.
+/// Maximum number of bytes of these messages, also a sixteenth of the capacity.
 const MAX_LEFT_BYTES: u64 = 1 << 20;
 
-/// What a turn may do yet.
+/// Work that is left for a run.
 struct Left {
     looks: usize,
     moves: usize,
 }
 
-/// A message that is left, and which segments take it.
+/// Message that is left in a segment, and the reach of the segment that takes it.
 type Straggler = (Seq, Reach);
 
-/// Does that in these queues once. What cannot be moved now is next time, or by another process.
+/// Merges segments of these queues once. The next run, or another process, retries moves that fail now.
 pub(crate) async fn turn(queues: &[Queue]) {
     let mut left = Left {
         looks: MAX_LOOKS,
@@ -44,7 +48,7 @@ pub(crate) async fn turn(queues: &[Queue]) {
     };
     let shards: Vec<_> = queues.iter().flat_map(|queue| queue.shards.all()).collect();
     let Some(first) = shards.first() else { return };
-    // So that none waits for ever for those before.
+    // Start at a random shard, so that no shard waits forever for the shards before it.
     let start = first.queues.drawn_below(shards.len());
     for shard in shards.iter().cycle().skip(start).take(shards.len()) {
         let _ = shard.gather(&mut left).await;
@@ -52,13 +56,13 @@ pub(crate) async fn turn(queues: &[Queue]) {
 }
 
 impl Shard {
-    /// Moves on what is left in old segments, as far as this turn goes.
+    /// Moves the messages that are left in old segments, as far as the limits of this run allow.
     ///
     /// # Errors
-    /// The store cannot be reached.
+    /// The store is unreachable.
     async fn gather(self: &Arc<Self>, left: &mut Left) -> Result<()> {
         let most = self.queues.protocol.scattered_segments;
-        // Who makes them many knows that they are, without asking.
+        // The process that opens many segments knows of them, so the cached head suffices here.
         if self.common.options.get().is_ordered || self.head(false).await?.live().len() <= most {
             return Ok(());
         }
@@ -74,19 +78,19 @@ impl Shard {
             match self.gather_from(*number, *live, left).await {
                 Ok(is_done) => surplus -= usize::from(is_done),
                 Err(error) if is_out_of_reach(&error) => return Err(error),
-                // What is damaged says so to who receives. The others go on.
+                // A receive reports damaged data. Continue with the other segments.
                 Err(_) => {}
             }
         }
         Ok(())
     }
 
-    /// Whether nothing is left in that segment.
+    /// Moves the messages that are left in a segment. Returns whether no message is left there.
     async fn gather_from(self: &Arc<Self>, number: Segment, live: Live, left: &mut Left) -> Result<bool> {
         left.looks -= 1;
         let segment = self.segment(number, live);
         segment.load_state(self.is_shared()).await?;
-        // Where much is left the log, which is larger, need not be read.
+        // If many messages are left, the log, which is larger than the state, is not read.
         if segment.count_left(live.count) > Some(MAX_LEFT_MESSAGES) {
             return Ok(false);
         }
@@ -103,7 +107,7 @@ impl Shard {
             for moved in join_all(moves).await {
                 match moved? {
                     Some(Moved::Done) => {}
-                    // What keeps one from it keeps the segment.
+                    // A message that stays keeps the whole segment alive.
                     _ => return Ok(false),
                 }
             }
@@ -114,7 +118,7 @@ impl Shard {
 }
 
 impl LiveSegment {
-    /// How many messages are not done with, if the segment has so many, by its state.
+    /// Returns the number of unresolved messages by the state, for a segment of `count` messages.
     fn count_left(&self, count: Option<Seq>) -> Option<u32> {
         let resolved = self.state.with_copy(|state| {
             let state = state.filter(|state| state.segment() == self.number);
@@ -123,7 +127,7 @@ impl LiveSegment {
         Some(u32::from(count?).saturating_sub(resolved))
     }
 
-    /// All messages that are left, if all of them may be moved on.
+    /// Returns all messages that are left, if all of them may be moved.
     fn stragglers(&self, address: Address, now: Micros) -> Option<Vec<Straggler>> {
         let exhausted = self.leaving();
         let seen = self.seen()?;

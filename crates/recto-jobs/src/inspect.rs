@@ -1,4 +1,4 @@
-//! What there is in a queue, seen without receiving it; and single messages taken out.
+//! Inspection of queues: counts and lists of messages, which are not received, and removal of single messages.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,86 +19,88 @@ use crate::shard::Shard;
 use crate::shards::Shards;
 use crate::totals::Totals;
 
-/// Segments whose messages are counted one by one. Of those behind them all that were sent are.
+/// Maximum number of segments whose messages are counted one by one. In the segments after them, all messages of sealed
+/// segments count, and none of open segments.
 const MAX_COUNTED_SEGMENTS: usize = 64;
 
-/// How much there is in a queue.
+/// Number of messages of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stats {
-    /// Messages that are not done with.
+    /// Number of unresolved messages.
     pub messages: u64,
-    /// Of those, the ones that somebody has received.
+    /// Number of these messages that receivers have.
     pub in_flight: u64,
-    /// Of those, the ones that are not due yet.
+    /// Number of these messages that are not due yet.
     pub delayed: u64,
-    /// Time since which the oldest message is due, by its sender's clock: when it was sent, plus its delay. `None` if no message is
-    /// due. A message that was given back counts from its first due time.
+    /// Earliest time at which one of these messages was due, by its sender's clock: the time at which it was sent, plus
+    /// its delay. A message that was given back counts from the time at which it was due first. `None`: no message is
+    /// due.
     pub oldest_due_at: Option<Micros>,
-    /// How many segments they are in.
+    /// Number of live segments.
     pub segments: usize,
-    /// Whether that is so, or what is done with was not looked at everywhere.
+    /// Whether the numbers are exact. Otherwise, some segments were not read, and their resolved messages count, too.
     pub is_exact: bool,
-    /// How many wait for a message in this process now.
+    /// Number of receivers of this process that wait for a message now.
     pub receivers_waiting: u64,
-    /// What this process did here since it opened the store.
+    /// Counters of this process since it opened the store.
     pub totals: Totals,
 }
 
-/// A message that was looked at, and not received.
+/// Message that was listed, and not received.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Peeked {
-    /// What it is known by.
+    /// Identifier of the message.
     pub id: MessageId,
-    /// Where it stands.
+    /// Position of the message in the queue.
     pub position: Position,
-    /// How it stands.
+    /// Status of the message.
     pub standing: PeekedStanding,
-    /// How often it was received.
+    /// Number of times the message was received.
     pub attempts: u16,
-    /// When it was sent, by its sender's clock.
+    /// Time at which the message was sent, by the sender's clock.
     pub sent_at: Micros,
-    /// What it says; or why that cannot be read.
+    /// Content of the message, or the reason why it cannot be read.
     pub content: std::result::Result<PeekedContent, String>,
 }
 
-/// What a message says.
+/// Content of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PeekedContent {
-    /// As it was sent.
+    /// Body, as it was sent.
     pub body: Vec<u8>,
-    /// As they were sent.
+    /// Attributes, as they were sent.
     pub attributes: BTreeMap<String, String>,
-    /// As it was sent.
+    /// Name of the group, as it was sent.
     pub group: Option<String>,
-    /// As it was sent.
+    /// Deduplication id, as it was sent.
     pub deduplication_id: Option<String>,
 }
 
-/// How a message stands.
+/// Status of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PeekedStanding {
-    /// It may be received.
+    /// The message can be received.
     Ready,
-    /// It may be received from then on.
+    /// The message can be received from this time on.
     Delayed(Micros),
-    /// Somebody has received it, until then by that one's clock.
+    /// A receiver has the message until this time, by the clock of the receiver's process.
     InFlight(Micros),
-    /// It is on its way to another queue.
+    /// The message is being moved.
     Leaving,
 }
 
-/// Where a message stands in its queue.
+/// Position of a message in its queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position {
-    /// In which shard.
+    /// Shard of the message.
     pub shard: ShardNumber,
-    /// In which segment.
+    /// Segment of the message.
     pub segment: Segment,
-    /// Which message of that.
+    /// Position of the message in the segment.
     pub seq: Seq,
 }
 
-/// A message that is not done with, as log and state have it.
+/// Unresolved message, as the log and the state describe it.
 pub(crate) struct Seen {
     pub(crate) seq: Seq,
     chunk: Chunk,
@@ -106,7 +108,7 @@ pub(crate) struct Seen {
     pub(crate) pending: Option<Pending>,
 }
 
-/// The live segments of all shards: of each the first, then of each the next.
+/// Returns the live segments of all shards: the first segment of each shard, then the second of each, and so on.
 fn in_turn<'s>(heads: &[(&'s Arc<Shard>, Head)]) -> Vec<LiveOf<'s>> {
     let mut segments: Vec<_> = heads
         .iter()
@@ -119,8 +121,8 @@ fn in_turn<'s>(heads: &[(&'s Arc<Shard>, Head)]) -> Vec<LiveOf<'s>> {
     segments.into_iter().map(|(_, segment)| segment).collect()
 }
 
-/// So many messages of several shards, each of which keeps its order: always the oldest of those that are next, and no more than
-/// there is room for.
+/// Merges the messages of several shards, at most `most` and within the byte limit. Each shard keeps its order. The
+/// next message is always the oldest of the shards' next messages.
 fn merged(first: Vec<Vec<Found>>, most: usize) -> Vec<Found> {
     let mut left: Vec<_> = first
         .into_iter()
@@ -144,7 +146,7 @@ fn merged(first: Vec<Vec<Found>>, most: usize) -> Vec<Found> {
     merged
 }
 
-/// The same, and where it stands.
+/// Unresolved message, and its location.
 struct Found {
     shard: Arc<Shard>,
     segment: Segment,
@@ -179,11 +181,11 @@ impl Found {
     }
 }
 
-/// A live segment of a shard.
+/// Live segment of a shard.
 type LiveOf<'s> = (&'s Arc<Shard>, Segment, Live);
 
 impl Shards {
-    /// How much there is.
+    /// Returns the numbers of messages.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -217,12 +219,12 @@ impl Shards {
         Ok(stats)
     }
 
-    /// The first messages of each shard that are not done with, the oldest first of those that are next in theirs, at most so many,
-    /// and fewer where they have many bytes, as they stand: nobody receives them by that. They are about in the order in which
-    /// they were sent, but that what is due much later is in segments of its own.
+    /// Returns the first unresolved messages of the shards without receiving them: at most `most`, and fewer if they
+    /// are large. The next message is always the oldest of the shards' next messages. The messages come about in the
+    /// order in which they were sent, except that messages that are due much later are in segments of their own.
     ///
     /// # Errors
-    /// A number is not right; the store cannot be read.
+    /// `most` is out of range, or the store cannot be read.
     pub async fn peek(&self, most: usize) -> Result<Vec<Peeked>> {
         if most == 0 || most > MAX_BATCH {
             let message = format!("most: {most} messages: 1 to {MAX_BATCH} are looked at at once");
@@ -233,7 +235,7 @@ impl Shards {
             first.push(shard.first_seen(&head, most).await?);
         }
         let first = merged(first, most);
-        // Those of a segment are read at once.
+        // Read the messages of a segment together.
         let mut by_segment: BTreeMap<(ShardNumber, Segment), Vec<usize>> = BTreeMap::new();
         for (index, found) in first.iter().enumerate() {
             let segment = (found.shard.address.shard, found.segment);
@@ -255,7 +257,7 @@ impl Shards {
         Ok(peeked.into_iter().flatten().collect())
     }
 
-    /// The heads of all shards, if the queue has its place still.
+    /// Returns the heads of all shards, if the queue still has its slot.
     async fn serving(&self) -> Result<Vec<(&Arc<Shard>, Head)>> {
         let heads = self
             .all()
@@ -264,11 +266,11 @@ impl Shards {
         join_all(heads).await.into_iter().collect()
     }
 
-    /// Takes a message out, whoever has it: a receipt that is out finds it done with. Whether it was there, and not on its way
-    /// elsewhere.
+    /// Removes a message, even if a receiver has it: an outstanding receipt then finds the message resolved. Returns
+    /// whether the message existed and was not being moved.
     ///
     /// # Errors
-    /// The store cannot be reached, or it is not known whether it was done; doing it again settles that.
+    /// The store is unreachable. Or the outcome is unknown; remove the message again to resolve it.
     pub async fn remove(&self, position: Position) -> Result<bool> {
         let Some(shard) = self.all().get(usize::from(position.shard.0)).cloned() else {
             return Ok(false);
@@ -294,9 +296,9 @@ impl Seen {
 }
 
 impl Shard {
-    /// The head, if the queue has its place still.
+    /// Returns the head, if the queue still has its slot.
     pub(crate) async fn serving(&self) -> Result<Head> {
-        // Whether the store is open, though nothing may be asked of it.
+        // Fail if the store is closed, even if nothing has to be read.
         self.queues.store.snapshot()?;
         let head = self.head(true).await?;
         if head.serves(self.tenure) && !self.common.is_deleted.load(Ordering::Acquire) {
@@ -306,7 +308,7 @@ impl Shard {
         }
     }
 
-    /// The first messages that are not done with, at most so many.
+    /// Returns the first unresolved messages, at most `most`.
     async fn first_seen(self: &Arc<Self>, head: &Head, most: usize) -> Result<Vec<Found>> {
         let mut found = Vec::new();
         for (number, live) in head.live() {
@@ -324,7 +326,7 @@ impl Shard {
         Ok(found)
     }
 
-    /// The messages of a segment that are not done with.
+    /// Returns the unresolved messages of a segment.
     pub(crate) async fn seen(&self, number: Segment, live: Live) -> Result<(Arc<LiveSegment>, Vec<Seen>)> {
         let segment = self.segment(number, live);
         self.load(&segment).await?;
@@ -349,7 +351,7 @@ impl Shard {
 }
 
 impl LiveSegment {
-    /// The messages that are not done with, as far as that is known; none: of another segment, or nothing.
+    /// Returns the unresolved messages, as far as this process knows. `None`: the log of this segment is not known.
     pub(crate) fn seen(&self) -> Option<Vec<Seen>> {
         self.state.with_copy(|state| {
             let state = state.filter(|state| state.segment() == self.number);

@@ -1,39 +1,44 @@
-//! Work queues on a store: the engine of `recto_protocol::queues`.
+//! Engine of queues: it runs the protocol of `recto_protocol::queues` on a store.
 //!
-//! The protocol says what is to be done, and this does it: it reads registers and writes them by conditional writes, writes and
-//! reads bodies, keeps what is known of a shard, and tells whoever waits. A shard is one part of a queue, with an order of its
-//! own; [`Shards`] has the operations on all of them. Why it is so stands in `docs/design/queues.md`.
+//! The protocol decides which step comes next, and this crate executes the steps. It reads versioned cells and changes
+//! them by conditional writes. It writes and reads bodies, caches the data of shards, and wakes waiting receivers. A
+//! shard is a part of a queue with its own order. [`Shards`] has the operations on all shards of a queue.
+//! `docs/design/queues.md` gives the reasons for this design.
 //!
-//! What is asked is done by tasks of its own: a caller that goes away leaves nothing half done, and what it received is given
-//! back. Callers have deadlines; what is not decided by then was not sent, or its outcome is unknown, and the error says which.
+//! Each operation runs in a task of its own. If the caller goes away, nothing stays half done, and messages that were
+//! claimed for it are given back. Callers have deadlines. If an operation has no result by its deadline, either nothing
+//! was sent to the store, or the outcome is unknown. The error says which of the two.
 //!
-//! | module | holds |
+//! | module | content |
 //! |---|---|
 //! | [`error`] | [`QueueError`] |
-//! | [`message`] | [`NewMessage`], [`Message`], what became of them |
-//! | `queues` | [`Queues`]: made, changed, deleted, found |
-//! | `units` | work units: begun, ended, found |
-//! | `registry` | how the registry of queues lies in its table |
-//! | [`inspect`] | what there is, seen without receiving it; single messages taken out, or moved back |
-//! | [`options`] | [`ShardOptions`]: what shards go by |
-//! | [`shards`] | [`Shards`]: a queue's messages, in all of its shards |
-//! | `affinity` | on which of them a process works |
-//! | `common` | what all shards of a queue share in this process |
+//! | [`message`] | [`NewMessage`], [`Message`], and the outcomes of sending and of showing receipts |
+//! | `queues` | [`Queues`]: operations that create, change, delete and find queues |
+//! | `units` | work units (temporary queues): operations that begin, end and find them |
+//! | `registry` | storage of the registry of queues in its table |
+//! | [`inspect`] | counts and lists of messages, which are not received, and removal of single messages |
+//! | [`options`] | [`ShardOptions`]: options of shards |
+//! | [`shards`] | [`Shards`]: the messages of a queue, in all its shards |
+//! | `affinity` | choice of the shard in which a process works |
+//! | `common` | data that all shards of a queue share in this process |
 //! | `shard` | one shard, as this process knows it |
-//! | [`totals`] | [`Totals`]: what was done here, counted |
-//! | `place` | [`QueueStore`]: the store, its tables and clocks, as all shards share them |
-//! | `tables` | the tables of registers and bodies |
-//! | [`ring`] | the tables of bodies that are emptied in turn |
-//! | `registers` | how heads, logs and states lie in their tables |
-//! | `rounds` | one conditional write at a time of one register |
-//! | `trains` | conditional writes of several registers that leave together |
-//! | `bell` | who waits hears of what other processes sent |
-//! | `bodies` | the bytes of bodies, and where they lie |
-//! | `segment` | what is known of one live segment |
-//! | `entering` | what sending asks of a shard |
-//! | `reading` | bodies are read |
-//! | `send`, `receive` (`look`: at one shard), `settle`, `release`, `moving`, `burying`, `clear`, `redriving`, `expiring`, `gathering`, `losing` | the operations |
-//! | `upkeep` | what is done without anybody asking |
+//! | [`totals`] | [`Totals`]: counters of this process |
+//! | `place` | [`QueueStore`]: the store, its tables and clocks, which all shards share |
+//! | `tables` | tables of versioned cells and bodies |
+//! | [`ring`] | ring of body tables, which are emptied in rotation |
+//! | `registers` | storage of heads, logs and states in their tables |
+//! | `rounds` | compare-and-set loop of one versioned cell |
+//! | `trains` | group commit: conditional writes of several versioned cells share a commit |
+//! | `bell` | notifier: waiting receivers learn of messages that other processes sent |
+//! | `bodies` | byte format of bodies |
+//! | `segment` | cached data of one live segment |
+//! | `entering` | actions of the protocol that bring messages into a shard |
+//! | `reading` | reads of bodies |
+//! | `send`, `receive`, `settle` | sending, receiving, and operations with receipts |
+//! | `look` | poll of one shard, which claims the messages that can be received |
+//! | `moving`, `burying`, `redriving`, `gathering` | moves of messages to other queues and segments |
+//! | `release`, `clear`, `expiring`, `losing` | release of segments, purges, retention, and lost bodies |
+//! | `upkeep` | periodic maintenance |
 
 mod affinity;
 mod bell;

@@ -1,4 +1,5 @@
-//! A look at a shard: what can be received there is claimed and read; or until when there is nothing.
+//! Poll of a shard: it claims and reads the messages that can be received, or finds the time until which there are
+//! none.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -19,54 +20,54 @@ use crate::settle::{What, micros};
 use crate::shard::{MAX_KNOWN_SEGMENTS, Shard};
 use crate::shards::Shards;
 
-/// How long is waited at most before it is looked again, whatever is known of when something is due.
+/// Maximum wait before the next poll, even if the next message is due later.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
-/// The same, where who waits would hear of what other processes send.
+/// Maximum wait before the next poll, if waiting receivers are notified of messages that other processes send.
 const LOOK_AGAIN_LISTENING: Duration = Duration::from_secs(60);
-/// How long others who wait leave it to one of them to look, where nothing is expected.
+/// Time for which other waiting receivers leave the poll to one receiver, if no message is due.
 const LOOK_TIME: Duration = Duration::from_millis(500);
-/// For how long messages are claimed by what is known, before all is looked at anew.
+/// Time after a complete poll in which receivers claim messages by cached data.
 const KNOWN_NANOS: u64 = 1_000_000_000;
-/// How far looks of those who wait for the same are apart.
+/// Maximum random delay of a poll, which spreads the polls of receivers that wait for the same shard.
 const LOOK_APART: Duration = Duration::from_secs(2);
 
-/// Live segments of an ordered queue that a look is at: what is known of so many is kept. Groups that have messages only behind
-/// them wait until some of those before are done with.
+/// Maximum number of live segments that a poll of an ordered queue reads: a process caches the data of this many.
+/// Groups that have messages only in later segments wait until earlier messages are resolved.
 const MAX_ORDERED_SEGMENTS: usize = MAX_KNOWN_SEGMENTS;
 
-/// What is looked for in a shard.
+/// Request of a poll.
 #[derive(Clone, Copy)]
 pub(crate) struct Wish<'q> {
-    /// The queue of the shard.
+    /// Queue of the shard.
     pub(crate) queue: &'q Shards,
-    /// Number of messages that the receive wants yet, one at least.
+    /// Number of messages that the receive still needs, at least 1.
     pub(crate) most: usize,
-    /// Number of messages that the receive wants in all.
+    /// Total number of messages of the receive.
     pub(crate) total: usize,
-    /// For how long they are claimed.
+    /// Duration of the claims.
     pub(crate) visibility: Micros,
-    /// Whether it is looked anew where it was looked a moment ago, if nothing is found by what is known.
+    /// Whether to read the shard again although it was read a moment ago, if cached data shows no message.
     pub(crate) is_urgent: bool,
 }
 
-/// What a look at a shard found.
+/// Result of a poll.
 #[derive(Default)]
 pub(crate) struct Look {
     pub(crate) messages: Vec<Message>,
-    /// What they have, and those before.
+    /// Number of bytes of these messages and of the earlier messages of the receive.
     pub(crate) bytes: u64,
-    /// Whether there were messages whose bodies are lost: behind them there may be others.
+    /// Whether the bodies of some messages are lost. Other messages may come after them.
     pub(crate) is_lossy: bool,
     /// Number of failed messages of the receive less the number of new ones.
     failed_surplus: isize,
     /// Number of failed messages of the receive.
     failed: usize,
-    /// When there may be something, as far as that is known.
+    /// Time at which a message may be available, as far as this process knows.
     due: Option<Micros>,
 }
 
 impl Look {
-    /// Begins the next look of a receive.
+    /// Creates the result of the next poll of the same receive.
     pub(crate) fn next(&self) -> Self {
         Self {
             bytes: self.bytes,
@@ -76,7 +77,7 @@ impl Look {
         }
     }
 
-    /// Adds what the next look found.
+    /// Adds the result of the next poll.
     pub(crate) fn add(&mut self, next: Self) {
         self.messages.extend(next.messages);
         self.bytes = next.bytes;
@@ -96,19 +97,20 @@ impl Look {
         self.failed_surplus > 0 && self.failed * 2 > total
     }
 
-    /// Whether another message may be too much: a segment from which no more was taken for that may have one.
+    /// Returns whether another message may exceed the byte limit of a claim. If a segment returned fewer messages for
+    /// this reason, it may have more.
     pub(crate) fn is_full(&self) -> bool {
         self.bytes + u64::from(MAX_BODY_BYTES) > MAX_CLAIMED_BYTES
     }
 
-    /// There may be something then.
+    /// Records that a message may be available at this time.
     fn may_find(&mut self, due: Micros) {
         self.due = Some(self.due.map_or(due, |other| other.min(due)));
     }
 }
 
 impl Wish<'_> {
-    /// Returns how many messages are wanted yet.
+    /// Returns the number of messages that are still needed.
     fn wanted(&self, look: &Look) -> usize {
         if look.is_full() {
             0
@@ -118,23 +120,23 @@ impl Wish<'_> {
     }
 }
 
-/// Result of a look at one segment.
+/// Result of a poll of one segment.
 enum Looked {
-    /// Its messages were claimed, or there were none.
+    /// The messages of the segment were claimed, or there were none.
     Done,
-    /// Has failed messages only, which come after those that were never received.
+    /// The segment has only failed messages, which come after new ones.
     PassedOver,
 }
 
 impl Shard {
-    /// How long there is nothing to receive, if that is known.
+    /// Returns how long the shard has nothing to receive, if this process knows.
     pub(crate) fn is_quiet_for(&self) -> Option<Duration> {
         let (until, is_due) = self.quiet.until(self.quiet.since(&self.queues.bell))?;
         let left = until.saturating_sub(self.queues.environment.now_micros());
-        // A clock that was set back says nothing of how long that is.
+        // If the clock was set back, this time is wrong.
         let left = Some(left).filter(|left| (1..=micros(LOOK_AGAIN_LISTENING)).contains(left))?;
         let left = Duration::from_micros(left.unsigned_abs());
-        // So that of many who wait one looks, and the others hear of it.
+        // Add a random delay, so that one of many waiting receivers polls first and the others learn its result.
         let apart = if is_due {
             Duration::ZERO
         } else {
@@ -143,7 +145,7 @@ impl Shard {
         Some(left + apart)
     }
 
-    /// How long is waited after a look that found nothing.
+    /// Returns the wait after a poll that found nothing.
     pub(crate) fn pause_after(&self, look: &Look, since: Since) -> Duration {
         let now = self.queues.environment.now_micros();
         let longest = now.saturating_add(micros(LOOK_AGAIN_LISTENING));
@@ -159,13 +161,13 @@ impl Shard {
         due.clamp(Duration::from_millis(1), most)
     }
 
-    /// A time up to that.
+    /// Returns a random time, at most `most`.
     fn drawn(&self, most: Duration) -> Duration {
         let [drawn] = self.queues.environment.random();
         most.mul_f64(f64::from(drawn) / 256.0)
     }
 
-    /// Somebody looks: others who wait leave it to that one.
+    /// Records that a receiver polls now, so that other waiting receivers need not poll.
     pub(crate) fn will_look(&self) -> Since {
         let since = self.quiet.since(&self.queues.bell);
         let looked_by = self.queues.environment.now_micros() + micros(LOOK_TIME);
@@ -173,25 +175,26 @@ impl Shard {
         since
     }
 
-    /// Whether all of it was looked at lately.
+    /// Returns whether the whole shard was polled recently.
     fn is_known_lately(&self) -> bool {
         let now_nanos = self.queues.environment.monotonic_nanos();
         let looked_nanos = self.looked_nanos.load(Ordering::Relaxed);
         looked_nanos > 0 && now_nanos.saturating_sub(looked_nanos) < KNOWN_NANOS
     }
 
-    /// Looks once, after those looks of the receive.
+    /// Polls the shard once. `before` is the result of the earlier polls of the same receive.
     pub(crate) async fn look(self: &Arc<Self>, wish: Wish<'_>, before: &Look) -> Result<Look> {
         let look = self.look_once(wish, before).await?;
         if look.messages.len() == wish.most || look.is_full() || look.has_failed_half(wish.total) {
-            // Whoever waits finds the rest.
+            // A waiting receiver finds the remaining messages.
             self.wakes();
         }
         Ok(look)
     }
 
     async fn look_once(self: &Arc<Self>, wish: Wish<'_>, before: &Look) -> Result<Look> {
-        // Every second look begins where a message was never received, so that none waits for all failing ones before it.
+        // Every second poll begins at a segment with new messages, so that they need not wait for all failing messages
+        // before them.
         let prefers_new = self.looks.fetch_add(1, Ordering::Relaxed) % 2 == 1;
         if self.is_shared() && self.is_known_lately() && !self.common.options.get().is_ordered {
             let look = self.look_at_known(wish, prefers_new, before.next()).await?;
@@ -203,7 +206,7 @@ impl Shard {
         let head = self.serving().await?;
         self.looked_nanos.store(now_nanos.max(1), Ordering::Relaxed);
         let mut look = before.next();
-        // What stands before a segment, if that matters.
+        // In an ordered queue, collect the groups that must wait in the next segment.
         let mut order = self.common.options.get().is_ordered.then(Order::default);
         let most_segments = order.as_ref().map_or(usize::MAX, |_| MAX_ORDERED_SEGMENTS);
         let mut passed_over = Vec::new();
@@ -212,7 +215,7 @@ impl Shard {
                 return Ok(look);
             }
             let now = self.queues.environment.now_micros();
-            // What is before a segment of an ordered queue has to be known.
+            // Ordered queues skip no segment: all messages before a segment must be known.
             if order.is_none()
                 && let Some(due) = self.waits.after(*number, now)
             {
@@ -226,7 +229,8 @@ impl Shard {
                     continue;
                 }
                 if !is_without_new && !prefers_new {
-                    // It may have messages that were never received: they would be too few of those that are received.
+                    // The segment may have new messages. If it is read, at least half of the received messages must be
+                    // new, but more than half have failed before. So the receive ends here.
                     return Ok(look);
                 }
             }
@@ -235,7 +239,7 @@ impl Shard {
                 .look_at(&mut look, &segment, *live, wish, prefers_new, order.as_mut())
                 .await;
             match looked {
-                // What was received before is handed out; whoever looks next hears of it.
+                // Hand out the messages that were claimed already. The next poll meets the error.
                 Err(_) if !look.messages.is_empty() => return Ok(look),
                 Ok(Looked::PassedOver) => passed_over.push((*number, *live)),
                 Ok(Looked::Done) => {}
@@ -263,8 +267,8 @@ impl Shard {
         known.is_some_and(|segment| segment.is_known() && !segment.has_new())
     }
 
-    /// Claims by what is known, though others may have changed it: a claim that finds it so is worked out anew. Where there is
-    /// something to receive, nothing is read for that.
+    /// Claims messages by cached data, although other processes may have changed the shard. A claim that meets a change
+    /// is evaluated again. While there are messages to receive, no read is needed for that.
     async fn look_at_known(
         self: &Arc<Self>,
         wish: Wish<'_>,
@@ -277,7 +281,7 @@ impl Shard {
         if !head.serves(self.tenure) || self.common.is_deleted.load(Ordering::Acquire) {
             return Ok(look);
         }
-        // Older segments come first: one that is not known has to be read.
+        // Older segments come first. A segment without cached data has to be read, so stop before it.
         let known = head.live().iter();
         let known = known.map_while(|(number, live)| Some((self.known_segment(*number)?, *live)));
         let (with_new, others): (Vec<_>, Vec<_>) =
@@ -332,7 +336,7 @@ impl Shard {
                 let before = look.messages.len();
                 self.claim(look, segment, live, wish, prefers_new).await?;
                 if look.messages.len() == before {
-                    // It is not its turn, or another was quicker: when there is something is not known.
+                    // No message is in turn, or another receiver was faster. The time of the next message is unknown.
                     look.may_find(self.queues.environment.now_micros() + micros(LOOK_AGAIN));
                 }
             }
@@ -361,7 +365,7 @@ impl Shard {
         let room = wish.queue.take_room(wish.wanted(look));
         let most = room.count();
         if most == 0 {
-            // An ack wakes the receivers that wait, but a claim that ends does not.
+            // An ack wakes the receivers that wait, but the end of a claim does not.
             look.may_find(self.queues.environment.now_micros() + micros(LOOK_AGAIN));
             return Ok(());
         }
@@ -372,7 +376,7 @@ impl Shard {
             most: u16::try_from(most).unwrap_or(u16::MAX),
             until: sent.wall.saturating_add(visibility),
             failed_surplus: if wish.total == 1 && !prefers_new {
-                // Half of a single message is none: a new one comes every second time.
+                // A single message cannot be half new, so every second such receive takes a failed message first.
                 -1
             } else {
                 i16::try_from(look.failed_surplus.max(0)).unwrap_or(i16::MAX)
@@ -384,7 +388,7 @@ impl Shard {
                 self.unclaim(segment, claims);
             }
         })?;
-        // The state counts these claims now.
+        // From here on, the state counts these claims.
         drop(room);
         let heard = self.queues.clock();
         let StateAnswer::Claimed(deliveries) = answer else {
@@ -401,7 +405,8 @@ impl Shard {
         read.inspect_err(|_| self.give_back(self.receipts(segment, &deliveries)))
     }
 
-    /// What was not handed out in time: it is another's by now, or soon.
+    /// Returns the receipts of messages that were not handed out in time: another receiver has them already, or will
+    /// soon.
     pub(crate) fn late(&self, receipts: impl IntoIterator<Item = Receipt>) -> Vec<Receipt> {
         let leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.queues.clock();
@@ -410,7 +415,7 @@ impl Shard {
         late.collect()
     }
 
-    /// A claim of which it is not known whether it was made: what it has is given back when it is.
+    /// Repeats a claim of unknown outcome, and then gives its messages back.
     fn unclaim(self: &Arc<Self>, segment: &Arc<LiveSegment>, wish: StateWish) {
         let (shard, segment) = (Arc::clone(self), Arc::clone(segment));
         tokio::spawn(async move {
@@ -436,7 +441,8 @@ impl Shard {
         }
     }
 
-    /// Gives messages back that nobody was given. What cannot be given back is received again when its lease is over.
+    /// Gives back messages that reached no receiver. If that fails, a message is received again when its lease has
+    /// ended.
     pub(crate) fn give_back(self: &Arc<Self>, receipts: Vec<Receipt>) {
         if receipts.is_empty() {
             return;
@@ -447,8 +453,8 @@ impl Shard {
         }
     }
 
-    /// Adds the messages that were claimed to those that were found. One that a newer release wrote is left out, unless it is the
-    /// only one: it comes again.
+    /// Adds the claimed messages to the result. A message that a newer release wrote is left out, and is received again
+    /// later. It is an error only if there is no other message.
     async fn read(
         self: &Arc<Self>,
         look: &mut Look,
@@ -475,13 +481,14 @@ impl Shard {
                 Err(unread) => wrong = Some(unread.of(entry.id)),
             }
         }
-        // Bodies go with their segment: by a purge, or when others are done with all of it.
+        // Bodies are deleted with their segment, by a purge or after all its messages were resolved. They are lost only
+        // if the segment is still live.
         let is_lossy = !lost.is_empty();
         if is_lossy && self.find(segment.number).await?.is_some() {
             self.lose(segment, live, lost);
         }
         look.is_lossy |= is_lossy;
-        // Only now: what failed before is given back.
+        // Add the messages last: after an earlier error, the caller gives them back.
         for (message, bytes) in found {
             look.bytes += bytes;
             look.messages.push(message);

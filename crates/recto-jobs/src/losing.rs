@@ -1,4 +1,4 @@
-//! Messages whose bodies are lost: what else would come again and again is done with.
+//! Treatment of messages whose bodies are lost. Without it, receivers would get them again and again.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use crate::segment::LiveSegment;
 use crate::shard::Shard;
 
 impl Shard {
-    /// Is done with messages whose bodies are lost, by a task of its own: they are dead letters that say so, or gone. What cannot
-    /// be done now is when they are received again.
+    /// Resolves messages whose bodies are lost, in a task of its own. They go to the dead-letter queue with that
+    /// reason, or are deleted. After a failure, the next receive of the message tries again.
     pub(crate) fn lose(self: &Arc<Self>, segment: &Arc<LiveSegment>, live: Live, lost: Vec<Delivery>) {
         let (shard, segment) = (Arc::clone(self), Arc::clone(segment));
         tokio::spawn(async move {

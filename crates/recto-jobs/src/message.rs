@@ -1,4 +1,4 @@
-//! Messages as they are sent and received.
+//! Messages that are sent and received.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,33 +9,33 @@ use recto_protocol::queues::{MessageId, Micros, Receipt};
 use crate::error::{QueueError, QueueErrorKind, Result};
 use crate::options::ShardOptions;
 
-/// The most attributes of a message.
+/// Maximum number of attributes of a message.
 pub(crate) const MAX_ATTRIBUTES: usize = 64;
-/// The most bytes of the name of a group, of a deduplication id, and of an attribute's name.
+/// Maximum number of bytes of the name of a group, of a deduplication id, and of the name of an attribute.
 pub(crate) const MAX_NAME_BYTES: usize = 256;
-/// The most characters that are shown of a name which is too long.
+/// Maximum number of characters that an error shows of a name that is too long.
 const MAX_SHOWN_CHARACTERS: usize = 80;
-/// The most messages that are received at once, or sent by one append.
+/// Maximum number of messages of one receive, or of one append.
 pub const MAX_BATCH: usize = 1_000;
 
-/// A message to be sent.
+/// Message to send.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NewMessage {
-    /// Any bytes.
+    /// Body: any bytes.
     pub body: Vec<u8>,
-    /// Names and values, as text: at most 64.
+    /// Attributes: at most 64 names with their values, as text.
     pub attributes: BTreeMap<String, String>,
-    /// For how long it is not received, at most 30 days; none: for as long as its queue says. In an ordered queue no message has
-    /// one of its own.
+    /// Time before the message can be received, at most 30 days. `None`: the delay of the queue. Messages of an ordered
+    /// queue cannot have a delay of their own.
     pub delay: Option<Duration>,
-    /// Messages of one group of an ordered queue are received in order.
+    /// Name of the message's group. An ordered queue delivers the messages of a group in order.
     pub group: Option<String>,
-    /// Within five minutes no other message of this id is sent.
+    /// Deduplication id. Within five minutes, no other message with this id is sent.
     pub deduplication_id: Option<String>,
 }
 
 impl NewMessage {
-    /// A body, and nothing else.
+    /// Creates a message that has only a body.
     pub fn new(body: impl Into<Vec<u8>>) -> Self {
         Self {
             body: body.into(),
@@ -43,12 +43,13 @@ impl NewMessage {
         }
     }
 
-    /// How many bytes it takes in a commit, at most.
+    /// Returns the maximum number of bytes that the message takes in a commit.
     pub(crate) fn stored_bytes(&self) -> u64 {
         self.bytes() as u64 + MESSAGE_OVERHEAD_BYTES
     }
 
-    /// How many bytes count.
+    /// Returns the number of bytes that count against the size limit of a queue: body, attributes, and the names of
+    /// group and deduplication id.
     pub(crate) fn bytes(&self) -> usize {
         let attributes = self
             .attributes
@@ -58,8 +59,8 @@ impl NewMessage {
         self.body.len() + attributes.sum::<usize>() + names.map(String::len).sum::<usize>()
     }
 
-    /// Whether it may be sent to a queue that is like that, on a store that takes so much in one commit; `number` is where it stands
-    /// among those that are sent together.
+    /// Checks that the message may be sent to a queue with these options, on a store whose commits take at most
+    /// `committed_bytes`. `number` is the index of the message among the messages that are sent together.
     pub(crate) fn check(&self, number: usize, options: &ShardOptions, committed_bytes: u64) -> Result<()> {
         if options.is_ordered && self.group.is_none() {
             return Err(refused(
@@ -118,7 +119,7 @@ impl NewMessage {
     }
 }
 
-/// A name, or how it begins.
+/// Returns the name in quotes, shortened to the characters that an error shows.
 fn shown(name: &str) -> String {
     match name.char_indices().nth(MAX_SHOWN_CHARACTERS) {
         Some((end, _)) => format!("{:?}…", &name[..end]),
@@ -134,45 +135,47 @@ fn refused(number: usize, field: &'static str, what: &str) -> QueueError {
         .with_field(field)
 }
 
-/// A message that was received.
+/// Received message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
-    /// What it is known by.
+    /// Identifier of the message.
     pub id: MessageId,
-    /// As it was sent.
+    /// Body, as it was sent.
     pub body: Vec<u8>,
-    /// As they were sent.
+    /// Attributes, as they were sent.
     pub attributes: BTreeMap<String, String>,
-    /// As it was sent.
+    /// Name of the group, as it was sent.
     pub group: Option<String>,
-    /// As it was sent.
+    /// Deduplication id, as it was sent.
     pub deduplication_id: Option<String>,
-    /// When it was sent, by its sender's clock.
+    /// Time at which the message was sent, by the sender's clock.
     pub sent_at: Micros,
-    /// When it was received for the first time.
+    /// Time at which the message was received first.
     pub first_received_at: Micros,
-    /// How often it was received, this time too.
+    /// Number of times the message was received, this time included.
     pub attempts: u16,
-    /// What shows that it was received: to be done with it.
+    /// Receipt, with which the receiver acknowledges the message, gives it back, or extends its visibility timeout.
     pub receipt: Receipt,
 }
 
-/// What became of a message that was sent.
+/// Outcome of sending a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sent {
-    /// It is durable, and will be received.
+    /// The message is stored durably, and will be delivered.
     New(MessageId),
-    /// This message was sent within five minutes under its deduplication id; it was not sent again.
+    /// This other message was sent with the same deduplication id within five minutes. The new message was not sent.
     Duplicate(MessageId),
 }
 
-/// What became of a receipt that was shown.
+/// Outcome of an operation with a receipt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Settled {
-    /// It is so, durably. Acknowledging or returning uncounted a message that is done with already is answered like this, too:
-    /// another receiver may have acknowledged it, or it may have been removed, purged, expired or moved to the dead letters.
+    /// The change is durable. The outcome is also `Done` if a receipt acknowledges a resolved message, or gives it back
+    /// without counting the attempt. Another receiver may have acknowledged such a message. Or the message was removed,
+    /// purged or moved to the dead-letter queue, or it expired.
     Done,
-    /// Nothing was done. The message was received again since, or moves. A message that was acknowledged, removed, purged or moved
-    /// cannot be given back or kept for longer either: its handler may stop.
+    /// Nothing was done: the message was received again since, or is being moved. A message that was acknowledged,
+    /// removed, purged or moved cannot be given back, and its visibility timeout cannot be extended. The handler of
+    /// such a message may stop.
     Stale,
 }

@@ -1,4 +1,4 @@
-//! A message goes to another queue: to the dead letters, or wherever it is moved.
+//! Moves of messages: to the dead-letter queue, to another queue, or to a later segment of the same shard.
 
 use std::sync::{Arc, PoisonError};
 
@@ -14,27 +14,28 @@ use crate::segment::LiveSegment;
 use crate::shard::Shard;
 use crate::shards::Shards;
 
-/// The attribute of a dead letter that says why it is one.
+/// Name of the attribute that holds the reason why a message is a dead letter.
 pub const ERROR_ATTRIBUTE: &str = "recto.error";
-/// The attribute of a dead letter that says how often it was received before.
+/// Name of the attribute that holds the number of times a dead letter was received before.
 pub const ATTEMPTS_ATTRIBUTE: &str = "recto.attempts";
-/// The most bytes of what is said of why a message was given back.
+/// Maximum number of bytes of the reason why a message was given back.
 pub(crate) const MAX_ERROR_BYTES: usize = 4_096;
-/// What is said of a message whose body is missing, or damaged.
+/// Reason of a message whose body is missing or damaged.
 pub(crate) const BODY_LOST: &str = "body lost: it is missing in the store, or damaged";
 
-/// Where a message goes.
+/// Target of a move.
 #[derive(Clone, Copy)]
 pub(crate) enum Goes<'t> {
-    /// To another queue, by whoever received it, if anybody did.
+    /// Another queue, and the claim by which the message was received, if it was.
     To(&'t Shards, Option<ClaimId>),
-    /// To a later segment of its own shard, which takes such messages.
+    /// A later segment of the same shard that takes messages of this reach.
     On(Reach),
 }
 
 impl Shard {
-    /// Moves one message to the dead letters; none: there is no such queue, or it is on its way. Where there are none, it goes on
-    /// with what was begun.
+    /// Moves one message to the dead-letter queue. If the queue has none, or if the message is being moved within its
+    /// shard, completes the move that was begun. `None`: no move was begun, this process moves the message already, or
+    /// it does not know the message.
     pub(crate) async fn bury_one(
         self: &Arc<Self>,
         segment: &LiveSegment,
@@ -69,7 +70,8 @@ impl Shard {
         Ok(moved)
     }
 
-    /// Goes on where somebody began to move a message back, or on; none: nobody did, or it is on its way by this process.
+    /// Completes a move that was begun, to another queue or within the shard. `None`: no move was begun, or this
+    /// process moves the message already.
     async fn end_move(
         self: &Arc<Self>,
         segment: &LiveSegment,
@@ -87,7 +89,7 @@ impl Shard {
         self.move_one(segment, live, seq, goes, as_it_was_sent).await
     }
 
-    /// Moves one message to a later segment, as it is; see [`move_one`](Self::move_one).
+    /// Moves one message unchanged to a later segment; see [`move_one`](Self::move_one).
     pub(crate) async fn move_on(
         self: &Arc<Self>,
         segment: &LiveSegment,
@@ -98,8 +100,8 @@ impl Shard {
         self.move_one(segment, live, seq, Goes::On(reach), |_| {}).await
     }
 
-    /// Moves one message, its body changed so; none: it is on its way, or was not known here. One whose body is
-    /// lost goes without it, and says so.
+    /// Moves one message. `change` changes its content first. A message whose body is lost moves without it, and gets
+    /// an attribute that says so. `None`: this process moves the message already, or does not know the message.
     pub(crate) async fn move_one(
         self: &Arc<Self>,
         segment: &LiveSegment,
@@ -116,11 +118,11 @@ impl Shard {
         let found = self.content(segment.number, live, chunk, entry).await?;
         let is_lost = found.is_none();
         if is_lost && self.find(segment.number).await?.is_none() {
-            // Bodies go with their segment.
+            // The segment was released, and its bodies were deleted with it.
             return Ok(Some(Moved::Done));
         }
         if is_lost && matches!(goes, Goes::On(_)) && segment.target(seq).is_none() {
-            // Who receives it finds that out, and says so.
+            // The next receive finds that the body is lost, and handles that.
             return Ok(Some(Moved::NotNow));
         }
         let mut content = found.unwrap_or_default();
@@ -140,7 +142,7 @@ impl Shard {
         };
         let (chunk, protocol) = (Chunk(self.queues.random()), self.queues.protocol);
         let (target, claim, arrived) = match goes {
-            // The other queue keeps it for its full retention, however old it is.
+            // The other queue keeps the message for its full retention, regardless of the message's age.
             Goes::To(to, claim) => {
                 let now = self.queues.environment.now_micros();
                 (to.to_move(entry.group), claim, Some(now))
@@ -176,7 +178,7 @@ impl Shard {
         load: &Load,
     ) -> Result<Moved> {
         let time = self.queues.request_timeout;
-        // Known as long as the message is on its way there.
+        // Hold the shard in the cache while the message is being moved there.
         let mut target = Arc::clone(target);
         let mut event = MoveEvent::Begin;
         loop {
@@ -198,7 +200,7 @@ impl Shard {
                 }
                 MoveAction::Over(moved) => {
                     self.release_if_done(segment).await;
-                    // Others of its group may wait for that.
+                    // Other messages of the group may wait for this.
                     self.tells();
                     return Ok(moved);
                 }
@@ -207,13 +209,13 @@ impl Shard {
     }
 }
 
-/// Without what is said of dead letters.
+/// Removes the attributes that only dead letters have.
 pub(crate) fn as_it_was_sent(content: &mut Content) {
     content.attributes.remove(ERROR_ATTRIBUTE);
     content.attributes.remove(ATTEMPTS_ATTRIBUTE);
 }
 
-/// No more of it than is kept, and whole characters.
+/// Shortens an error to the bytes that are kept, at the end of a character.
 fn shortened(error: &str) -> &str {
     let mut end = error.len().min(MAX_ERROR_BYTES);
     while !error.is_char_boundary(end) {
@@ -222,14 +224,14 @@ fn shortened(error: &str) -> &str {
     &error[..end]
 }
 
-/// A message that this process moves.
+/// Guard of a message that this process moves.
 struct OnItsWay {
     shard: Arc<Shard>,
     message: (Segment, Seq),
 }
 
 impl OnItsWay {
-    /// None: it does already.
+    /// Returns `None` if this process moves the message already.
     fn new(shard: &Arc<Shard>, message: (Segment, Seq)) -> Option<Self> {
         let mut moving = shard.moving.lock().unwrap_or_else(PoisonError::into_inner);
         moving.insert(message).then(|| Self {

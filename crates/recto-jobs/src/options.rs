@@ -1,4 +1,4 @@
-//! What the shards of a queue go by: the options of its queue, as the registry has them.
+//! Options of shards: those options of the queue that the engine uses, as the registry has them.
 
 use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
@@ -6,53 +6,56 @@ use std::time::Duration;
 use recto_api::queues::DeduplicationScope;
 use recto_protocol::queues::{Place, QueueOptions, Tenure, Version};
 
-/// What holds for the shards of a queue: of the options of its queue what the engine goes by.
+/// Options of the shards of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ShardOptions {
-    /// The version of the registry that says so: what an older one says changes nothing any more.
+    /// Version of the registry that the options are from. Options of an older version never replace them.
     pub version: Version,
-    /// For how long a message is its receiver's, if that says nothing else.
+    /// Visibility timeout, unless a receive sets its own.
     pub visibility: Duration,
-    /// How much later than sent a message is due, if its sender says nothing else.
+    /// Delay of messages, unless a message has its own.
     pub delay: Duration,
-    /// For how long a message is kept that is not done with; none: until it is.
+    /// Retention of messages, in seconds. `None`: messages are kept until they are resolved.
     pub retention_seconds: Option<u32>,
-    /// Bytes of a message's body, attributes and names.
+    /// Maximum number of bytes of a message's body, attributes and names.
     pub body_bytes: u32,
     /// Maximum number of messages in flight at once.
     pub max_in_flight: u32,
-    /// Whether the queue accepts messages and delivers none.
+    /// Whether the queue is paused: it accepts messages but delivers none.
     pub is_paused: bool,
-    /// Whether each message has a group, and of each group one is received at a time, in the order in which they were sent.
+    /// Whether the queue is ordered: each message has a group, and the messages of a group are delivered one at a time,
+    /// in the order in which they were sent.
     pub is_ordered: bool,
-    /// Whether messages of different groups with one deduplication id are different.
+    /// Whether a deduplication id applies only within a group: messages of different groups with the same id are no
+    /// duplicates.
     pub deduplicates_by_group: bool,
-    /// What becomes of messages that are received too often; none: they are received again and again.
+    /// Treatment of messages that were received too often. `None`: they are delivered again and again.
     pub dead_letters: Option<DeadLetters>,
 }
 
-/// What becomes of messages that are received too often.
+/// Treatment of messages that were received too often.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeadLetters {
-    /// How often a message is received before.
+    /// Number of times a message is received before it goes to the dead-letter queue.
     pub attempts: u16,
-    /// Where it goes.
+    /// Dead-letter queue.
     pub to: Destination,
 }
 
-/// A queue where messages go: to which of its shards, each says by itself.
+/// Queue to which messages are moved. The shard is chosen for each message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Destination {
-    /// Where it is.
+    /// Slot of the queue.
     pub place: Place,
-    /// By which use of its place.
+    /// Epoch of the slot.
     pub tenure: Tenure,
-    /// How many shards it has.
+    /// Number of shards of the queue.
     pub shards: u16,
 }
 
 impl ShardOptions {
-    /// Of a queue's options, and where the queue of its dead letters is, both by this version of the registry.
+    /// Returns the shard options for the options of a queue and the location of its dead-letter queue. Both are from
+    /// this version of the registry.
     pub fn of(options: &QueueOptions, version: Version, dead_letters: Option<Destination>) -> Self {
         let seconds = |seconds: u32| Duration::from_secs(seconds.into());
         let said = options.dead_letters.as_ref().zip(dead_letters);
@@ -74,14 +77,14 @@ impl ShardOptions {
     }
 }
 
-/// Those of a queue of which nothing else was said.
+/// Options of a queue with default options.
 impl Default for ShardOptions {
     fn default() -> Self {
         Self::of(&QueueOptions::default(), 0, None)
     }
 }
 
-/// The newest options of a shard that anybody here knows: all who use it go by them.
+/// Newest options of a shard that this process knows. All users of the shard share them.
 #[derive(Debug, Default)]
 pub(crate) struct NewestOptions(RwLock<ShardOptions>);
 
@@ -90,7 +93,7 @@ impl NewestOptions {
         *self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Those of a registry that is older than what is known are passed over.
+    /// Sets the options, unless they are from an older version of the registry than the known options.
     pub(crate) fn set(&self, options: ShardOptions) {
         let mut newest = self.0.write().unwrap_or_else(PoisonError::into_inner);
         if newest.version <= options.version {

@@ -1,4 +1,4 @@
-//! The store of queues, as all of their shards share it.
+//! Store of queues, which all their shards share.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -23,60 +23,61 @@ use crate::shard::Shard;
 use crate::tables::Tables;
 use crate::trains::Trains;
 
-/// How long one request to the store may take; whoever waits may wait for several.
+/// Time limit of one request to the store. An operation may need several requests.
 const REQUEST_TIME: Duration = Duration::from_secs(5);
-/// Bytes of a log that are read at once: about as many as a whole one has.
+/// Maximum number of bytes that one read of a log returns: about the size of a whole log.
 const MAX_READ_BYTES: u64 = 32 << 20;
-/// Bytes of a commit that are left to the register, and to what says where all that stands.
+/// Number of bytes of a commit that are reserved for the versioned cell and for the keys of all rows.
 const REGISTER_BYTES: usize = 64 << 10;
-/// About how long to wait before a request is sent for the second time; each further wait is twice as long.
+/// Approximate wait before the first retry of a request. Each further wait is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(4);
-/// About the longest such wait.
+/// Approximate maximum wait before a retry.
 const MAX_PAUSE: Duration = Duration::from_millis(500);
-/// How often making a table is tried, and reading one that a node has not heard of yet.
+/// Maximum number of attempts to create a table, and to read a table that a node does not know yet.
 const MAX_TABLE_ATTEMPTS: u32 = 10;
 
-/// What somebody uses: each is known once.
+/// Shards that are in use. Each exists once.
 #[derive(Default)]
 struct Known {
-    /// By where they are and by which use of their place.
+    /// Shards by address, and by the epoch of their slot.
     shards: BTreeMap<(Address, Tenure), Weak<Shard>>,
     commons: BTreeMap<(Place, Tenure), Weak<Common>>,
 }
 
-/// Until when somebody waits.
+/// Time until which a caller waits.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Deadline {
     monotonic_nanos: u64,
 }
 
-/// A store that queues lie in: shared by all of them.
+/// Store that holds queues. All of them share it.
 #[derive(Clone)]
 pub struct QueueStore {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) environment: Environment,
     pub(crate) tables: Tables,
     pub(crate) protocol: Protocol,
-    /// How long a request may take, the waiting of a receive not counted.
+    /// Time limit of a request, without the wait of a receive.
     pub(crate) request_timeout: Duration,
-    /// Conditional writes that are under way.
+    /// Conditional writes that are in progress.
     pub(crate) trains: Arc<Trains>,
-    /// What is heard of other processes, if there may be any.
+    /// Notifier, by which processes learn of messages that other processes sent.
     pub(crate) bell: Arc<Bell>,
-    /// What is known of the ring, if there is one.
+    /// Ring of body tables, as this process knows it.
     pub(crate) ring: Arc<KnownRing>,
-    /// Whether the store has the tables of queues. Not where it was only looked at, and had none.
+    /// Whether the store has the tables of queues. False if the store was opened by [`look`](Self::look) and lacks a
+    /// table.
     pub(crate) has_tables: bool,
     known: Arc<Mutex<Known>>,
 }
 
 impl QueueStore {
-    /// Takes a store, and makes the tables that it does not have: once in a process, since where no other process changes what
-    /// is stored, what is known of it is not read again. A request to a queue may take `request_timeout`, the waiting
-    /// of a receive not counted.
+    /// Opens the queues of a store, and creates missing tables. Open a store only once in a process: where no other
+    /// process changes the stored data, cached data is not read again. `request_timeout` is the time limit of a request
+    /// to a queue, without the wait of a receive.
     ///
     /// # Errors
-    /// A table cannot be made, or one of its name is there as another.
+    /// A table cannot be created, or another table has its name.
     pub async fn open(
         store: Arc<dyn Store>,
         environment: Environment,
@@ -88,10 +89,11 @@ impl QueueStore {
         open.begin().await
     }
 
-    /// The same of a store that has their tables; none: it has not, and nothing is made.
+    /// Opens the queues of a store that has their tables. `None`: the store does not have the tables, and nothing is
+    /// created.
     ///
     /// # Errors
-    /// As of [`open`](Self::open).
+    /// The errors of [`open`](Self::open).
     pub async fn open_there(
         store: Arc<dyn Store>,
         environment: Environment,
@@ -104,7 +106,8 @@ impl QueueStore {
         }
         open.store.check_decisions()?;
         if states.iter().any(|state| *state != TableState::AsAsked) {
-            // Whoever made them was cut off; or they are another program's, as is said then.
+            // Either the process that created the tables was interrupted, or another program owns the tables. In the
+            // second case, this call fails.
             open.make_first().await?;
         }
         open.begin().await.map(Some)
@@ -117,13 +120,14 @@ impl QueueStore {
         Ok(self)
     }
 
-    /// The tables that there are from the beginning, but those of the ring.
+    /// Returns the tables that exist from the beginning, except the tables of the ring.
     fn first(&self) -> Vec<Table> {
         let tables = self.tables.of(self.has_ring());
         tables.iter().map(|table| Table::clone(table)).collect()
     }
 
-    /// What holds for all queues of a store, if anybody has said so or made a queue, and nothing is made for that.
+    /// Returns the options that apply to all queues of a store, if they were set or a queue was created. Creates
+    /// nothing.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -137,7 +141,7 @@ impl QueueStore {
         Ok(registry.said_options())
     }
 
-    /// The tables that a store has once its queues were opened.
+    /// Returns the tables that a store has after its queues were opened.
     pub fn first_tables(has_ring: bool) -> Vec<Arc<Table>> {
         let tables = Tables::new();
         let mut first = tables.of(has_ring);
@@ -146,7 +150,8 @@ impl QueueStore {
         first
     }
 
-    /// Takes a store to look at what queues it has, and makes nothing. One without their tables has none, and is not asked again.
+    /// Opens a store to inspect its queues, and creates nothing. A store without the tables of queues has no queues,
+    /// and is not read again.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -157,7 +162,7 @@ impl QueueStore {
     ) -> Result<Self> {
         let open = Self::of(store, environment, request_timeout);
         let states = open.store.compare_tables(&open.first()).await?;
-        // Before all are made nobody has made a queue.
+        // A queue can only exist if all tables exist.
         let has_tables = !states.contains(&TableState::Missing);
         Ok(Self { has_tables, ..open })
     }
@@ -179,12 +184,13 @@ impl QueueStore {
         }
     }
 
-    /// Whether bodies lie in tables that are emptied whole, in turn; otherwise they go with their segments.
+    /// Returns whether bodies are in tables that are emptied as a whole, in rotation. Otherwise bodies are deleted with
+    /// their segments.
     pub(crate) fn has_ring(&self) -> bool {
         !self.store.limits().transactions
     }
 
-    /// Compares clocks if that was not done lately.
+    /// Compares the clocks, unless that was done recently.
     pub(crate) async fn compare_clocks(&self) {
         if let Some(guard) = self.store.clock_guard() {
             guard.compare(self.clock_time()).await;
@@ -198,8 +204,8 @@ impl QueueStore {
         guard.is_none_or(|guard| guard.allows(retention))
     }
 
-    /// Records the time in a store that has no other clock, for queues with this retention at least. A failure is left to
-    /// the next turn of the upkeep.
+    /// Records the time in a store that has no other clock, for queues with at least this retention. After a failure,
+    /// the next maintenance run tries again.
     pub(crate) async fn record_time(&self, retention_seconds: u32) {
         let shortest = Duration::from_secs(retention_seconds.into());
         if let Some(guard) = self.store.clock_guard() {
@@ -212,7 +218,7 @@ impl QueueStore {
         self.request_timeout.min(REQUEST_TIME)
     }
 
-    /// With segments of so few messages.
+    /// Sets the maximum number of messages of a segment.
     #[cfg(feature = "testing")]
     #[must_use]
     pub fn with_segments_of(mut self, messages: recto_protocol::queues::Seq) -> Self {
@@ -220,7 +226,7 @@ impl QueueStore {
         self
     }
 
-    /// That goes by such limits.
+    /// Changes the limits of the protocol.
     #[cfg(feature = "testing")]
     #[must_use]
     pub fn with_limits(mut self, limits: impl FnOnce(Protocol) -> Protocol) -> Self {
@@ -228,13 +234,13 @@ impl QueueStore {
         self
     }
 
-    /// Makes the tables that there are from the beginning. What is decided lies in them, so that each must be made once.
+    /// Creates the tables that exist from the beginning. They hold all decisions, so each must be created only once.
     async fn make_first(&self) -> Result<()> {
         let tables = self.first();
         self.until_made(|| self.store.create_tables_once(&tables)).await
     }
 
-    /// Makes a table of bodies.
+    /// Creates a body table.
     pub(crate) async fn make(&self, table: &Table) -> Result<()> {
         self.until_made(|| self.store.create_table(table)).await
     }
@@ -262,8 +268,8 @@ impl QueueStore {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The shard at this address, of the queue that has its place by this use: what is known of it is shared by all who use it
-    /// here.
+    /// Returns the shard at this address, of the queue that has the slot in this epoch. All users in this process share
+    /// the shard and its cached data.
     pub(crate) fn shard(&self, address: Address, tenure: Tenure) -> Arc<Shard> {
         let mut known = self.known();
         if let Some(shard) = known.shards.get(&(address, tenure)).and_then(Weak::upgrade) {
@@ -275,13 +281,13 @@ impl QueueStore {
             tenure,
             known.common(address.place, tenure),
         ));
-        // So that it grows with what is used, and not with what ever was.
+        // Remove unused entries, so that the map grows with the shards in use, and not with all that were ever used.
         known.shards.retain(|_, shard| shard.strong_count() > 0);
         known.shards.insert((address, tenure), Arc::downgrade(&shard));
         shard
     }
 
-    /// The shards at this address that are known here, whichever queue had its place.
+    /// Returns the known shards at this address, whichever queue had the slot.
     pub(crate) fn known_at(&self, address: Address) -> Vec<Arc<Shard>> {
         let known = self.known();
         let here = (address, Tenure::default())..=(address, Tenure(u64::MAX));
@@ -289,7 +295,7 @@ impl QueueStore {
         here.filter_map(|(_, shard)| shard.upgrade()).collect()
     }
 
-    /// Wakes one of those who wait at each of these shards: something may have come.
+    /// Wakes one waiting receiver of each of these shards, because a message may have become available.
     pub(crate) fn wake(&self, is_woken: impl Fn(Address) -> bool) {
         let known = self.known();
         let woken = known.shards.iter().filter(|((address, _), _)| is_woken(*address));
@@ -300,7 +306,7 @@ impl QueueStore {
         }
     }
 
-    /// The shard at this address, of the newest queue there that is known here.
+    /// Returns the shard at this address, of the newest queue there that this process knows.
     pub(crate) fn shard_at(&self, address: Address) -> Arc<Shard> {
         let newest = self
             .known_at(address)
@@ -309,7 +315,7 @@ impl QueueStore {
         newest.unwrap_or_else(|| self.shard(address, Tenure::default()))
     }
 
-    /// What the clocks show.
+    /// Returns the times of the clocks.
     pub(crate) fn clock(&self) -> Clock {
         Clock {
             wall: self.environment.now_micros(),
@@ -317,7 +323,7 @@ impl QueueStore {
         }
     }
 
-    /// So long from now.
+    /// Returns the deadline that is this time from now.
     pub(crate) fn deadline(&self, time: Duration) -> Deadline {
         let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         Deadline {
@@ -325,24 +331,24 @@ impl QueueStore {
         }
     }
 
-    /// How long it is until then.
+    /// Returns the time that is left until a deadline.
     pub(crate) fn left(&self, deadline: Deadline) -> Duration {
         let now_nanos = self.environment.monotonic_nanos();
         Duration::from_nanos(deadline.monotonic_nanos.saturating_sub(now_nanos))
     }
 
-    /// A number that nothing else has.
+    /// Returns a random number that nothing else has.
     pub(crate) fn random(&self) -> u128 {
         u128::from_be_bytes(self.environment.random())
     }
 
-    /// A number below that, or 0.
+    /// Returns a random number below `end`, or 0.
     pub(crate) fn drawn_below(&self, end: usize) -> usize {
         let drawn = u16::from_be_bytes(self.environment.random());
         usize::from(drawn) % end.max(1)
     }
 
-    /// How registers are read: as every conditional write that was decided left them.
+    /// Returns the options for reads of versioned cells. Such a read sees every conditional write that was decided.
     pub(crate) fn read_options(&self) -> ReadOptions {
         ReadOptions {
             consistency: self.store.serial_consistency(),
@@ -351,10 +357,11 @@ impl QueueStore {
         }
     }
 
-    /// Writes bodies plainly, again until they are written. Whoever waits for that has a deadline, and drops this then.
+    /// Writes bodies by plain writes, and retries until they are written. The caller has a deadline, at which it drops
+    /// the future.
     ///
     /// # Errors
-    /// The store does not take it.
+    /// The store rejects the writes.
     pub(crate) async fn write(&self, writes: Vec<PartitionWrite>) -> Result<Written> {
         let mut attempt = 1;
         loop {
@@ -382,8 +389,8 @@ impl QueueStore {
         }
     }
 
-    /// Whether a table of bodies that a node [does not know](is_unknown) was dropped, as the ring says. A node that was away knows none
-    /// either that was made meanwhile, until it hears of it.
+    /// Returns whether a body table that a node [does not know](is_unknown) was dropped, according to the ring. A node
+    /// that was down does not know the tables that were created in the meantime, either, until it learns of them.
     pub(crate) async fn is_dropped(&self, table: &str) -> Result<bool> {
         if !self.has_ring() {
             return Ok(true);
@@ -395,7 +402,8 @@ impl QueueStore {
         Ok(!ring.tables().iter().any(is_kept))
     }
 
-    /// Reads, again if the node that is asked has not heard yet of a register's table, which was made just now: none is ever dropped.
+    /// Reads, and retries if the node does not know the table of a versioned cell yet. Such a table was just created,
+    /// and is never dropped.
     pub(crate) async fn until_heard<T, F>(&self, read: impl Fn() -> F) -> Result<T>
     where
         F: Future<Output = std::result::Result<T, StoreError>>,
@@ -412,7 +420,8 @@ impl QueueStore {
         }
     }
 
-    /// Waits before an attempt that follows so many: longer each time, and never for just as long as others do.
+    /// Waits before the next attempt, after this number of attempts. The wait grows with each attempt, and is random,
+    /// so that processes do not retry at the same time.
     pub(crate) async fn pause(&self, attempts: u32) {
         let longest = FIRST_PAUSE
             .saturating_mul(1 << attempts.saturating_sub(1).min(16))
@@ -423,7 +432,7 @@ impl QueueStore {
 }
 
 impl Known {
-    /// What the shards share of the queue that has this place by this use of it.
+    /// Returns the data that the shards of a queue share. The queue has this slot in this epoch.
     fn common(&mut self, place: Place, tenure: Tenure) -> Arc<Common> {
         if let Some(common) = self.commons.get(&(place, tenure)).and_then(Weak::upgrade) {
             return common;
@@ -435,21 +444,21 @@ impl Known {
     }
 }
 
-/// What became of writing bodies.
+/// Outcome of writing bodies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Written {
-    /// They are there.
+    /// The bodies are written.
     Done,
     /// The table was dropped.
     TableGone,
 }
 
-/// Whether the node that was asked does not know the table.
+/// Returns whether the node that executed the request does not know the table.
 pub(crate) fn is_unknown(error: &StoreError) -> bool {
     error.kind() == StoreErrorKind::Table
 }
 
-/// Bytes of messages, and what they take beside, that one commit of a store has room for.
+/// Returns the maximum number of bytes of messages, with their overhead, in one commit of a store.
 pub(crate) fn committed_bytes(limits: &Limits) -> u64 {
     let most = if limits.transactions {
         limits.mutation_bytes.min(limits.batch_bytes)
@@ -459,7 +468,7 @@ pub(crate) fn committed_bytes(limits: &Limits) -> u64 {
     most.saturating_sub(REGISTER_BYTES) as u64
 }
 
-/// Whether a request that failed so may succeed when it is sent again.
+/// Returns whether a retry of the failed request may succeed.
 pub(crate) fn is_passing(error: &StoreError) -> bool {
     matches!(
         error.kind(),
@@ -467,7 +476,7 @@ pub(crate) fn is_passing(error: &StoreError) -> bool {
     )
 }
 
-/// How bodies are read.
+/// Returns the options for reads of bodies.
 pub(crate) fn body_options() -> ReadOptions {
     ReadOptions {
         timeout: REQUEST_TIME,

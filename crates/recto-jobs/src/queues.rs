@@ -1,4 +1,4 @@
-//! All queues of a store: made, changed, deleted, found.
+//! Queues of a store: operations that create, change, delete and find them.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,61 +22,62 @@ use crate::rounds::Rounds;
 use crate::shards::Shards;
 use crate::upkeep::{self, Upkeep};
 
-/// The queues of a store. Cheap to clone.
+/// Queues of a store. Cheap to clone.
 #[derive(Clone)]
 pub struct Queues(pub(crate) Arc<Inner>);
 
 pub(crate) struct Inner {
     pub(crate) queues: QueueStore,
     pub(crate) registry: Arc<Rounds<RegistryGround>>,
-    /// Where bodies lie in a ring of tables.
+    /// Maintenance of the ring, where bodies are in a ring of tables.
     pub(crate) keeper: Option<Arc<Keeper>>,
-    /// Of the queues that were looked for: so that what is known of one outlives who uses it.
+    /// Shards of the queues that were looked up, so that their cached data outlives its users.
     kept: Mutex<HashMap<QueueId, Shards>>,
     _upkeep: Upkeep,
 }
 
-/// A queue, as it was when it was looked for. Cheap to clone.
+/// Queue, as it was when it was looked up. Cheap to clone.
 #[derive(Clone)]
 pub struct Queue {
-    /// It and no other, whatever it is called.
+    /// Identifier of the queue. No other queue ever has it, even under the same name.
     pub id: QueueId,
-    /// What it is called.
+    /// Name of the queue.
     pub name: QueueName,
-    /// Of a work unit, what that is called in its queue.
+    /// Name of the work unit in its queue, for a work unit.
     pub unit: Option<QueueName>,
-    /// What it is like.
+    /// Options of the queue.
     pub options: QueueOptions,
-    /// When it was changed last: another one for each change.
+    /// Version of the last change. Each change has another version.
     pub changed: Version,
-    /// Where its messages are.
+    /// Shards with the messages of the queue.
     pub shards: Shards,
 }
 
-/// What became of making a queue.
+/// Outcome of creating a queue.
 #[derive(Clone)]
 pub enum Created {
-    /// It was made.
+    /// The queue was created.
     New(Queue),
-    /// It was there, and is like that.
+    /// The queue existed already, with the same options.
     There(Queue),
 }
 
 impl Queue {
-    /// The queue's, and the unit's.
+    /// Returns the name of the queue, and of the work unit.
     pub(crate) fn names(&self) -> (&QueueName, Option<&QueueName>) {
         (&self.name, self.unit.as_ref())
     }
 }
 
 impl Queues {
-    /// The queues of a store, whose tables are made if it has none. A request may take so long. Once in a process: what one knows of a
-    /// store another does not read again. As long as somebody has them,
-    /// messages that have expired go, those that were received too often are dead letters, and what could not be cleared of a deleted
-    /// queue is tried again.
+    /// Opens the queues of a store, and creates missing tables. `request_timeout` is the time limit of a request. Open
+    /// a store only once in a process: where no other process changes the stored data, cached data is not read again.
+    ///
+    /// As long as a handle is open, periodic maintenance deletes expired messages. It moves messages that were received
+    /// too often to the dead-letter queue, and retries failed deletions of queues.
     ///
     /// # Errors
-    /// A table cannot be made, or is another program's.
+    /// A table cannot be created, or belongs to another program.
     pub async fn open(
         store: Arc<dyn Store>,
         environment: Environment,
@@ -85,10 +86,11 @@ impl Queues {
         Self::over(QueueStore::open(store, environment, request_timeout).await?).await
     }
 
-    /// The same of a store that has their tables; none: it has not, and nothing is made.
+    /// Opens the queues of a store that has their tables. `None`: the store does not have the tables, and nothing is
+    /// created.
     ///
     /// # Errors
-    /// As of [`open`](Self::open).
+    /// The errors of [`open`](Self::open).
     pub async fn open_there(
         store: Arc<dyn Store>,
         environment: Environment,
@@ -100,7 +102,7 @@ impl Queues {
         }
     }
 
-    /// Those of a store that is open.
+    /// Opens the queues of an open store.
     ///
     /// # Errors
     /// The registry cannot be read.
@@ -108,8 +110,8 @@ impl Queues {
         let keeper = queues.has_ring().then(|| Arc::new(Keeper::new(&queues)));
         let (open, ended) = Self::of(queues, keeper);
         if !open.0.queues.store.limits().remote {
-            // What a process that ended had begun to delete. Where others make changes, too, the upkeep does that: who opens
-            // queues there for one request need not read what it does not ask for.
+            // Complete the deletions that an earlier process began. Where other processes make changes, too, the
+            // maintenance does this. There, a process that opens queues for one request needs no further reads.
             open.clear_deleted().await?;
             open.record_time().await;
         }
@@ -120,8 +122,8 @@ impl Queues {
         Ok(open)
     }
 
-    /// What queues a store has, for who only looks at them: nothing is made, and nothing looked after. One without their tables
-    /// has none.
+    /// Opens the queues of a store to inspect them. Creates nothing, and starts no maintenance. A store without the
+    /// tables of queues has no queues.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -134,12 +136,12 @@ impl Queues {
         Ok(Self::of(queues, None).0)
     }
 
-    /// Whether the store has the tables of queues.
+    /// Returns whether the store has the tables of queues.
     pub fn has_tables(&self) -> bool {
         self.0.queues.has_tables
     }
 
-    /// And what hears that nobody has them any more.
+    /// Creates the handle, and the receiver that learns when no handle is left.
     fn of(queues: QueueStore, keeper: Option<Arc<Keeper>>) -> (Self, watch::Receiver<()>) {
         let registry = Rounds::new(RegistryGround {
             queues: queues.clone(),
@@ -155,10 +157,11 @@ impl Queues {
         (open, ended)
     }
 
-    /// Changes how often slices end, and the like. Where bodies need no ring, only how many work units there may be matters.
+    /// Changes the options of all queues of the store, such as the rotation interval. Without a ring, only the maximum
+    /// number of work units has an effect.
     ///
     /// # Errors
-    /// A number is not right, as the message says by its field.
+    /// A number is out of range. The error names the field.
     pub async fn configure(&self, change: impl Into<QueueTableSettings>) -> Result<()> {
         match self.ask(RegistryWish::Configure(change.into())).await? {
             RegistryAnswer::Done => Ok(()),
@@ -166,7 +169,7 @@ impl Queues {
         }
     }
 
-    /// How often slices end, and the like, as it is now.
+    /// Returns the current options of all queues of the store, such as the rotation interval.
     ///
     /// # Errors
     /// The registry cannot be read.
@@ -174,17 +177,17 @@ impl Queues {
         self.with_registry(Registry::options).await
     }
 
-    /// Waits until other processes were told of all that was done here, as before this one ends: who waits there would find
-    /// what was sent only when it looks again.
+    /// Waits until other processes were notified of all changes of this process, for use before the process ends.
+    /// Without this, receivers of other processes find the last messages only when they poll again.
     pub async fn has_told(&self) {
         self.0.queues.has_rung().await;
     }
 
-    /// Makes a queue; nothing if there is one of this name that is like that.
+    /// Creates a queue. Does nothing if a queue with this name and these options exists.
     ///
     /// # Errors
-    /// There is another of this name, whose options are not like that, as the message says by a field; an option is not right, as the message says by its field; there are as many queues as
-    /// there may be.
+    /// A queue with this name has other options, or an option is invalid. The error names the option. Or the store has
+    /// the maximum number of queues.
     pub async fn create(&self, name: &str, options: QueueOptions) -> Result<Created> {
         let name = QueueName::new("name", name)?;
         let options = self.held(options)?;
@@ -211,10 +214,11 @@ impl Queues {
         }
     }
 
-    /// Changes what a queue is like; if `expected` is given, only if nobody changed it since it was so. When it was changed.
+    /// Changes the options of a queue and returns the version of the change. If `expected` is given, changes the queue
+    /// only if it still has this version.
     ///
     /// # Errors
-    /// There is no such queue; it was changed since; an option is not right, or cannot be changed.
+    /// The queue does not exist, or was changed since. An option is invalid, or cannot be changed.
     pub async fn change(
         &self,
         queue: QueueId,
@@ -233,7 +237,7 @@ impl Queues {
         };
         match self.ask(wish).await? {
             RegistryAnswer::Changed(version) => {
-                // Whoever uses it goes by that.
+                // Apply the new options for all users of the queue in this process.
                 self.queue(queue).await.map_err(QueueError::in_part)?;
                 self.record_time().await;
                 Ok(version)
@@ -242,7 +246,7 @@ impl Queues {
         }
     }
 
-    /// Records the time in a store that has no other clock, if some of its queues expire messages.
+    /// Records the time in a store that has no other clock, if a queue has a retention.
     pub(crate) async fn record_time(&self) {
         if self.0.queues.store.limits().remote {
             return;
@@ -258,8 +262,8 @@ impl Queues {
         }
     }
 
-    /// What holds of these options in this store: where one process alone makes changes nobody is in its way, and a queue has one
-    /// shard, whatever is asked for.
+    /// Returns the options that apply in this store. Where only one process makes changes, a queue always has one
+    /// shard, because no other process is in its way.
     fn held(&self, options: QueueOptions) -> Result<QueueOptions> {
         if self.0.queues.has_ring() {
             return Ok(options);
@@ -268,10 +272,10 @@ impl Queues {
         Ok(QueueOptions { shards: 1, ..options })
     }
 
-    /// The queue is gone with all of its messages, and its name is free.
+    /// Deletes the queue and all its messages, and frees its name.
     ///
     /// # Errors
-    /// There is no such queue, or another one sends its dead letters there.
+    /// The queue does not exist, or another queue uses it as its dead-letter queue.
     pub async fn delete(&self, queue: QueueId) -> Result<()> {
         match self.ask(RegistryWish::Delete(queue)).await? {
             RegistryAnswer::Done => {
@@ -280,7 +284,7 @@ impl Queues {
                         registry.places().filter_map(|(_, row)| row.held.id()).collect()
                     })
                     .await?;
-                // With its work units.
+                // Remove its work units, too.
                 self.kept().retain(|id, _| *id != queue && left.contains(id));
                 self.clear_deleted().await
             }
@@ -288,11 +292,12 @@ impl Queues {
         }
     }
 
-    /// Moves dead letters back to a queue, or messages anywhere else, at most so many, or all that there are; how many were. To a
-    /// queue that is ordered only those go that have a group.
+    /// Moves dead letters back to a queue, or messages to any other queue, and returns the number of moved messages. It
+    /// moves at most `most` messages, or all if there is no limit. An ordered queue gets only messages that have a
+    /// group.
     ///
     /// # Errors
-    /// Both are the same queue; and as of [`Shards::redrive`].
+    /// Both queues are the same, or they are in different stores. Otherwise, the errors of [`Shards::redrive`].
     pub async fn redrive(&self, from: &Queue, to: &Queue, most: Option<usize>) -> Result<usize> {
         if from.id == to.id {
             let message = format!(
@@ -312,7 +317,7 @@ impl Queues {
         from.shards.redrive(&to.shards, most).await
     }
 
-    /// All queues, by name.
+    /// Returns all queues, sorted by name.
     ///
     /// # Errors
     /// The registry cannot be read.
@@ -328,10 +333,10 @@ impl Queues {
         Ok(all)
     }
 
-    /// The queue of this name, or the work unit of one, as `QUEUE/UNIT`.
+    /// Returns the queue of this name, or the work unit of the name `QUEUE/UNIT`.
     ///
     /// # Errors
-    /// There is none.
+    /// The queue or the work unit does not exist.
     pub async fn find(&self, name: &str) -> Result<Queue> {
         let found = self.with_registry(|registry| {
             let (queue, unit) = name
@@ -353,10 +358,10 @@ impl Queues {
         })
     }
 
-    /// The queue or work unit of this id, as it is now.
+    /// Returns the current queue or work unit of this identifier.
     ///
     /// # Errors
-    /// It was deleted.
+    /// The queue or the work unit was deleted.
     pub async fn queue(&self, id: QueueId) -> Result<Queue> {
         let found = self.with_registry(|registry| {
             if let Some((place, row, unit)) = registry.units().find(|(.., unit)| unit.id == id) {
@@ -368,7 +373,8 @@ impl Queues {
         found.await?.ok_or_else(QueueError::deleted)
     }
 
-    /// Looks at the registry as it is known; read, if it is not, or if others may have changed it.
+    /// Calls `look` with the registry as it is known. Reads it first if it is not known, or if other processes may have
+    /// changed it.
     pub(crate) async fn with_registry<T>(&self, look: impl FnOnce(&Registry) -> T) -> Result<T> {
         let rounds = &self.0.registry;
         if self.0.queues.store.limits().remote || rounds.with_copy(|registry| registry.is_none()) {
@@ -393,7 +399,7 @@ impl Queues {
         known
     }
 
-    /// What has this place, and is like this queue.
+    /// Returns the holder of this slot: a queue with the options of `queue`, or a work unit of it.
     pub(crate) fn known(
         &self,
         registry: &Registry,
@@ -423,7 +429,7 @@ impl Queues {
         }
     }
 
-    /// What is known of it outlives who uses it.
+    /// Keeps the cached data of a queue after its users are gone.
     pub(crate) fn keep(&self, queue: QueueId, shards: &Shards) {
         self.kept().entry(queue).or_insert_with(|| shards.clone());
     }
@@ -432,8 +438,8 @@ impl Queues {
         self.0.registry.ask_one(wish, self.0.queues.request_timeout).await
     }
 
-    /// Clears the places of queues that were deleted, so that others can have them. One where that fails stays as it is, and is
-    /// tried again.
+    /// Clears the slots of deleted queues, so that other queues can take them. If that fails for a slot, the slot stays
+    /// as it is until a later call.
     pub(crate) async fn clear_deleted(&self) -> Result<()> {
         let deleting = self.with_registry(|registry| {
             let places = registry.places().filter(|(_, row)| row.deleting().is_some());

@@ -1,4 +1,4 @@
-//! Bodies are read.
+//! Reads of bodies.
 
 use std::sync::Arc;
 
@@ -13,14 +13,15 @@ use crate::segment::LiveSegment;
 use crate::shard::Shard;
 use crate::tables::{body_clustering, body_partition};
 
-/// How often in a row bodies are looked for where they were moved to meanwhile.
+/// Maximum number of times in a row that missing bodies are read from the table to which they were moved in the
+/// meantime.
 const MAX_MOVES: u32 = 4;
 
 impl Shard {
-    /// Reads log and state of a segment, as far as they are not known.
+    /// Reads the log and the state of a segment, as far as they are not known.
     ///
     /// # Errors
-    /// They cannot be read; or a later segment has them, and the head still names this one.
+    /// The log or the state cannot be read. Or a later segment has them, although the head still lists this segment.
     pub(crate) async fn load(&self, segment: &LiveSegment) -> Result<()> {
         segment.load(self.is_shared()).await?;
         if segment.is_overtaken() && self.find(segment.number).await?.is_some() {
@@ -30,7 +31,7 @@ impl Shard {
         Ok(())
     }
 
-    /// What messages of a segment say, in their order; of each by itself whether that can be read.
+    /// Returns the contents of messages of a segment, in their order. Each content has its own result.
     pub(crate) async fn contents(
         &self,
         segment: Segment,
@@ -45,7 +46,7 @@ impl Shard {
             if missing.is_empty() || !self.queues.has_ring() {
                 break;
             }
-            // They may have been moved to another table since the head was read, and back again.
+            // The bodies may have been moved to another table, or even back again, since the head was read.
             match self.find(segment).await? {
                 Some(now) if now.table != table || moves == 0 => table = now.table,
                 _ => break,
@@ -72,8 +73,8 @@ impl Shard {
         Ok(bodies.into_iter().map(content).collect())
     }
 
-    /// The bodies of messages, as they are stored, in their order; of each none, if it is not there. None at all: the table was
-    /// dropped.
+    /// Returns the stored bodies of messages, in their order. A body is `None` if it does not exist. The whole result
+    /// is `None` if the table was dropped.
     pub(crate) async fn bodies(
         &self,
         table: BodyTable,
@@ -104,7 +105,7 @@ impl Shard {
         Ok(Some(found.into_iter().map(body).collect()))
     }
 
-    /// What one message says; none: its body is lost.
+    /// Returns the content of one message; `None`: its body is lost.
     pub(crate) async fn content(
         &self,
         segment: Segment,
@@ -121,7 +122,7 @@ impl Shard {
     }
 }
 
-/// A node was asked that does not know a table which is there.
+/// Returns the error for a node that does not know an existing table.
 fn unheard_of(table: &Table) -> QueueError {
     let name = table.name();
     let message = format!("a node has not heard of table {name} yet: nothing was done");

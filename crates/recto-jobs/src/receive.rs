@@ -1,4 +1,4 @@
-//! Receiving.
+//! Receiving of messages.
 
 use std::time::Duration;
 
@@ -13,18 +13,18 @@ use crate::message::{MAX_BATCH, Message};
 use crate::settle::micros;
 use crate::shards::Shards;
 
-/// The shortest that a message is its receiver's: it has to be handed out within that.
+/// Minimum visibility timeout: a message has to reach its receiver within this time.
 const MIN_VISIBILITY: Duration = Duration::from_millis(100);
-/// The longest that a receive waits.
+/// Maximum wait of a receive.
 pub const MAX_WAIT: Duration = Duration::from_secs(20);
-/// Interval at which a receive that waits finds out whether its queue is still paused.
+/// Interval at which a waiting receive checks whether its queue is still paused.
 const PAUSED_INTERVAL: Duration = Duration::from_millis(500);
 
-/// What looks at the shards of a queue found.
+/// Result of polls of the shards of a queue.
 #[derive(Default)]
 struct Found {
     look: Look,
-    /// Until there may be something, where nothing was.
+    /// Time until a shard without messages may have one.
     pause: Option<Duration>,
 }
 
@@ -35,14 +35,18 @@ impl Found {
 }
 
 impl Shards {
-    /// Receives at most so many messages, the oldest of a shard first, and fewer where they have many bytes; each is this caller's for
-    /// `visibility`, or for as long as its queue says, counted from before this was asked. Waits for so long, if there is none. A
-    /// caller that goes away before it has them gives them back. A queue that is paused delivers nothing, as if it were empty.
+    /// Receives at most `most` messages, or fewer if they are large. Within a shard, new messages are received oldest
+    /// first, and in turn with messages that failed before. The caller has each message for `visibility`, or else for
+    /// the visibility timeout of the queue. The time counts from before the claim was sent. If there is no message, the
+    /// call waits for at most `wait`. If the caller goes away before it has the messages, they are given back. A paused
+    /// queue delivers nothing, as if it were empty.
     ///
     /// # Errors
-    /// A number is not right; the store cannot be reached; what is stored of the queue is damaged, or of a newer release. A message
-    /// whose body is lost is no error: it is a dead letter, or [counted](crate::Totals::bodies_lost), and gone. As many messages are in
-    /// flight as the options of the queue allow, until the end of `wait`.
+    /// An argument is out of range. The store is unreachable. Stored data of the queue is damaged, or a newer release
+    /// wrote it. Until the end of `wait`, the queue had the maximum number of messages in flight.
+    ///
+    /// A message whose body is lost causes no error. It goes to the dead-letter queue, or it is
+    /// [counted](crate::Totals::bodies_lost) and deleted.
     pub async fn receive(
         &self,
         most: usize,
@@ -56,7 +60,7 @@ impl Shards {
         let _listens = (!wait.is_zero()).then(|| queues.listens());
         loop {
             let mut news = std::pin::pin!(common.news.notified());
-            // What comes while it is looked is not missed.
+            // Register before the poll, so that no notification during the poll is missed.
             news.as_mut().enable();
             if self.options().is_paused {
                 let left = queues.left(until);
@@ -86,15 +90,16 @@ impl Shards {
         }
     }
 
-    /// Takes room for the messages, at most `wanted`, that may be received before the limit of messages in flight. Claims of other
-    /// receivers of this process count, too.
+    /// Reserves room for at most `wanted` messages below the limit of messages in flight. Claims of other receivers of
+    /// this process count, too.
     pub(crate) fn take_room(&self, wanted: usize) -> Room<'_> {
         let find_room = |claiming| self.room_in_flight(wanted, claiming);
         self.common().take_room(find_room)
     }
 
-    /// Returns the number of messages, at most `wanted`, that may be received before the limit of messages in flight, if that many are
-    /// claimed just now. Only segments that this process knows count, so the limit may be passed.
+    /// Returns the number of messages, at most `wanted`, that may be received below the limit of messages in flight,
+    /// while receivers of this process are claiming `claiming` messages. Only segments that this process knows count,
+    /// so the limit may be exceeded.
     fn room_in_flight(&self, wanted: usize, claiming: usize) -> usize {
         let most = (self.options().max_in_flight as usize).saturating_sub(claiming);
         let known: Vec<_> = self
@@ -110,7 +115,7 @@ impl Shards {
         wanted.min(most.saturating_sub(in_flight))
     }
 
-    /// Looks once, in a task of its own: what nobody takes is given back.
+    /// Polls once, in a task of its own. Messages that no caller takes are given back.
     async fn look(&self, most: usize, visibility: Micros, waits: bool) -> Result<Found> {
         let (tell, told) = oneshot::channel();
         let shards = self.clone();
@@ -123,14 +128,15 @@ impl Shards {
                     found: Some(found),
                 }
             });
-            // Who does not listen any more drops it.
+            // If the caller no longer listens, the value is dropped, and the messages are given back.
             let _ = tell.send(held);
         });
         let held = told.await.unwrap_or_else(|_| Err(QueueError::ended()))?;
         held.take().ok_or_else(QueueError::ended)
     }
 
-    /// Looks at one shard after the other until there is enough. One that cannot be looked at keeps nothing of the others back.
+    /// Polls one shard after another until there are enough messages. An error of one shard does not prevent the
+    /// receive from the others.
     async fn look_at_each(&self, most: usize, visibility: Micros, waits: bool) -> Result<Found> {
         let (mut found, mut failed) = (Found::default(), None);
         for index in self.to_receive() {
@@ -139,13 +145,14 @@ impl Shards {
             let (has_some, wanted) = (!found.look.messages.is_empty(), most - found.look.messages.len());
             if wanted == 0 || found.look.is_full() || found.look.has_failed_half(most) {
                 if quiet.is_none() {
-                    // Whoever waits finds the rest.
+                    // A waiting receiver finds the remaining messages.
                     self.common().news.notify_one();
                     break;
                 }
                 continue;
             }
-            // Somebody looked, and there was nothing, and nothing came. Who does not wait looks anyway.
+            // Another receiver polled and found nothing, and no notification came since. A receiver that does not wait
+            // polls anyway.
             if let Some(pause) = quiet.filter(|_| waits) {
                 found.pauses(pause);
                 continue;
@@ -179,8 +186,8 @@ impl Shards {
         }
     }
 
-    /// Leaves out what was not handed out in time. Where it is not another's yet it is given back, so that nothing becomes a dead
-    /// letter that nobody ever had.
+    /// Removes the messages that did not reach the receiver in time. They are given back unless another receiver has
+    /// them already. Otherwise a message could go to the dead-letter queue although no receiver ever had it.
     fn keep_held(&self, messages: &mut Vec<Message>) {
         for shard in self.all() {
             let own = messages.iter().map(|message| message.receipt);
@@ -191,7 +198,7 @@ impl Shards {
     }
 }
 
-/// What was found, until its receiver has it.
+/// Result of polls, until the receiver takes it. When it is dropped, its messages are given back.
 struct Held {
     shards: Shards,
     found: Option<Found>,
@@ -230,7 +237,7 @@ fn check(most: usize, visibility: Option<Duration>, wait: Duration) -> Result<()
     Err(QueueError::new(QueueErrorKind::InvalidArgument, what).with_hint("nothing was received"))
 }
 
-/// Whether a message may be its receiver's for so long.
+/// Checks that a visibility timeout is in the valid range.
 pub(crate) fn check_visibility(visibility: Duration) -> Result<()> {
     let most = Duration::from_secs(MAX_VISIBILITY_SECONDS.into());
     if (MIN_VISIBILITY..=most).contains(&visibility) {

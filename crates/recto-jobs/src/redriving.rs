@@ -1,4 +1,4 @@
-//! Messages go back to the queue that they came from, or anywhere else.
+//! Redrive: messages go back to the queue that they came from, or to any other queue.
 
 use std::sync::Arc;
 
@@ -13,18 +13,23 @@ use crate::segment::LiveSegment;
 use crate::shard::Shard;
 use crate::shards::Shards;
 
-/// Messages that are moved side by side, so that they share commits; to an ordered queue one goes after the other.
+/// Number of messages that are moved concurrently, so that they share commits. Messages to an ordered queue are moved
+/// one after another.
 pub(crate) const MOVES_AT_ONCE: usize = 32;
 
 impl Shards {
-    /// Moves messages that nobody has received to another queue, the oldest of a shard first, at most so many, or all that there are:
-    /// what was said of them as dead letters is left out. To one that is ordered only those go that have a group. What somebody began
-    /// to move gets there first, wherever that is: who did may be gone. How many were moved. Messages that are larger than the other
-    /// queue takes stay, and the others are moved.
+    /// Moves messages that were never received to another queue, and returns the number of moved messages. It moves at
+    /// most `most` messages, or all if there is no limit. The oldest messages of a shard are moved first. The messages
+    /// lose the attributes that only dead letters have. An ordered queue gets only messages that have a group. Messages
+    /// that are larger than the other queue allows stay, and the others are moved.
+    ///
+    /// Moves that were begun earlier are completed first, to their own targets, because the process that began them may
+    /// be gone. They count, too.
     ///
     /// # Errors
-    /// The store cannot be reached, a body is damaged or missing, or the other queue takes no more, no messages that large, or was deleted. What was moved
-    /// before stays so, and the error [says how many](QueueError::moved).
+    /// The store is unreachable, stored data is damaged, or a newer release wrote it. The other queue is full, was
+    /// deleted, or does not allow messages this large. Messages that were moved before the error stay moved, and the
+    /// error [has their number](QueueError::moved).
     pub async fn redrive(&self, to: &Self, most: Option<usize>) -> Result<usize> {
         let (from, to) = (self.clone(), to.clone());
         let moved = tokio::spawn(async move {
@@ -43,7 +48,8 @@ impl Shards {
 }
 
 impl Shard {
-    /// The same with those of one shard, when so many were moved before; those that it moves are added, whatever it ends with.
+    /// Moves the messages of one shard. `moved` is the number of messages that were moved before. It grows with each
+    /// moved message, even if the call fails.
     async fn redrive(
         self: &Arc<Self>,
         to: &Shards,
@@ -74,7 +80,6 @@ impl Shard {
         Ok(())
     }
 
-    /// Moves these.
     async fn redrive_some(
         self: &Arc<Self>,
         segment: &LiveSegment,
@@ -90,7 +95,7 @@ impl Shard {
         count_moved(join_all(moves).await, moved)
     }
 
-    /// Goes on with at most so many messages of a segment that somebody began to move.
+    /// Completes at most `most` moves that were begun in a segment.
     async fn end_moves(
         self: &Arc<Self>,
         segment: &LiveSegment,
@@ -108,13 +113,13 @@ impl Shard {
     }
 }
 
-/// Counts those that were moved; whether anything keeps the rest from it.
+/// Adds the moved messages to `moved`. Returns an error if the remaining messages cannot be moved, either.
 fn count_moved(moves: Vec<Result<Option<Moved>>>, moved: &mut usize) -> Result<()> {
     let is_done = |one: &&Result<Option<Moved>>| matches!(one, Ok(Some(Moved::Done)));
     *moved += moves.iter().filter(is_done).count();
     for one in moves {
         match one.map_err(QueueError::in_part)? {
-            // One was received meanwhile, or somebody else moves it.
+            // A receiver got the message in the meantime, or another process moves it.
             Some(Moved::Done | Moved::NotNow) | None => {}
             Some(other) => return Err(not_taken(other)),
         }
@@ -122,7 +127,7 @@ fn count_moved(moves: Vec<Result<Option<Moved>>>, moved: &mut usize) -> Result<(
     Ok(())
 }
 
-/// The error of messages that stay because the other queue takes only smaller ones.
+/// Returns the error for messages that stay because the other queue allows only smaller ones.
 fn too_large_for(to: &Shards, count: usize) -> QueueError {
     let most = to.options().body_bytes;
     let message = format!(
@@ -133,7 +138,7 @@ fn too_large_for(to: &Shards, count: usize) -> QueueError {
         .with_field("to")
 }
 
-/// Why a redrive ended early.
+/// Returns the error of a redrive that ended early.
 fn not_taken(moved: Moved) -> QueueError {
     let (kind, why, hint) = match moved {
         Moved::Full => (

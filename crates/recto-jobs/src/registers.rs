@@ -1,4 +1,4 @@
-//! How heads, logs and states lie in their tables, and by what they are worked out.
+//! Storage of heads, logs and states in their tables, and data for the evaluation of their commands.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
@@ -22,34 +22,34 @@ use crate::tables::{
 };
 use crate::waits::Waits;
 
-/// Rows of a log that are read at once: more than one has.
+/// Maximum number of rows that one read of a log returns: more than a log has.
 const MAX_LOG_ROWS: u32 = recto_protocol::queues::limits::MAX_SEGMENT_MESSAGES as u32 + 1;
 
-/// How often a log is read that does not hold.
+/// Maximum number of reads of a log whose parts do not fit together.
 const MAX_LOG_READS: u32 = 3;
 
-/// The head of a shard.
+/// Backend of a shard's head.
 pub(crate) struct HeadGround {
     pub(crate) queues: QueueStore,
     pub(crate) address: Address,
 }
 
-/// The log of a live segment.
+/// Backend of a live segment's log.
 pub(crate) struct LogGround {
     pub(crate) queues: QueueStore,
     pub(crate) address: Address,
     pub(crate) segment: Segment,
     pub(crate) register: RegisterNumber,
-    /// Deduplication ids of the segments before, once somebody needed them.
+    /// Deduplication ids of the earlier segments, once they were needed.
     pub(crate) recent: OnceLock<Recent>,
-    /// Bodies on their way, which are put with the log's rows where the store has transactions: of each who waits for that, and
-    /// keeps them.
+    /// Bodies in progress. Where the store has transactions, they are put with the log's rows. The callers that wait
+    /// for this keep their bodies alive.
     pub(crate) bodies: Mutex<HashMap<Chunk, Vec<Weak<[Body]>>>>,
-    /// How often another process was quicker.
+    /// Number of conditional writes that failed because another process wrote first.
     pub(crate) losses: Arc<Losses>,
 }
 
-/// The state of a live segment.
+/// Backend of a live segment's state.
 pub(crate) struct StateGround {
     pub(crate) queues: QueueStore,
     pub(crate) address: Address,
@@ -58,11 +58,11 @@ pub(crate) struct StateGround {
     pub(crate) log: Arc<Rounds<LogGround>>,
     pub(crate) leases: Arc<Mutex<Leases>>,
     pub(crate) options: Arc<NewestOptions>,
-    /// In an ordered queue, which groups must wait, by what was known when it was looked last.
+    /// Groups that must wait, in an ordered queue, as of the last poll.
     pub(crate) order: Mutex<Option<Arc<Order>>>,
-    /// Which segments have nothing that is due yet.
+    /// Segments in which no message is due yet.
     pub(crate) waits: Arc<Waits>,
-    /// How often another process was quicker.
+    /// Number of conditional writes that failed because another process wrote first.
     pub(crate) losses: Arc<Losses>,
 }
 
@@ -91,7 +91,8 @@ impl Ground for HeadGround {
         Ok(read.unwrap_or_else(Head::absent))
     }
 
-    /// Bodies in table 0 go with their segment, where the store has transactions.
+    /// Returns the request that replaces the head. Where the store has transactions, bodies in table 0 are deleted with
+    /// their segment.
     fn request(&self, before: &Head, put: &Head) -> Request {
         let tables = &self.queues.tables;
         let gone = before.live().iter().filter(|(segment, live)| {
@@ -180,7 +181,7 @@ impl Ground for StateGround {
     }
 
     fn step(&self, round: &mut Round<State>, event: Event<State>) -> Vec<Action<State>> {
-        // Whatever is asked may make something due earlier.
+        // Any command may make a message due earlier.
         self.waits.forget(self.segment);
         self.with_context(|context| round.step(event, context))
     }
@@ -208,7 +209,7 @@ impl Ground for StateGround {
 }
 
 impl StateGround {
-    /// What claims are worked out by, as it is known now.
+    /// Calls `work` with the data for the evaluation of claims, as it is known now.
     pub(crate) fn with_context<T>(&self, work: impl FnOnce(&StateContext<'_>) -> T) -> T {
         let absent = Log::absent();
         let order = self.order.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -234,7 +235,7 @@ impl StateGround {
     }
 }
 
-/// The log of a register, whichever segment has it: beside a copy only what that does not have.
+/// Reads the log of a versioned cell, whichever segment has the cell. Reads only the parts that `copy` does not have.
 pub(crate) async fn read_log(
     queues: &QueueStore,
     address: Address,
@@ -244,7 +245,7 @@ pub(crate) async fn read_log(
     let mut read = 1;
     loop {
         match read_log_once(queues, address, register, copy).await {
-            // Another segment may have taken the register between the two requests.
+            // Another segment may have taken the cell between the two requests.
             Err(error) if error.kind() == QueueErrorKind::Corrupt && read < MAX_LOG_READS => read += 1,
             read => return read,
         }
@@ -265,10 +266,11 @@ async fn read_log_once(
     };
     let header = stored::decode_log_header(version, &content)?;
     if header.needed_from(copy) == header.rows() {
-        // As it is known: there is nothing to read.
+        // The copy has all rows, so nothing has to be read.
         return Ok(stored::decode_log(header, copy, [])?);
     }
-    // Behind what this segment has there may be more: put since, or by segments that had the register before.
+    // Stop at the last row of the header. Later rows may have been appended since, or may be from earlier segments with
+    // this cell.
     let mut slice = Slice {
         from: Bound::Before(row_clustering(header.needed_from(copy))),
         to: Bound::Before(row_clustering(header.rows())),
@@ -294,7 +296,8 @@ async fn read_log_once(
     Ok(stored::decode_log(header, copy, rows)?)
 }
 
-/// The version of a register of several rows, and what it says that is of all of them; none: it was never written.
+/// Reads the version of a versioned cell of several rows, and the content that applies to all of them. `None`: the cell
+/// was never written.
 pub(crate) async fn read_header(
     queues: &QueueStore,
     snapshot: &dyn Snapshot,
@@ -309,7 +312,7 @@ pub(crate) async fn read_header(
     row.map(|row| header_at(row, 0, table)).transpose()
 }
 
-/// The same of a row of the partition.
+/// Returns the version and the content from a row of the partition.
 pub(crate) fn header_of(row: RowRef<'_>, table: &Table) -> Result<(Version, Vec<u8>)> {
     header_at(row, table.key_len(), table)
 }
@@ -322,7 +325,7 @@ fn header_at(row: RowRef<'_>, first: usize, table: &Table) -> Result<(Version, V
     }
 }
 
-/// Puts both.
+/// Returns the mutation that puts the version and the content.
 pub(crate) fn put_header(version: Version, content: &[u8]) -> Mutation {
     let put = Operation::PatchStatic {
         columns: vec![COMPARED, CONTENT],
@@ -334,7 +337,7 @@ pub(crate) fn put_header(version: Version, content: &[u8]) -> Mutation {
     mutation(put, None)
 }
 
-/// A register that is one row.
+/// Reads a versioned cell that is one row.
 async fn read_row<R>(
     queues: &QueueStore,
     table: &Arc<Table>,
@@ -376,7 +379,7 @@ fn replace_row(table: &Arc<Table>, partition: Cells, before: Version, put: Versi
     }
 }
 
-/// That it is of this version; 0: that it was never written.
+/// Returns the condition that the cell has this version; 0: that the cell was never written.
 pub(crate) fn condition(row: RowAddress, before: Version) -> CasCondition {
     CasCondition {
         row,

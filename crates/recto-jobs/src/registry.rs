@@ -1,4 +1,4 @@
-//! How the registry of queues lies in its table.
+//! Storage of the registry of queues in its table.
 
 use std::sync::Arc;
 
@@ -13,12 +13,13 @@ use crate::registers::{condition, damaged, header_of, put_header, read_header};
 use crate::rounds::{Ground, Request};
 use crate::tables::{mutation, place_clustering, registry_partition};
 
-/// Rows that are read at once.
+/// Number of rows that one read returns.
 const READ_ROWS: u32 = 1_000;
-/// How often a registry is read that does not hold: its rows may be read one page after the other.
+/// Maximum number of reads of a registry whose rows do not fit together. This happens if the registry changes between
+/// the reads of its pages.
 const MAX_READS: u32 = 3;
 
-/// The registry of a keyspace.
+/// Backend of the registry of a keyspace.
 pub(crate) struct RegistryGround {
     pub(crate) queues: QueueStore,
 }
@@ -100,7 +101,7 @@ impl RegistryGround {
                 _ => break,
             }
         }
-        // Each row has the static columns beside its own; where there is none they are asked for.
+        // Each row includes the static columns. If there is no row, read them separately.
         let header = match header {
             None => read_header(&self.queues, &*snapshot, table, &partition).await?,
             found => found,

@@ -1,4 +1,5 @@
-//! A segment leaves the list when all of its messages are done with, or are to be.
+//! Release of segments. A segment leaves the list of its shard when all its messages are resolved, or when it is
+//! purged.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,17 +13,18 @@ use crate::segment::LiveSegment;
 use crate::shard::Shard;
 
 impl Shard {
-    /// Takes a segment off the list, if all of it is done with. What cannot be done now is done by who next looks at it.
+    /// Releases a segment if all its messages are resolved. After a failure, the next operation that looks at the
+    /// segment tries again.
     pub(crate) async fn release_if_done(self: &Arc<Self>, segment: &LiveSegment) {
         if segment.is_done() {
             let _ = self.release(segment, false).await;
         }
     }
 
-    /// Takes a segment off the list, if all of it is done with; or whatever its messages are.
+    /// Releases a segment if all its messages are resolved. If `purges` is set, resolves its messages first.
     ///
     /// # Errors
-    /// The store cannot be reached, or something is damaged: whoever does it again goes on.
+    /// The store is unreachable, or stored data is damaged. Another call continues the release.
     pub(crate) async fn release(self: &Arc<Self>, segment: &LiveSegment, purges: bool) -> Result<Released> {
         let time = self.queues.request_timeout;
         let mut releasing = self.releasing(segment, purges);
@@ -61,13 +63,13 @@ impl Shard {
         })
     }
 
-    /// What the head says of a segment, read as every conditional write that was decided left it.
+    /// Reads the entry of a segment in the head with serial consistency.
     pub(crate) async fn find(&self, number: recto_protocol::queues::Segment) -> Result<Option<Live>> {
         let head = self.head.read().await?;
         Ok(head.live().get(&number).copied())
     }
 
-    /// Asks the state of a message where it was before it was moved.
+    /// Sends a command to the state of the segment that had a message before the message was moved.
     pub(crate) async fn ask_source(
         &self,
         origin: Origin,
@@ -78,7 +80,8 @@ impl Shard {
         let is_gone =
             |head: &Head| head.ever_had(origin.segment) && !head.live().contains_key(&origin.segment);
         if source.head.with_copy(|head| head.is_some_and(is_gone)) {
-            // Released is for ever: of what was moved together the head is not read once for each.
+            // A released segment never returns. Without this check, the head would be read once for each message that
+            // was moved together with others.
             return Ok(StateAnswer::Gone);
         }
         match source.find(origin.segment).await? {

@@ -1,4 +1,5 @@
-//! The rounds of one register: what is asked of it, by one conditional write at a time.
+//! Compare-and-set loop of one versioned cell in this process. It executes the waiting commands by one conditional
+//! write at a time.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,48 +15,49 @@ use crate::bodies::Body;
 use crate::error::{QueueError, QueueErrorKind, Result};
 use crate::place::{QueueStore, is_passing, write_options};
 
-/// How many wishes may wait for one register. Who comes then is refused.
+/// Maximum number of commands that wait for one versioned cell. Further commands are rejected.
 const MAX_WAITING: usize = 65_536;
-/// How often in a row others are let run, and nothing is asked, before those who asked are served: whoever was answered just now
-/// has to hear of it, and to ask for the next thing.
+/// Number of scheduler turns in a row without a new command after which the loop executes the waiting commands. A
+/// caller that just got its response needs some turns to see it and to send its next command.
 const QUIET_TURNS: u32 = 4;
-/// How often others are let run at most.
+/// Maximum number of scheduler turns that the loop waits for more commands.
 const MAX_TURNS: u32 = 64;
 
-/// How a register lies in the store, and by what its wishes are worked out.
+/// Backend of a compare-and-set loop: storage of the versioned cell, and data for the evaluation of its commands.
 #[async_trait]
 pub(crate) trait Ground: Send + Sync + 'static {
-    /// What it is.
+    /// Type of the versioned cell.
     type Register: Register;
 
-    /// The store.
+    /// Returns the store.
     fn queue_store(&self) -> &QueueStore;
 
-    /// The machine's step, by what is known now.
+    /// Executes a step of the protocol's loop with the data that is known now.
     fn step(
         &self,
         round: &mut Round<Self::Register>,
         event: Event<Self::Register>,
     ) -> Vec<Action<Self::Register>>;
 
-    /// Reads it, serially; of what was read before only what is new, if that is worth it.
+    /// Reads the cell with serial consistency. If `copy` has an earlier value, the read may be limited to the newer
+    /// parts.
     async fn read(&self, copy: Option<Self::Register>) -> Result<Self::Register>;
 
-    /// A conditional write found that another process was quicker.
+    /// Records that a conditional write was rejected because another process wrote first.
     fn was_late(&self) {}
 
-    /// What makes one of the other.
+    /// Returns the request that replaces the value `before` by the value `put`.
     fn request(&self, before: &Self::Register, put: &Self::Register) -> Request;
 }
 
-/// A conditional write, and what is written with it, all or nothing, where the store has that.
+/// Conditional write, and plain writes that are applied with it, all or nothing, on a store with transactions.
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
     pub(crate) cas: Cas,
     pub(crate) plain: Vec<PartitionWrite>,
 }
 
-/// A register's rounds in this process.
+/// Compare-and-set loop of one versioned cell in this process.
 pub(crate) struct Rounds<G: Ground> {
     pub(crate) ground: G,
     inner: Mutex<Inner<G::Register>>,
@@ -63,38 +65,38 @@ pub(crate) struct Rounds<G: Ground> {
 
 struct Inner<R: Register> {
     round: Round<R>,
-    /// What the machine was not told yet.
+    /// Commands that were not passed to the protocol's loop yet.
     asked: Vec<(Ticket, R::Wish)>,
     waiting: BTreeMap<Ticket, Waiting<R>>,
-    /// Whether a task serves those who wait.
+    /// Whether a task executes the waiting commands.
     is_driven: bool,
     last_ticket: u64,
-    /// Whether something of which somebody still waits to hear was sent, and may be done.
+    /// Whether a write of unknown outcome may have executed a waiting command.
     is_in_doubt: bool,
-    /// Why the last request failed.
+    /// Error of the last failed request.
     failure: Option<QueueError>,
 }
 
-/// Whoever waits for an answer, or has given up since while the wish was on its way.
+/// Caller that waits for a response, or that gave up while its command was in progress.
 struct Waiting<R: Register> {
     told: oneshot::Sender<Result<R::Answer>>,
-    /// What is put with it: kept for as long as it may be worked out anew.
+    /// Bodies that are put with the command. They are kept as long as the command may be evaluated again.
     _bodies: Option<Arc<[Body]>>,
 }
 
-/// What the store is asked next.
+/// Next request to the store.
 enum Work {
     Read,
     Cas(Box<Request>, Version),
 }
 
-/// What is done after the store was asked.
+/// Continuation after a request to the store.
 enum Next {
-    /// This, at once.
+    /// Send this request at once.
     Ask(Work),
-    /// This after a pause, or the same again.
+    /// After a pause, send this request; `None`: send the last request again.
     Again(Option<Work>),
-    /// Nothing.
+    /// Send nothing.
     Over,
 }
 
@@ -113,19 +115,19 @@ impl<G: Ground> Rounds<G> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is known of the register: it may have changed since, where others change it, too.
+    /// Calls `look` with the known value of the cell. The value may be stale where other processes change it, too.
     pub(crate) fn with_copy<T>(&self, look: impl FnOnce(Option<&G::Register>) -> T) -> T {
         look(self.lock().round.copy())
     }
 
-    /// The same, as long as nothing that changes it is on its way.
+    /// Calls `look` with the known value of the cell, unless a change of the cell is in progress.
     pub(crate) fn with_settled_copy<T>(&self, look: impl FnOnce(&G::Register) -> T) -> Option<T> {
         let inner = self.lock();
         let copy = inner.round.copy().filter(|_| inner.round.is_idle());
         copy.map(look)
     }
 
-    /// Reads the register: what is found is what is known from now on, unless more is.
+    /// Reads the cell. The value that was read replaces the known value, unless the known value is newer.
     pub(crate) async fn read(&self) -> Result<G::Register> {
         let copy = self.with_copy(|copy| Some(copy?.clone()));
         let found = self.ground.read(copy).await?;
@@ -133,7 +135,7 @@ impl<G: Ground> Rounds<G> {
         Ok(found)
     }
 
-    /// Asks one thing.
+    /// Sends one command and returns its response.
     pub(crate) async fn ask_one(
         self: &Arc<Self>,
         wish: <G::Register as Register>::Wish,
@@ -143,11 +145,12 @@ impl<G: Ground> Rounds<G> {
         answers.pop().ok_or_else(QueueError::ended)
     }
 
-    /// Asks several, one at least, in one round; what is said of each. Bodies are kept until nothing puts them any more.
+    /// Sends one or more commands together and returns their responses. The bodies are kept until no write can put them
+    /// anymore.
     ///
     /// # Errors
-    /// It was not decided in time: not sent, or of unknown outcome, as the kind says. The register is damaged, or the store
-    /// refuses the request.
+    /// The commands were not executed in time. The kind of the error says whether they were not sent, or whether their
+    /// outcome is unknown. The cell is damaged, or the store rejects the request. Too many commands wait.
     pub(crate) async fn ask(
         self: &Arc<Self>,
         wishes: Vec<<G::Register as Register>::Wish>,
@@ -201,19 +204,20 @@ impl<G: Ground> Rounds<G> {
         let is_driven = std::mem::replace(&mut inner.is_driven, true);
         drop(inner);
         if !is_driven {
-            // Made here: a task may end before it begins.
+            // Create the guard here, because a task may be dropped before it starts to run.
             let ending = Ending(Some(Arc::clone(self)));
             tokio::spawn(Arc::clone(self).drive(ending));
         }
         Ok((tickets, answers))
     }
 
-    /// Nobody waits for these any longer.
+    /// Withdraws the commands of a caller that stops waiting, and returns its error.
     fn give_up(&self, tickets: &[Ticket]) -> QueueError {
         let mut inner = self.lock();
         let mut is_unsent = true;
         for ticket in tickets {
-            // One that was answered meanwhile is as good as sent: the others of its round are not told.
+            // A command that was answered in the meantime counts as sent, because the caller gets one error for all its
+            // commands.
             if inner.withdraw(*ticket) {
                 inner.waiting.remove(ticket);
             } else {
@@ -238,7 +242,8 @@ impl<G: Ground> Rounds<G> {
         }
     }
 
-    /// Tells the machine what happened, and whoever waits what it says; what the store is asked next.
+    /// Passes an event to the protocol's loop, and gives the responses to the callers. Returns the next request to the
+    /// store.
     fn step(&self, inner: &mut Inner<G::Register>, event: Event<G::Register>) -> Option<Work> {
         let mut work = None;
         for action in self.ground.step(&mut inner.round, event) {
@@ -250,7 +255,7 @@ impl<G: Ground> Rounds<G> {
                 }
                 Action::Answer(ticket, answer) => {
                     if let Some(waiting) = inner.waiting.remove(&ticket) {
-                        // Who does not listen any more has no use for it.
+                        // A caller that no longer listens does not need the response.
                         let _ = waiting.told.send(Ok(answer));
                     }
                 }
@@ -259,7 +264,7 @@ impl<G: Ground> Rounds<G> {
         work
     }
 
-    /// Serves those who ask until nobody does.
+    /// Executes commands until none waits.
     async fn drive(self: Arc<Self>, mut ending: Ending<G>) {
         while let Some(asked) = self.gather().await {
             let work = self.step(&mut self.lock(), Event::Asked(asked));
@@ -270,7 +275,8 @@ impl<G: Ground> Rounds<G> {
         ending.0 = None;
     }
 
-    /// Lets all ask who are about to, so that one conditional write carries what they ask; none: nobody asks.
+    /// Waits until callers that are about to send commands have sent them, so that one conditional write carries all of
+    /// them. Returns the commands; `None`: no command waits.
     async fn gather(&self) -> Option<Vec<(Ticket, <G::Register as Register>::Wish)>> {
         let queues = self.ground.queue_store();
         if !queues.store.limits().remote {
@@ -291,7 +297,7 @@ impl<G: Ground> Rounds<G> {
         inner.is_driven.then_some(asked)
     }
 
-    /// Asks the store until there is nothing to ask, or nobody waits.
+    /// Sends requests to the store until no request is left, or no caller waits.
     async fn work(&self, mut work: Work) {
         let mut failures = 0;
         loop {
@@ -315,7 +321,7 @@ impl<G: Ground> Rounds<G> {
         }
     }
 
-    /// What follows from what the store said; none: nothing was sent.
+    /// Evaluates the result of a request to the store. `Ok(None)`: the request was not sent.
     fn heard(&self, heard: Result<Option<Event<G::Register>>>) -> Next {
         let protocol = self.ground.queue_store().protocol;
         let mut inner = self.lock();
@@ -352,14 +358,14 @@ impl<G: Ground> Rounds<G> {
         };
         let is_waited_for = inner.waiting.values().any(|waiting| !waiting.told.is_closed());
         if matches!(next, Next::Again(_)) && !is_waited_for {
-            // Whoever comes next begins by reading.
+            // The next command starts with a read.
             inner.fail(&QueueError::ended(), protocol);
             return Next::Over;
         }
         next
     }
 
-    /// Sends a conditional write once; none: it is certain that it was not sent.
+    /// Sends a conditional write once. Returns `None` if the write was certainly not sent.
     async fn decide(&self, request: &Request, version: Version) -> Result<Option<Event<G::Register>>> {
         let queues = self.ground.queue_store();
         let (store, options) = (&queues.store, write_options());
@@ -391,7 +397,8 @@ impl<G: Ground> Rounds<G> {
     }
 }
 
-/// Whoever asks the store for a register: when that ends before its time, with its runtime or by a panic, all who wait hear so.
+/// Guard of the task that executes commands. If the task ends early, with its runtime or by a panic, all waiting
+/// callers get an error.
 struct Ending<G: Ground>(Option<Arc<Rounds<G>>>);
 
 impl<G: Ground> Drop for Ending<G> {
@@ -405,7 +412,8 @@ impl<G: Ground> Drop for Ending<G> {
     }
 }
 
-/// The outcome of a transaction of one conditional write and plain writes, as that of the conditional write.
+/// Converts the outcome of a transaction of one conditional write and plain writes to the outcome of the conditional
+/// write.
 fn as_of_one(outcome: TransactionOutcome) -> CasOutcome {
     match outcome {
         TransactionOutcome::Applied => CasOutcome::Applied,
@@ -432,7 +440,8 @@ impl<R: Register> Inner<R> {
         }
     }
 
-    /// Nobody waits for this any longer. Whether it was not sent, and never will be.
+    /// Withdraws the command of a caller that stops waiting. Returns whether the command was not sent and never will
+    /// be.
     fn withdraw(&mut self, ticket: Ticket) -> bool {
         let unheard = self.asked.iter().position(|(asked, _)| *asked == ticket);
         match unheard {
@@ -444,7 +453,7 @@ impl<R: Register> Inner<R> {
         }
     }
 
-    /// Nobody can be served: all who wait are told why, and who comes next begins by reading.
+    /// Gives the error to all waiting callers. The next command starts with a read.
     fn fail(&mut self, error: &QueueError, protocol: Protocol) {
         self.round = Round::new(protocol);
         self.asked.clear();

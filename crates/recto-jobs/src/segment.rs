@@ -1,4 +1,4 @@
-//! What is known of one live segment.
+//! Cached data of one live segment.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -13,23 +13,23 @@ use crate::registers::{LogGround, StateGround, read_log};
 use crate::rounds::Rounds;
 use crate::shard::Shard;
 
-/// A live segment, as this process knows it.
+/// Live segment, as this process knows it.
 pub(crate) struct LiveSegment {
     pub(crate) number: Segment,
     pub(crate) log: Arc<Rounds<LogGround>>,
     pub(crate) state: Arc<Rounds<StateGround>>,
-    /// Whether messages of it are being moved away.
+    /// Whether a task moves messages away from the segment.
     pub(crate) is_burying: AtomicBool,
     open_groups: Mutex<Option<KnownGroups>>,
     in_flight: Mutex<Option<InFlight>>,
-    /// Number of messages that were looked through, and the earliest time from which the retention of one of them counts.
+    /// Number of messages that were inspected, and the earliest time from which the retention of one of them counts.
     first_due: Mutex<(Seq, Micros)>,
 }
 
-/// Groups that are open by these versions of log and state.
+/// Groups with unresolved messages, for these versions of the log and the state.
 type KnownGroups = ((Version, Version), Arc<OpenGroups>);
 
-/// Number of messages in flight by this version of the state, as counted at that time.
+/// Number of messages in flight in this version of the state, at the time of the count.
 #[derive(Clone, Copy)]
 struct InFlight {
     version: Version,
@@ -37,11 +37,11 @@ struct InFlight {
     count: usize,
 }
 
-/// For how long such a number is taken for right: claims end without a change of the state.
+/// Time for which a count of messages in flight is valid. Claims end without a change of the state.
 const COUNTED_NANOS: u64 = 1_000_000_000;
 
 impl LiveSegment {
-    /// One of this shard, of which nothing is read yet.
+    /// Creates the data of a segment of the shard. Nothing is read yet.
     pub(crate) fn new(shard: &Shard, number: Segment, register: RegisterNumber) -> Self {
         let (queues, address) = (&shard.queues, shard.address);
         let log = Rounds::new(LogGround {
@@ -76,9 +76,10 @@ impl LiveSegment {
         }
     }
 
-    /// Reads log and state unless they are known; anew where others may have written to them since, if that is asked for.
+    /// Reads the log and the state unless they are known. If `anew` is set, other processes may have written since, so
+    /// both are read again, except parts that cannot have changed.
     pub(crate) async fn load(&self, anew: bool) -> Result<()> {
-        // What is sealed stays as it is.
+        // A sealed log does not change.
         let is_sealed = self.with_log(|log| log.sealed().is_some()) == Some(true);
         let is_read = !is_sealed && (anew || self.log.with_copy(|log| log.is_none()));
         let log = async {
@@ -89,7 +90,7 @@ impl LiveSegment {
         };
         let is_state_known = self.state.with_copy(|state| state.is_some());
         if anew && is_state_known && self.is_empty() {
-            // What is done with is so for ever: there is something else only if something was sent.
+            // Resolved messages stay resolved. The state has to be read only if messages were sent.
             log.await?;
             return if self.is_empty() {
                 Ok(())
@@ -101,7 +102,7 @@ impl LiveSegment {
         log.and(state)
     }
 
-    /// The same of the state alone.
+    /// Reads the state unless it is known, or if `anew` is set.
     pub(crate) async fn load_state(&self, anew: bool) -> Result<()> {
         if anew || self.state.with_copy(|state| state.is_none()) {
             self.state.read().await?;
@@ -109,18 +110,19 @@ impl LiveSegment {
         Ok(())
     }
 
-    /// Whether nothing is under way here. The state knows the log.
+    /// Returns whether no request is in progress. The state holds the second reference to the log.
     pub(crate) fn is_idle(&self) -> bool {
         Arc::strong_count(&self.log) == 2 && Arc::strong_count(&self.state) == 1
     }
 
-    /// Which groups must wait, from now on.
+    /// Sets the groups that must wait.
     pub(crate) fn set_order(&self, order: Order) {
         let known = &self.state.ground.order;
         *known.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(order));
     }
 
-    /// The groups of messages that are not done with, as far as that is known; worked out once for what is known.
+    /// Returns the groups of the unresolved messages, as far as this process knows. Finds them once for each version of
+    /// the log and the state.
     pub(crate) fn open_groups(&self) -> Option<Arc<OpenGroups>> {
         self.state.with_copy(|state| {
             self.log.with_copy(|log| {
@@ -139,7 +141,7 @@ impl LiveSegment {
         })
     }
 
-    /// Whether a claim would have a message, as far as that is known.
+    /// Returns whether a claim would get a message, as far as this process knows.
     pub(crate) fn may_claim(&self) -> bool {
         let absent = State::absent();
         self.state.with_copy(|state| {
@@ -148,7 +150,7 @@ impl LiveSegment {
         })
     }
 
-    /// Returns how many messages are claimed, given back or leaving, as far as that is known.
+    /// Returns the number of messages that are claimed, given back or leaving, as far as this process knows.
     pub(crate) fn count_pending(&self) -> usize {
         self.state.with_copy(|state| {
             let state = state.filter(|state| state.segment() == self.number);
@@ -156,7 +158,7 @@ impl LiveSegment {
         })
     }
 
-    /// Returns how many messages somebody has, as far as that is known.
+    /// Returns the number of messages that receivers have, as far as this process knows.
     pub(crate) fn count_in_flight(&self) -> usize {
         let ground = &self.state.ground;
         let now_nanos = ground.queues.environment.monotonic_nanos();
@@ -180,12 +182,12 @@ impl LiveSegment {
         })
     }
 
-    /// Whether log and state were read.
+    /// Returns whether the log and the state were read.
     pub(crate) fn is_known(&self) -> bool {
         self.with_log(|_| ()).is_some() && self.state.with_copy(|state| state.is_some())
     }
 
-    /// Whether a claim would have a message that was never received, as far as that is known.
+    /// Returns whether a claim would get a message that was never received, as far as this process knows.
     pub(crate) fn has_new(&self) -> bool {
         let absent = State::absent();
         self.state.with_copy(|state| {
@@ -194,7 +196,8 @@ impl LiveSegment {
         })
     }
 
-    /// When a message may be received, as far as that is known; none: not before something is done to one of them.
+    /// Returns when a message can be received, as far as this process knows. `None`: no message until one is sent,
+    /// given back or resolved.
     pub(crate) fn due(&self) -> Option<Micros> {
         let absent = State::absent();
         self.state.with_copy(|state| {
@@ -203,7 +206,8 @@ impl LiveSegment {
         })
     }
 
-    /// Looks no more at it until something of it is due, if all that is left of it waits, and nobody else changes that.
+    /// Records the time until which polls skip the segment, if all its unresolved messages wait and no change of the
+    /// state is in progress. Callers use this only where no other process makes changes.
     pub(crate) fn learn_wait(&self) {
         let ground = &self.state.ground;
         self.state.with_settled_copy(|state| {
@@ -214,8 +218,9 @@ impl LiveSegment {
         });
     }
 
-    /// Looks no more in it for messages that were received so often until its state changes, if there are none and none is on its
-    /// way elsewhere, and nobody else changes that.
+    /// Records that no message of the segment was received `attempts` times and none is leaving, if that is so and no
+    /// change of the state is in progress. Until the state changes, the maintenance skips the segment. Callers use this
+    /// only where no other process makes changes.
     pub(crate) fn learn_keeps_all(&self, attempts: u16) {
         let may_leave = |pending: &Pending| {
             pending.attempts >= attempts || matches!(pending.standing, Standing::Leaving(_))
@@ -228,7 +233,7 @@ impl LiveSegment {
         });
     }
 
-    /// What is not done with, as far as that is known.
+    /// Calls `look` with the unresolved messages, as far as this process knows.
     fn with_open<T>(&self, look: impl FnOnce(&mut dyn Iterator<Item = (Seq, &Entry)>) -> T) -> T {
         let (no_log, no_state) = (Log::absent(), State::absent());
         self.state.with_copy(|state| {
@@ -240,7 +245,7 @@ impl LiveSegment {
         })
     }
 
-    /// Returns how many messages are resolved if those that were due by then expire, as far as that is known.
+    /// Returns the number of messages that the retention bound `by` resolves, as far as this process knows.
     pub(crate) fn count_expired(&self, by: Micros) -> usize {
         let absent = State::absent();
         self.state.with_copy(|state| {
@@ -250,8 +255,8 @@ impl LiveSegment {
         })
     }
 
-    /// Returns whether a message may have expired that was due by then. Messages are looked through again only when one of them
-    /// may have, or when some were sent.
+    /// Returns whether a message may have expired by the retention bound `by`. Inspects all messages only if one of
+    /// them may have expired, and otherwise only messages that were sent since the last call.
     pub(crate) fn may_have_expired(&self, by: Micros) -> bool {
         let mut known = self.first_due.lock().unwrap_or_else(PoisonError::into_inner);
         let sent = self.with_log(|log| (log.next(), log.first_due_from(known.0)));
@@ -265,24 +270,24 @@ impl LiveSegment {
         known.1 <= by
     }
 
-    /// When the first message is due that is not done with.
+    /// Returns the earliest time from which the retention of an unresolved message counts.
     pub(crate) fn first_due(&self) -> Option<Micros> {
         self.with_open(|open| open.map(|(_, entry)| entry.due()).min())
     }
 
-    /// Whether a later segment has its log, or its state.
+    /// Returns whether the log or the state belongs to a later segment.
     pub(crate) fn is_overtaken(&self) -> bool {
         let log = self.log.with_copy(|log| log.map(Log::segment));
         let state = self.state.with_copy(|state| state.map(State::segment));
         log.max(state).is_some_and(|newest| newest > self.number)
     }
 
-    /// Whether it is sealed and all of its messages are done with, as far as that is known.
+    /// Returns whether the segment is sealed and all its messages are resolved, as far as this process knows.
     pub(crate) fn is_done(&self) -> bool {
         self.with_log(|log| log.sealed().is_some()) == Some(true) && self.is_empty()
     }
 
-    /// Whether all of its messages are done with, as far as that is known.
+    /// Returns whether all messages of the segment are resolved, as far as this process knows.
     fn is_empty(&self) -> bool {
         let count = self.with_log(Log::next);
         let resolved = self.state.with_copy(|state| {
@@ -292,7 +297,8 @@ impl LiveSegment {
         count.is_some_and(|count| resolved.unwrap_or(0) == u32::from(count))
     }
 
-    /// Messages that were received as often as they may be, and those that somebody began to move: with the attempts of each.
+    /// Returns the messages that were received the maximum number of times and whose last claim has ended, and the
+    /// messages whose move has begun. With each message comes its number of attempts.
     pub(crate) fn leaving(&self) -> Vec<(Seq, u16)> {
         self.state.with_copy(|state| {
             let Some(state) = state.filter(|state| state.segment() == self.number) else {
@@ -308,7 +314,7 @@ impl LiveSegment {
         })
     }
 
-    /// Where a message is on its way to.
+    /// Returns the target of a leaving message.
     pub(crate) fn target(&self, seq: Seq) -> Option<Target> {
         self.state.with_copy(|state| {
             let state = state.filter(|state| state.segment() == self.number)?;
@@ -319,7 +325,7 @@ impl LiveSegment {
         })
     }
 
-    /// How often the message of a receipt was received, if that is the newest of it.
+    /// Returns how often the message of a receipt was received, if no newer receipt of the message exists.
     pub(crate) fn attempts(&self, receipt: &Receipt) -> Option<u16> {
         self.state.with_copy(|state| {
             let state = state.filter(|state| state.segment() == self.number)?;
@@ -328,13 +334,13 @@ impl LiveSegment {
         })
     }
 
-    /// Its log, if what is known is this segment's.
+    /// Calls `look` with the log, if the known log belongs to this segment.
     pub(crate) fn with_log<T>(&self, look: impl FnOnce(&Log) -> T) -> Option<T> {
         self.log
             .with_copy(|log| log.filter(|log| log.segment() == self.number).map(look))
     }
 
-    /// Knows the deduplication ids of the segments before, which are sealed, from now on.
+    /// Reads the deduplication ids of the earlier segments, which are sealed, unless the ids are known.
     pub(crate) async fn know_recent(&self, head: &Head) -> Result<()> {
         let ground = &self.log.ground;
         if ground.recent.get().is_some() {
@@ -348,7 +354,7 @@ impl LiveSegment {
                 recent.extend(log.fingerprints());
             }
         }
-        // Another may have been quicker, with the same.
+        // Another task may have set the same ids first.
         let _ = ground.recent.set(recent);
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Sending.
+//! Sending of messages.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,38 +19,40 @@ use crate::settle::micros;
 use crate::shard::Shard;
 use crate::shards::Shards;
 
-/// Bytes that are sent by one append, with what is stored beside the messages; fewer, if the store takes no more in one commit.
+/// Maximum number of bytes of one append, including the overhead of its messages. It is less if a commit of the store
+/// has less room.
 const MAX_APPEND_BYTES: u64 = 4 << 20;
-/// Messages that are sent wake at most so many who wait; those wake the next.
+/// Maximum number of waiting receivers that an append wakes. These receivers wake further ones.
 const MAX_WOKEN: usize = 64;
 
 /// Messages that are sent together: all of them or none.
 struct Append {
     reach: Reach,
-    /// Where they stand among those that the caller sends.
+    /// Indexes of the messages in the call.
     numbers: Vec<usize>,
     entries: Vec<Entry>,
     bodies: Vec<Body>,
     bytes: u64,
 }
 
-/// Where messages go.
+/// Destination of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum To {
-    /// To this shard and no other.
+    /// This shard only.
     Only(usize),
-    /// To whichever has room.
+    /// Any shard that is not full.
     Any,
 }
 
 impl Shards {
-    /// Sends messages, in this order; what became of each. Those that are not right are left out, and the others sent. A caller
-    /// that goes away leaves nothing half done: they are sent, or not. In an ordered queue nothing of a group is sent behind what the
-    /// store did not take.
+    /// Sends messages in this order, and returns the outcome of each. Invalid messages are skipped, and the others are
+    /// sent. If the caller goes away, nothing stays half done: each message is sent or not. In an ordered queue, no
+    /// message of a group is sent after a message of this group that the store did not accept.
     ///
     /// # Errors
-    /// Of each message: it is not right; the queue is full; the store cannot be reached; or it is not known whether it was sent,
-    /// which sending it again under the same deduplication id settles.
+    /// Each message has its own error: the message is invalid, the queue is full, or the store is unreachable. Or it is
+    /// unknown whether the message was sent. In that case, send it again with the same deduplication id to resolve the
+    /// outcome.
     pub async fn send(&self, messages: Vec<NewMessage>) -> Vec<Result<Sent>> {
         let mut results: Vec<Option<Result<Sent>>> = vec![None; messages.len()];
         let appends = self.appends(&messages, &mut results);
@@ -67,8 +69,8 @@ impl Shards {
             .collect()
     }
 
-    /// One after the other: what is sent first is to be received first. What became of each, by where it stands among those that
-    /// the caller sends.
+    /// Sends appends one after another, because messages that are sent first should be received first. Returns the
+    /// outcome of each message, with its index in the call.
     async fn send_in_turn(&self, to: To, appends: Vec<Append>) -> Vec<(usize, Result<Sent>)> {
         let is_ordered = self.options().is_ordered;
         let mut failed: Option<QueueError> = None;
@@ -76,7 +78,7 @@ impl Shards {
         for append in appends {
             let numbers = append.numbers.clone();
             if let Some(error) = failed.as_ref().filter(|_| is_ordered) {
-                // No message of a group stands without those before it.
+                // In a group, no message may exist without the messages before it.
                 results.extend(
                     numbers
                         .into_iter()
@@ -103,7 +105,7 @@ impl Shards {
         results
     }
 
-    /// Those that are right, as few appends as may be; the others have their results.
+    /// Divides the valid messages into as few appends as possible. Sets the results of the invalid messages.
     fn appends(
         &self,
         messages: &[NewMessage],
@@ -139,19 +141,20 @@ impl Shards {
         appends
     }
 
-    /// Groups of an ordered queue are each in one shard, and so are duplicates.
+    /// Returns the destination of a message. All messages of a group in an ordered queue go to one shard, and so do all
+    /// messages that may be duplicates.
     fn destination(&self, entry: &Entry, options: &ShardOptions) -> To {
         let name = if options.is_ordered {
             entry.group
         } else {
             entry.deduplication.or(entry.group)
         };
-        // Of one shard all go to that, in the order in which they are sent.
+        // If there is only one shard, all messages go there together, in the order in which they are sent.
         let name = name.filter(|_| self.count() > 1);
         name.map_or(To::Any, |name| To::Only(self.of_name(name)))
     }
 
-    /// Appends where the messages go; the place of each.
+    /// Appends messages at their destination and returns the position of each.
     async fn append(&self, to: To, append: Append) -> Result<Vec<Placed>> {
         let (entries, bodies) = (append.entries.into(), append.bodies.into());
         let first = match to {
@@ -164,7 +167,7 @@ impl Shards {
             sent = shard.append(append.reach, &entries, &bodies).await;
             match &sent {
                 Ok(_) => break,
-                // What is sent next goes elsewhere.
+                // The messages that are sent next go to another shard.
                 Err(_) => shard.losses.appends.add(1),
             }
             let is_full = |error: &QueueError| error.kind() == QueueErrorKind::Full;
@@ -187,13 +190,13 @@ impl Append {
         }
     }
 
-    /// Whether it has room for one more.
+    /// Returns whether the append has room for another message.
     fn takes(&self, message: &NewMessage, most_bytes: u64) -> bool {
         self.entries.len() < MAX_BATCH && self.bytes + message.stored_bytes() <= most_bytes
     }
 }
 
-/// A message, as the log has it.
+/// Creates the entry of a message in the log.
 fn entry(queues: &QueueStore, message: &NewMessage, sent: Micros, options: &ShardOptions) -> Entry {
     let delay = micros(message.delay.unwrap_or(options.delay));
     Entry {
@@ -201,7 +204,7 @@ fn entry(queues: &QueueStore, message: &NewMessage, sent: Micros, options: &Shar
         index: 0,
         size: u32::try_from(message.bytes()).unwrap_or(u32::MAX),
         sent,
-        // Without a delay no clock is asked.
+        // 0 means that the message is due regardless of any clock.
         not_before: if delay == 0 { 0 } else { sent.saturating_add(delay) },
         group: message.group.as_deref().map(fingerprint),
         deduplication: message.deduplication_id.as_deref().map(|id| {
@@ -216,7 +219,7 @@ fn entry(queues: &QueueStore, message: &NewMessage, sent: Micros, options: &Shar
 }
 
 impl Shard {
-    /// Appends to whatever segment is open; the place of each.
+    /// Appends messages to the open segment and returns the position of each.
     async fn append(
         &self,
         reach: Reach,
@@ -248,7 +251,8 @@ impl Shard {
         }
     }
 
-    /// The table that a work unit has to itself; none: it is no unit's, or there is no ring.
+    /// Returns the table that belongs to the work unit of this shard. `None`: the shard belongs to a queue, or there is
+    /// no ring.
     pub(crate) async fn own_table(&self) -> Result<Option<BodyTable>> {
         let Some(unit) = self.common.unit.get().filter(|_| self.queues.has_ring()) else {
             return Ok(None);
@@ -264,7 +268,7 @@ impl Shard {
         })
     }
 
-    /// What is open by what is known, if anything is.
+    /// Returns the first event of sending, with the open segment of the known head if there is one.
     fn first_event(&self, reach: Reach) -> SendEvent {
         let open = self
             .head
@@ -311,10 +315,10 @@ impl Shard {
     }
 }
 
-/// Of messages of an ordered queue that are behind others of which this became.
+/// Returns the error of messages that come after failed messages in an ordered queue.
 fn not_sent_behind(error: &QueueError) -> QueueError {
     let kind = match error.kind() {
-        // What is said of those before says nothing of these: nothing was done.
+        // These kinds describe the failed messages. The messages after them were not sent at all.
         QueueErrorKind::OutcomeUnknown | QueueErrorKind::InvalidArgument | QueueErrorKind::Store => {
             QueueErrorKind::Unavailable
         }
@@ -327,7 +331,7 @@ fn not_sent_behind(error: &QueueError) -> QueueError {
         .with_source(error.clone())
 }
 
-/// By which groups and deduplication ids are told apart.
+/// Returns the fingerprint that identifies a group or a deduplication id.
 fn fingerprint(name: &str) -> Fingerprint {
     let mut bytes = [0; 16];
     blake3::Hasher::new()
@@ -337,9 +341,9 @@ fn fingerprint(name: &str) -> Fingerprint {
     Fingerprint(u128::from_be_bytes(bytes))
 }
 
-/// The same of a deduplication id in a group.
+/// Returns the fingerprint of a deduplication id that applies only within a group.
 fn fingerprint_in(group: &str, id: &str) -> Fingerprint {
     let length = group.len();
-    // No two pairs have one text.
+    // The length makes the text of each pair unique.
     fingerprint(&format!("{length}:{group}{id}"))
 }

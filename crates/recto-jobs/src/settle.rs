@@ -1,4 +1,4 @@
-//! Being done with messages, giving them back, and keeping them for longer.
+//! Operations with receipts: acknowledge messages, give them back, and extend their visibility timeouts.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
@@ -15,7 +15,7 @@ use crate::segment::LiveSegment;
 use crate::shard::Shard;
 use crate::shards::Shards;
 
-/// What is done with a message that was received.
+/// Operation on a received message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum What {
     Ack,
@@ -25,26 +25,27 @@ pub(crate) enum What {
 }
 
 impl What {
-    /// Returns whether it can be done only with a message that is not done with.
+    /// Returns whether the operation is possible only for unresolved messages.
     fn needs_message(self) -> bool {
         matches!(self, Self::Nack { .. } | Self::Extend { .. })
     }
 }
 
 impl Shards {
-    /// Is done with messages: durably, when this says so.
+    /// Acknowledges messages. The acknowledgment is durable when the call returns.
     ///
     /// # Errors
-    /// The store cannot be reached, or it is not known whether it was done; showing the receipts again settles that.
+    /// A receipt is from another queue. The store is unreachable. Or the outcome is unknown; show the receipts again to
+    /// resolve it.
     pub async fn ack(&self, receipts: &[Receipt]) -> Result<Vec<Settled>> {
         self.settle(receipts, What::Ack).await
     }
 
-    /// Gives messages back, to be received again after so long; with `error`, if there is one, as the reason. One that was
-    /// received as often as it may be goes to the dead letters with it.
+    /// Gives messages back, so that they can be received again after `delay`. A message that was received the maximum
+    /// number of times goes to the dead-letter queue instead, with `error` as the reason.
     ///
     /// # Errors
-    /// As of [`ack`](Self::ack).
+    /// The delay is too long. Otherwise, the errors of [`ack`](Self::ack).
     pub async fn nack(&self, receipts: &[Receipt], delay: Duration, error: &str) -> Result<Vec<Settled>> {
         if delay > Duration::from_secs(MAX_DELAY_SECONDS.into()) {
             let message = format!("delay: {} s: 30 days are the longest", delay.as_secs());
@@ -61,18 +62,18 @@ impl Shards {
         .await
     }
 
-    /// Gives messages back that nobody worked on: they are there at once, and that they were received is not counted.
+    /// Gives back messages on which no receiver worked. They can be received at once, and the attempt does not count.
     ///
     /// # Errors
-    /// As of [`ack`](Self::ack).
+    /// The errors of [`ack`](Self::ack).
     pub async fn give_back(&self, receipts: &[Receipt]) -> Result<Vec<Settled>> {
         self.settle(receipts, What::GiveBack).await
     }
 
-    /// Keeps messages for so long from now.
+    /// Extends the visibility timeouts of messages, which then end at `visibility` from now.
     ///
     /// # Errors
-    /// As of [`ack`](Self::ack).
+    /// The visibility timeout is out of range. Otherwise, the errors of [`ack`](Self::ack).
     pub async fn extend(&self, receipts: &[Receipt], visibility: Duration) -> Result<Vec<Settled>> {
         check_visibility(visibility)?;
         let visibility = micros(visibility);
@@ -86,7 +87,8 @@ impl Shards {
         .await
     }
 
-    /// Has each shard do that with the receipts that are of it, by a task of its own; what became of each, in their order.
+    /// Runs an operation in each shard with the receipts of the shard, in a task of its own. Returns the outcomes in
+    /// the order of the receipts.
     async fn in_each<F>(
         &self,
         receipts: &[Receipt],
@@ -149,7 +151,8 @@ impl Shard {
         Ok(settled)
     }
 
-    /// Moves those that were received as often as they may be to the dead letters; which were.
+    /// Moves the messages that were received the maximum number of times to the dead-letter queue. Returns for each
+    /// receipt whether its message was moved.
     async fn bury_last(self: &Arc<Self>, receipts: &[Receipt], error: &str) -> Result<Vec<bool>> {
         let mut buried = Vec::with_capacity(receipts.len());
         let head = self.head(false).await?;
@@ -160,7 +163,7 @@ impl Shard {
                 None => Ok(false),
             };
             buried.push(match moved {
-                // What cannot be read stays where it is.
+                // A message that cannot be read stays where it is.
                 Err(error) if error.kind() == QueueErrorKind::Corrupt => false,
                 moved => moved.map_err(QueueError::in_part)?,
             });
@@ -186,13 +189,13 @@ impl Shard {
         Ok(moved == Some(Moved::Done))
     }
 
-    /// Does that with each of the messages, all of which are of this shard.
+    /// Executes the operation on each message. All messages are in this shard.
     pub(crate) async fn settle(self: &Arc<Self>, receipts: &[Receipt], what: What) -> Result<Vec<Settled>> {
         let mut by_segment: BTreeMap<Segment, Vec<usize>> = BTreeMap::new();
         for (index, receipt) in receipts.iter().enumerate() {
             by_segment.entry(receipt.segment).or_default().push(index);
         }
-        // A segment that is not live is released: all its messages are done with.
+        // A segment that is not in the list was released, so all its messages are resolved.
         let done_before = if what.needs_message() {
             Settled::Stale
         } else {
@@ -210,7 +213,7 @@ impl Shard {
         for (number, indexes) in by_segment {
             let Some(live) = head.live().get(&number) else {
                 if !head.ever_had(number) {
-                    // As when the store was restored since.
+                    // No such segment ever existed, for example because the store was restored since.
                     for index in indexes {
                         settled[index] = Settled::Stale;
                     }
@@ -245,7 +248,8 @@ impl Shard {
     ) -> Result<Vec<StateAnswer>> {
         let sent = self.queues.clock();
         if matches!(what, What::Extend { .. }) {
-            // Until it is known how long it holds, it does for as long as others take it to.
+            // The end of the extended lease is unknown until the response arrives. Until then, this process goes by the
+            // recorded end of the claim, as other processes do.
             let mut leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
             for receipt in receipts {
                 leases.forget((receipt.segment, receipt.seq, receipt.claim));
@@ -274,7 +278,7 @@ impl Shard {
             }
         }
         drop(leases);
-        // What was done with before is not counted again, as far as that is known.
+        // Do not count messages that were resolved before, as far as this process knows.
         let done = open
             .iter()
             .zip(&answers)
@@ -285,7 +289,8 @@ impl Shard {
             What::Extend { .. } | What::GiveBack => {}
         }
         if what == What::Ack && !self.common.options.get().is_ordered {
-            // There may be room for others here, and nothing else.
+            // An ack in an unordered queue makes no other message available. It can only make room for more messages in
+            // flight, so other processes need no notification.
             self.wakes();
         } else {
             self.tells();

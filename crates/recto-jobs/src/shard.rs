@@ -1,4 +1,4 @@
-//! One part of a queue, with an order of its own, as this process knows it.
+//! Part of a queue with its own order, as this process knows it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicU64;
@@ -17,34 +17,35 @@ use crate::rounds::Rounds;
 use crate::segment::LiveSegment;
 use crate::waits::Waits;
 
-/// Live segments of which a process keeps what it knows; of the others it reads it again.
+/// Maximum number of live segments whose data a process caches. It reads the data of other segments again.
 pub(crate) const MAX_KNOWN_SEGMENTS: usize = 64;
-/// What nobody looked for so many times is forgotten: who waits for messages looks more often.
+/// Number of maintenance runs after which the data of an unused segment is forgotten. Waiting receivers use their
+/// segments more often.
 const IDLE_TURNS: usize = 3;
 
-/// A shard, as this process knows it.
+/// Shard, as this process knows it.
 pub(crate) struct Shard {
     pub(crate) queues: QueueStore,
     pub(crate) address: Address,
-    /// By which use of its place the queue has it.
+    /// Epoch in which the queue has its slot.
     pub(crate) tenure: Tenure,
-    /// What it shares with the queue's other shards.
+    /// Data that all shards of the queue share.
     pub(crate) common: Arc<Common>,
     pub(crate) head: Arc<Rounds<HeadGround>>,
     pub(crate) leases: Arc<Mutex<Leases>>,
-    /// Messages that are on their way elsewhere by this process.
+    /// Messages that this process is moving to another segment.
     pub(crate) moving: Mutex<BTreeSet<(Segment, Seq)>>,
-    /// How often another process was quicker.
+    /// Number of conditional writes that failed because another process wrote first.
     pub(crate) losses: Arc<Losses>,
-    /// When all of it was looked at last; 0: never.
+    /// Time of the last poll of the whole shard, by the monotonic clock; 0: never.
     pub(crate) looked_nanos: AtomicU64,
-    /// How often it was looked at.
+    /// Number of polls.
     pub(crate) looks: AtomicU64,
-    /// Whether there is nothing to receive.
+    /// Knowledge that the shard has nothing to receive.
     pub(crate) quiet: Quiet,
-    /// Of segments that are sealed.
+    /// Earliest times from which the retention of a message counts, for sealed segments.
     pub(crate) first_due: Mutex<FirstDue>,
-    /// Segments that are passed over until something of them is due.
+    /// Segments that are skipped until a message of them is due.
     pub(crate) waits: Arc<Waits>,
     known: Mutex<Known>,
 }
@@ -52,9 +53,9 @@ pub(crate) struct Shard {
 #[derive(Default)]
 struct Known {
     segments: BTreeMap<Segment, (u64, Arc<LiveSegment>)>,
-    /// How often one was looked for.
+    /// Number of lookups of segments.
     turn: u64,
-    /// The same, when it was looked the last times what nobody uses, the last one first.
+    /// Values of `turn` at the last calls of `forget_idle`, the last call first.
     looked_at: [u64; IDLE_TURNS],
 }
 
@@ -74,7 +75,7 @@ impl Shard {
             moving: Mutex::default(),
             losses: Arc::default(),
             looked_nanos: AtomicU64::new(0),
-            // So that processes that look once each do not all begin in the same way.
+            // Random, so that processes that poll only once do not all begin in the same way.
             looks: AtomicU64::new(u64::from(queues.drawn_below(2) == 1)),
             quiet: Quiet::default(),
             first_due: Mutex::default(),
@@ -83,24 +84,26 @@ impl Shard {
         }
     }
 
-    /// Whether another process may change what is known here.
+    /// Returns whether another process may change the data that this process caches.
     pub(crate) fn is_shared(&self) -> bool {
         self.queues.store.limits().remote
     }
 
-    /// Something may be received: who waits for it here hears of that.
+    /// Wakes a waiting receiver of this process, because a message may have become available.
     pub(crate) fn wakes(&self) {
         self.quiet.ends();
         self.common.news.notify_one();
     }
 
-    /// The same, and it was this process that did it: who waits in another one hears, too.
+    /// Wakes waiting receivers of this process and of other processes, because this process may have made a message
+    /// available.
     pub(crate) fn tells(&self) {
         self.wakes();
         self.queues.rings(self.address);
     }
 
-    /// The head as it is known; read, if it is not, or if others may have changed it and that matters.
+    /// Returns the head as it is known. Reads it if it is not known. Also reads it if `anew` is set and other processes
+    /// may have changed it.
     pub(crate) async fn head(&self, anew: bool) -> Result<Head> {
         let known = self.head.with_copy(|head| Some(head?.clone()));
         match known {
@@ -113,7 +116,7 @@ impl Shard {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is known of a live segment.
+    /// Returns the cached data of a live segment.
     pub(crate) fn segment(&self, number: Segment, live: Live) -> Arc<LiveSegment> {
         let mut known = self.known();
         known.turn += 1;
@@ -130,7 +133,7 @@ impl Shard {
         segment
     }
 
-    /// The same, if anything is known of it.
+    /// Returns the cached data of a segment, if there is any.
     pub(crate) fn known_segment(&self, number: Segment) -> Option<Arc<LiveSegment>> {
         let mut known = self.known();
         known.turn += 1;
@@ -140,14 +143,14 @@ impl Shard {
         Some(Arc::clone(segment))
     }
 
-    /// The segments of which something is known.
+    /// Returns the segments with cached data.
     pub(crate) fn known_segments(&self) -> Vec<Arc<LiveSegment>> {
         let known = self.known();
         let segments = known.segments.values().map(|(_, segment)| Arc::clone(segment));
         segments.collect()
     }
 
-    /// Forgets the segments that nobody has looked for for a while: it is called at intervals.
+    /// Forgets the segments that were not looked up for a while. The maintenance calls this function periodically.
     pub(crate) fn forget_idle(&self) {
         self.head.with_copy(|head| {
             if let Some(head) = head {
@@ -163,14 +166,14 @@ impl Shard {
             .retain(|_, (used, segment)| *used > first || !is_unused(segment));
     }
 
-    /// A segment was released.
+    /// Forgets a segment that was released.
     pub(crate) fn forget(&self, number: Segment) {
         self.known().segments.remove(&number);
     }
 }
 
 impl Known {
-    /// Forgets the one that was looked for longest ago, unless it is in use.
+    /// Forgets the segment that was looked up longest ago, among the segments that are not in use.
     fn forget_one(&mut self) {
         let idle = self.segments.iter();
         let idle = idle.filter(|(_, (_, segment))| is_unused(segment));
@@ -181,7 +184,7 @@ impl Known {
     }
 }
 
-/// Whether nobody has it, and nothing is under way there.
+/// Returns whether no caller has the segment, and no request to it is in progress.
 fn is_unused(segment: &Arc<LiveSegment>) -> bool {
     Arc::strong_count(segment) == 1 && segment.is_idle()
 }

@@ -1,4 +1,4 @@
-//! A queue's messages, in all of its shards.
+//! Messages of a queue, in all its shards.
 
 use std::sync::Arc;
 
@@ -12,15 +12,16 @@ use crate::place::QueueStore;
 use crate::shard::Shard;
 use crate::totals::{Counter, Totals};
 
-/// A queue's messages, as this process knows them. Cheap to clone.
+/// Messages of a queue, as this process knows them. Cheap to clone.
 ///
-/// Each message is in one of the queue's shards. A group's, and those of one deduplication id, are all in the same; others are where
-/// this process sends just now, which is where other processes do not, as far as it finds out.
+/// Each message is in one of the queue's shards. Messages with the same group or the same deduplication id are in the
+/// same shard. All other messages go to the shard to which this process sends at the moment. As far as the process
+/// finds out, no other process sends there.
 #[derive(Clone)]
 pub struct Shards(Arc<[Arc<Shard>]>);
 
 impl QueueStore {
-    /// The shards of the queue that has this place by this use of it; it has so many, or one.
+    /// Returns the shards of the queue that has this slot in this epoch: `count` shards, at least one.
     pub fn shards(&self, place: Place, tenure: Tenure, count: u16) -> Shards {
         let address = |shard| Address {
             place,
@@ -30,7 +31,7 @@ impl QueueStore {
         Shards(shards.collect())
     }
 
-    /// Those of the queue where messages are moved to.
+    /// Returns the shards of the queue to which messages are moved.
     pub(crate) fn shards_of(&self, destination: Destination) -> Shards {
         let Destination {
             place,
@@ -42,7 +43,7 @@ impl QueueStore {
 }
 
 impl Shards {
-    /// One alone, whatever others there are.
+    /// Creates a set of one shard, even if the queue has others.
     pub(crate) fn only(shard: Arc<Shard>) -> Self {
         Self([shard].into())
     }
@@ -51,7 +52,7 @@ impl Shards {
         &self.0
     }
 
-    /// There is one at least.
+    /// Returns the first shard. Each queue has one.
     fn first(&self) -> &Shard {
         &self.0[0]
     }
@@ -64,37 +65,37 @@ impl Shards {
         &self.first().common
     }
 
-    /// Whether both are of one open store.
+    /// Returns whether both queues use the same open store.
     pub(crate) fn is_beside(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.queues().trains, &other.queues().trains)
     }
 
-    /// From now on that holds for all who use the queue here, unless a newer registry said something else.
+    /// Sets the options for all users of the queue in this process, unless they know the options of a newer registry.
     pub fn set_options(&self, options: ShardOptions) {
         self.common().options.set(options);
     }
 
-    /// What holds now.
+    /// Returns the current options.
     pub fn options(&self) -> ShardOptions {
         self.common().options.get()
     }
 
-    /// What this process did here since it opened the store.
+    /// Returns the counters of this process since it opened the store.
     pub fn totals(&self) -> Totals {
         self.common().counters.totals()
     }
 
-    /// How many wait here for a message now.
+    /// Returns the number of receivers of this process that wait for a message.
     pub fn receivers_waiting(&self) -> u64 {
         self.common().counters.receivers()
     }
 
-    /// How many shards there are.
+    /// Returns the number of shards.
     pub fn count(&self) -> usize {
         self.0.len()
     }
 
-    /// How many segments are live.
+    /// Returns the number of live segments.
     ///
     /// # Errors
     /// A head cannot be read.
@@ -106,32 +107,33 @@ impl Shards {
         Ok(segments)
     }
 
-    /// Which shard a receipt is of; none: it is of another queue.
+    /// Returns the index of the shard that a receipt is from; `None`: the receipt is from another queue.
     pub(crate) fn of_receipt(&self, receipt: &Receipt) -> Option<usize> {
         let is_it = |shard: &Arc<Shard>| shard.address == receipt.address && shard.tenure == receipt.tenure;
         self.0.iter().position(is_it)
     }
 
-    /// The shard of all messages that have this name in common.
+    /// Returns the shard of all messages that have this group or this deduplication id.
     pub(crate) fn of_name(&self, name: Fingerprint) -> usize {
         (name.0 % self.0.len() as u128) as usize
     }
 
-    /// The shard to which this process sends what may go to any.
+    /// Returns the shard to which this process sends messages that may go to any shard.
     pub(crate) fn to_send(&self) -> usize {
         if self.0.len() == 1 {
-            // It may be one alone of several, which does not say where this process sends.
+            // The set may contain one of several shards only, and its index says nothing about where this process
+            // sends.
             return 0;
         }
         self.common().sends.shard(&self.choice(|losses| &losses.appends))
     }
 
-    /// The shard of a message that comes from another queue, which left its deduplication id there.
+    /// Returns the shard for a message that comes from another queue. The message left its deduplication id there.
     pub(crate) fn to_move(&self, group: Option<Fingerprint>) -> &Arc<Shard> {
         &self.0[group.map_or_else(|| self.to_send(), |group| self.of_name(group))]
     }
 
-    /// All shards, as this process receives from them.
+    /// Returns the indexes of all shards, in the order in which this process receives from them.
     pub(crate) fn to_receive(&self) -> impl Iterator<Item = usize> + use<> {
         let first = self
             .common()
@@ -140,7 +142,7 @@ impl Shards {
         (first..self.0.len()).chain(0..first)
     }
 
-    /// There was something to receive at that one.
+    /// Records that messages were received from a shard.
     pub(crate) fn received_at(&self, shard: usize) {
         let choice = self.choice(|losses| &losses.claims);
         self.common().receives.goes_to(shard, &choice);

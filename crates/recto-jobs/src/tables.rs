@@ -1,4 +1,4 @@
-//! The tables of registers and bodies, in plain CQL where they lie on Cassandra.
+//! Tables of versioned cells and bodies. On Cassandra they are plain CQL tables.
 
 use std::sync::Arc;
 
@@ -14,27 +14,27 @@ const STATES: &str = "recto_queue_state";
 const BELL: &str = "recto_queue_bell";
 const BODIES: &str = "recto_queue_body_";
 
-/// Bodies are put once, at this stamp, and deleted at the next one: no segment's number recurs, so that the two say enough, and
-/// no clock is asked.
+/// Write timestamps of bodies: each body is put once, at the first timestamp, and deleted at the second. No clock is
+/// needed, because the number of a segment never recurs.
 const PUT: Stamp = Stamp(1);
 const DELETED: Stamp = Stamp(2);
 
-/// Of a register's row, or static columns: what it says, beside the version. Columns stand in the order of their names, as
+/// Column with the content of a versioned cell, in its row or in the static columns. Columns are sorted by name, as
 /// Cassandra lists them.
 pub(crate) const CONTENT: u16 = 0;
-/// The version, which conditional writes compare.
+/// Column with the version, which conditional writes compare.
 pub(crate) const COMPARED: u16 = 1;
 
-/// The tables of queues.
+/// Tables of queues.
 #[derive(Debug, Clone)]
 pub(crate) struct Tables {
     pub(crate) registry: Arc<Table>,
     pub(crate) heads: Arc<Table>,
     pub(crate) logs: Arc<Table>,
     pub(crate) states: Arc<Table>,
-    /// Where a process tells others that there is something to receive.
+    /// Table by which a process notifies others that messages may be available.
     pub(crate) bell: Arc<Table>,
-    /// Table 0, of a store that has no ring.
+    /// Body table 0, of a store without a ring.
     bodies: Arc<Table>,
 }
 
@@ -50,14 +50,14 @@ impl Tables {
         }
     }
 
-    /// Those that there are from the beginning: where there is a ring, its tables come beside.
+    /// Returns the tables that exist from the beginning, except the body tables of a ring.
     pub(crate) fn of(&self, has_ring: bool) -> Vec<Arc<Table>> {
         let last = if has_ring { &self.bell } else { &self.bodies };
         let tables = [&self.registry, &self.heads, &self.logs, &self.states, last];
         tables.map(Arc::clone).to_vec()
     }
 
-    /// The table of bodies of this number.
+    /// Returns the body table of this number.
     pub(crate) fn bodies(&self, number: BodyTable) -> Arc<Table> {
         match number {
             BodyTable(0) => Arc::clone(&self.bodies),
@@ -65,7 +65,7 @@ impl Tables {
         }
     }
 
-    /// What puts bodies, each at its place in the chunk.
+    /// Returns the write that puts bodies, each under its index in the chunk.
     pub(crate) fn put_bodies<'b>(
         &self,
         table: BodyTable,
@@ -86,7 +86,7 @@ impl Tables {
         }
     }
 
-    /// What deletes the bodies of a segment that is released.
+    /// Returns the write that deletes the bodies of a segment, which is released.
     pub(crate) fn delete_bodies(&self, table: BodyTable, partition: Cells) -> PartitionWrite {
         PartitionWrite {
             table: self.bodies(table),
@@ -104,32 +104,28 @@ pub(crate) fn mutation(operation: Operation, stamp: Option<Stamp>) -> Mutation {
     }
 }
 
-/// The partition of the registry.
 pub(crate) fn registry_partition() -> Cells {
     std::iter::once(Some(&b"registry"[..])).collect()
 }
 
-/// The partition of the ring, in the same table.
+/// Returns the partition of the ring, which is in the table of the registry.
 pub(crate) fn ring_partition() -> Cells {
     std::iter::once(Some(&b"ring"[..])).collect()
 }
 
-/// The partition of the bell.
 pub(crate) fn bell_partition() -> Cells {
     std::iter::once(Some(&b"bell"[..])).collect()
 }
 
-/// The key of a row of the bell.
 pub(crate) fn bell_clustering(row: u8) -> Cells {
     std::iter::once(Some(&i32::from(row).to_be_bytes()[..])).collect()
 }
 
-/// The key of a place in its partition.
+/// Returns the key of a slot in the partition of the registry.
 pub(crate) fn place_clustering(place: Place) -> Cells {
     std::iter::once(Some(&place.0.cast_signed().to_be_bytes()[..])).collect()
 }
 
-/// The partition of a shard's head.
 pub(crate) fn head_partition(address: Address) -> Cells {
     [&place(address), &shard(address)]
         .into_iter()
@@ -137,27 +133,27 @@ pub(crate) fn head_partition(address: Address) -> Cells {
         .collect()
 }
 
-/// The partition of a register's log, and of its state.
+/// Returns the partition of a versioned cell, in the table of logs and in the table of states.
 pub(crate) fn register_partition(address: Address, register: RegisterNumber) -> Cells {
     let register = register.0.cast_signed().to_be_bytes();
     let cells = [place(address), shard(address), register];
     cells.iter().map(|cell| Some(&cell[..])).collect()
 }
 
-/// The partition of a segment's bodies.
 pub(crate) fn body_partition(address: Address, segment: Segment) -> Cells {
     let (place, shard) = (place(address), shard(address));
     let segment = segment.0.cast_signed().to_be_bytes();
     [&place[..], &shard, &segment].into_iter().map(Some).collect()
 }
 
-/// The key of a log's row in its partition: its number, so that each segment which has the register puts its rows over those of
-/// the ones before.
+/// Returns the key of a log's row in its partition: the number of the row. The rows of a segment therefore overwrite
+/// the rows of earlier segments with the same versioned cell.
 pub(crate) fn row_clustering(number: Seq) -> Cells {
     std::iter::once(Some(&i32::from(number).to_be_bytes()[..])).collect()
 }
 
-/// The key of a body in its partition: its chunk, and its place in that. One column, so that a store can read several at once.
+/// Returns the key of a body in its partition: its chunk, and its index in the chunk. The key is one column, so that a
+/// store can read several bodies at once.
 pub(crate) fn body_clustering(chunk: Chunk, index: u16) -> Cells {
     let key = [&chunk.0.to_be_bytes()[..], &index.to_be_bytes()].concat();
     std::iter::once(Some(&key[..])).collect()
@@ -235,7 +231,7 @@ fn bodies(number: BodyTable) -> Table {
         column("message", Type::Blob, ASCENDING),
         column("body", Type::Blob, ColumnKind::Regular(WriteKind::Plain)),
     ];
-    // It is emptied whole, again and again.
+    // No automatic snapshots, because Recto empties the whole table again and again.
     let options = TableOptions {
         automatic_snapshots: false,
         ..TableOptions::default()

@@ -1,29 +1,31 @@
-//! What a process did with the messages of a shard, counted.
+//! Counters of the operations of a process on the messages of a queue.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
 
-/// What a process did with the messages of a queue since it opened the store, as it is said in JSON, too. None of the numbers ever falls.
+/// Counters of the operations of a process on the messages of a queue, since the process opened the store. They are
+/// also the form of the counters in JSON. No counter ever falls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Totals {
-    /// Messages that were sent. One that was there under its deduplication id is none.
+    /// Number of messages that were sent, without duplicates.
     pub sent: u64,
-    /// Messages that were handed out, one as often as it was.
+    /// Number of deliveries. A message counts each time it is delivered.
     pub received: u64,
-    /// Messages that were acknowledged.
+    /// Number of messages that were acknowledged.
     pub acked: u64,
-    /// Messages that their receivers gave back, those among them that went to the dead letters by that.
+    /// Number of messages that their receivers gave back, including those that therefore went to the dead-letter queue.
     pub given_back: u64,
-    /// Messages that went to the dead letters.
+    /// Number of messages that went to the dead-letter queue.
     pub dead_lettered: u64,
-    /// Messages that were older than their queue keeps them, and are gone.
+    /// Number of messages that were deleted because they exceeded the retention of the queue.
     pub expired: u64,
-    /// Messages whose bodies were missing or damaged: they went to another queue without, or are gone.
+    /// Number of messages whose bodies were missing or damaged. They went to another queue without their bodies, or
+    /// were deleted.
     pub bodies_lost: u64,
 }
 
-/// The same, while it is counted.
+/// Counters that are in use; see [`Totals`].
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) sent: Counter,
@@ -33,11 +35,11 @@ pub(crate) struct Counters {
     pub(crate) dead_lettered: Counter,
     pub(crate) expired: Counter,
     pub(crate) bodies_lost: Counter,
-    /// How many wait for a message now.
+    /// Number of receivers that wait for a message now.
     receivers: AtomicU64,
 }
 
-/// A number that never falls.
+/// Counter that never falls.
 #[derive(Debug, Default)]
 pub(crate) struct Counter(AtomicU64);
 
@@ -68,14 +70,14 @@ impl Counters {
         self.receivers.load(Ordering::Relaxed)
     }
 
-    /// One more waits, until this is dropped.
+    /// Counts one more waiting receiver, until the returned value is dropped.
     pub(crate) fn waits(&self) -> Waits<'_> {
         self.receivers.fetch_add(1, Ordering::Relaxed);
         Waits(self)
     }
 }
 
-/// Somebody waits for a message.
+/// Waiting receiver.
 pub(crate) struct Waits<'c>(&'c Counters);
 
 impl Drop for Waits<'_> {

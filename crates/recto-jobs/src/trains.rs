@@ -1,28 +1,30 @@
-//! Conditional writes leave together, where the store makes one commit at a time.
+//! Group commit: conditional writes of several versioned cells share a commit, where the store executes one commit at a
+//! time.
 //!
-//! What is sent while a commit is under way waits for the next one in the store, where nothing can be added to it any more. So it
-//! waits here instead, where what is asked meanwhile is added; and what several registers are asked shares a commit.
+//! A write that is sent during a commit waits in the store for the next commit, and nothing can be added to the write
+//! anymore. Writes therefore wait here until the commit has ended. Commands that arrive in the meantime are added to
+//! them.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::Notify;
 
-/// The conditional writes of a store that are under way.
+/// Conditional writes of a store that are in progress.
 #[derive(Default)]
 pub(crate) struct Trains {
     under_way: AtomicUsize,
     arrived: Notify,
 }
 
-/// One that is under way, until it is dropped.
+/// Conditional write that is in progress until the value is dropped.
 pub(crate) struct Departed<'t>(&'t Trains);
 
 impl Trains {
-    /// Waits until none is under way: whoever waits for that may leave together.
+    /// Waits until no conditional write is in progress. All callers that wait for this may send together.
     pub(crate) async fn wait(&self) {
         loop {
             let mut arrived = std::pin::pin!(self.arrived.notified());
-            // What arrives while it is looked is not missed.
+            // Register first, so that no notification between the check and the wait is missed.
             arrived.as_mut().enable();
             if self.under_way.load(Ordering::Acquire) == 0 {
                 return;
@@ -31,7 +33,7 @@ impl Trains {
         }
     }
 
-    /// One leaves.
+    /// Records that a conditional write is sent.
     pub(crate) fn depart(&self) -> Departed<'_> {
         self.under_way.fetch_add(1, Ordering::AcqRel);
         Departed(self)
@@ -55,7 +57,7 @@ mod tests {
     #[test]
     fn who_comes_later_leaves_when_all_have_arrived() {
         let trains = Trains::default();
-        // Two leave together: neither waits for the other.
+        // Two callers may send together: neither waits for the other.
         assert!(trains.wait().now_or_never().is_some());
         assert!(trains.wait().now_or_never().is_some());
         let (first, second) = (trains.depart(), trains.depart());

@@ -1,4 +1,5 @@
-//! Work units: parts of a queue's work that end at once, whatever is left of them.
+//! Work units: temporary queues, each for a part of a queue's work. A work unit ends at once, even if messages are left
+//! in it.
 
 use recto_protocol::queues::{
     Place, PlaceRow, QueueId, QueueName, Registry, RegistryAnswer, RegistryWish, RingAnswer, RingWish, Unit,
@@ -8,15 +9,17 @@ use crate::error::{QueueError, QueueErrorKind, Result};
 use crate::queues::{Queue, Queues, unexpected};
 use crate::ring::keeper;
 
-/// How often a unit asks for a table: each time there is one more.
+/// Maximum number of attempts to get a table for a work unit. Between attempts, the ring gets another table.
 const MAX_TABLE_REQUESTS: u32 = 4;
 
 impl Queues {
-    /// Begins a work unit of a queue, or goes on with one that has begun: it is like its queue, and what is sent to it lies in a table
-    /// of its own, where bodies lie in tables. It is found as `QUEUE/UNIT`.
+    /// Begins a work unit of a queue, or continues a work unit that has begun. It has the options of its queue. Where
+    /// bodies are in a ring of tables, the bodies of its messages are in a table of its own. [`find`](Self::find) finds
+    /// it as `QUEUE/UNIT`.
     ///
     /// # Errors
-    /// The name is not right; there is no such queue; as many units have begun as there may be, or no table is free: nothing has.
+    /// The name is invalid, the queue does not exist, or the maximum number of work units has begun: no work unit has
+    /// begun. Or no table is free: the work unit has begun, but takes no messages before it has a table.
     pub async fn begin_unit(&self, queue: QueueId, name: &str) -> Result<Queue> {
         let name = QueueName::new("unit", name)?;
         let id = QueueId(self.0.queues.random());
@@ -35,21 +38,21 @@ impl Queues {
             }
             other => return Err(unexpected(&other)),
         };
-        // If that fails the unit stays, since another may have begun it, too, and found a table.
+        // If this fails, the work unit stays: another process may have begun it, too, and found a table.
         self.take_table(begun).await?;
         self.unit_of(queue, name.as_str()).await
     }
 
-    /// Ends a work unit: what is left of it is gone.
+    /// Ends a work unit and deletes the messages that are left in it.
     ///
     /// # Errors
-    /// There is none of this name.
+    /// The work unit does not exist.
     pub async fn end_unit(&self, queue: QueueId, name: &str) -> Result<()> {
         let unit = self.unit_of(queue, name).await?;
         self.delete(unit.id).await
     }
 
-    /// The work units of a queue that have begun, by name.
+    /// Returns the work units of a queue that have begun, sorted by name.
     ///
     /// # Errors
     /// The registry cannot be read.
@@ -64,7 +67,7 @@ impl Queues {
         Ok(units)
     }
 
-    /// All queues, and the work units of each behind it.
+    /// Returns all queues, each followed by its work units.
     pub(crate) async fn list_with_units(&self) -> Result<Vec<Queue>> {
         let look = |registry: &Registry| {
             let queues = registry.queues();
@@ -95,7 +98,7 @@ impl Queues {
     ) -> Option<Queue> {
         let (.., queue) = registry.queue(unit.queue)?;
         let known = self.known(registry, place, row, queue);
-        // The first counts, and it is the same.
+        // The first value stays. Later values are equal to it.
         let _ = known.shards.common().unit.set(unit.id);
         self.keep(unit.id, &known.shards);
         Some(Queue {
@@ -105,7 +108,7 @@ impl Queues {
         })
     }
 
-    /// Has a table for a unit.
+    /// Gets a table for a work unit.
     async fn take_table(&self, unit: QueueId) -> Result<()> {
         let Some(keeper) = &self.0.keeper else {
             return Ok(());

@@ -1,5 +1,5 @@
-//! What is done for all queues without anybody asking: what has expired goes, what was received too often is a dead letter, what is
-//! left of very many segments comes together, and what was not done to the end is done.
+//! Periodic maintenance of all queues. It deletes expired messages, moves messages that were received too often to the
+//! dead-letter queue, merges segments in shards that have very many, and completes interrupted work.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -10,23 +10,25 @@ use crate::burying::Burials;
 use crate::gathering;
 use crate::queues::{Inner, Queues};
 
-/// How long it is between two times. A message may stay for so much longer than its queue keeps it, or has it received again.
+/// Interval of the maintenance. A message may stay this much longer after its retention has ended, or after its last
+/// attempt has ended.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Ends the upkeep when it is dropped.
+/// Handle that ends the maintenance when it is dropped.
 pub(crate) struct Upkeep {
     _open: watch::Sender<()>,
 }
 
 impl Upkeep {
-    /// What ends it, and what hears of that.
+    /// Returns the handle, and the receiver that learns of its end.
     pub(crate) fn new() -> (Self, watch::Receiver<()>) {
         let (open, ended) = watch::channel(());
         (Self { _open: open }, ended)
     }
 }
 
-/// Does that until nobody has these queues any more: it does not keep them open itself.
+/// Starts the maintenance, which runs until no handle of the queues is left. The maintenance itself does not keep them
+/// open.
 pub(crate) fn begin(queues: &Arc<Inner>, mut ended: watch::Receiver<()>) {
     let queues: Weak<Inner> = Arc::downgrade(queues);
     let mut burials = Burials::default();
@@ -42,7 +44,7 @@ pub(crate) fn begin(queues: &Arc<Inner>, mut ended: watch::Receiver<()>) {
 }
 
 impl Queues {
-    /// Does it once. What cannot be done now is next time.
+    /// Runs the maintenance once. The next run retries work that fails now.
     async fn keep_up(&self, burials: &mut Burials) {
         let _ = self.clear_deleted().await;
         let Ok(all) = self.list_with_units().await else {
@@ -59,7 +61,7 @@ impl Queues {
         gathering::turn(&all).await;
     }
 
-    /// Does once what the upkeep does at intervals.
+    /// Runs the periodic maintenance once, now.
     #[cfg(feature = "testing")]
     pub async fn keep_up_now(&self) {
         self.keep_up(&mut Burials::default()).await;

@@ -1,19 +1,21 @@
-//! Segments in which there is nothing to do yet: where this process alone makes changes they are passed over, and not read again.
+//! Segments without work to do yet. Where only this process makes changes, it skips these segments and does not read
+//! them again.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use recto_protocol::queues::{Head, Micros, Segment};
 
-/// Segments of a shard that are known to be so. Few bytes of each: it is known of all that are live, whatever else is forgotten.
+/// Segments of a shard without work to do yet. An entry takes few bytes, so there may be one for each live segment,
+/// even if the process forgets other data of the segment.
 #[derive(Default)]
 pub(crate) struct Waits(Mutex<Known>);
 
 #[derive(Default)]
 struct Known {
-    /// Sealed ones, and until when nothing of them is due: looks pass them over.
+    /// Sealed segments, each with the time until which no message is due. Polls skip them.
     until: BTreeMap<Segment, Micros>,
-    /// Those of which no message was received so often: the upkeep passes them over.
+    /// Segments, each with a number of attempts that no message has reached. The maintenance skips them.
     keeping: BTreeMap<Segment, u16>,
 }
 
@@ -22,37 +24,37 @@ impl Waits {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Nothing is to be done there until then, unless its state changes.
+    /// Records that the segment has no work until a time, unless its state changes.
     pub(crate) fn learn(&self, segment: Segment, until: Micros) {
         self.lock().until.insert(segment, until);
     }
 
-    /// No message of it was received so often, unless its state changes.
+    /// Records that no message of the segment was received `attempts` times, unless the state of the segment changes.
     pub(crate) fn learn_keeps_all(&self, segment: Segment, attempts: u16) {
         self.lock().keeping.insert(segment, attempts);
     }
 
-    /// Its state changes, or may.
+    /// Forgets the segment, because its state changes or may change.
     pub(crate) fn forget(&self, segment: Segment) {
         let mut known = self.lock();
         known.until.remove(&segment);
         known.keeping.remove(&segment);
     }
 
-    /// Until when nothing is to be done there, if that is later than `now`.
+    /// Returns the time until which the segment has no work, if that is later than `now`.
     pub(crate) fn after(&self, segment: Segment, now: Micros) -> Option<Micros> {
         let until = self.lock().until.get(&segment).copied();
         until.filter(|until| *until > now)
     }
 
-    /// Whether no message of it was received so often, and none is on its way elsewhere.
+    /// Returns whether no message of the segment was received `attempts` times, and none is leaving.
     pub(crate) fn keeps_all(&self, segment: Segment, attempts: u16) -> bool {
         let known = self.lock();
         let keeping = known.keeping.get(&segment);
         keeping.is_some_and(|looked_for| *looked_for <= attempts)
     }
 
-    /// Forgets what is not live any more.
+    /// Forgets segments that are no longer live.
     pub(crate) fn prune(&self, head: &Head) {
         let mut known = self.lock();
         known.until.retain(|segment, _| head.live().contains_key(segment));

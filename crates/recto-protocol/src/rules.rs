@@ -1,4 +1,4 @@
-//! The rules of a protocol that are kept. A model leaves one out, to show that the protocol needs it.
+//! Rules of a protocol. A model disables one of them, to show that the protocol needs it.
 
 #[cfg(not(test))]
 use std::marker::PhantomData;
@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 #[cfg(test)]
 const MAX_LEFT_OUT: usize = 2;
 
-/// The rules of a protocol that are kept. A release keeps all; a model leaves some out.
+/// Set of the enabled rules of a protocol. A release enables all rules; a model disables some of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Rules<R> {
     #[cfg(test)]
@@ -28,13 +28,13 @@ impl<R> Default for Rules<R> {
 }
 
 impl<R: Copy + PartialEq> Rules<R> {
-    /// All rules but these.
+    /// Returns all rules except those in `left_out`.
     #[cfg(test)]
     pub(crate) fn without(left_out: [Option<R>; MAX_LEFT_OUT]) -> Self {
         Self { left_out }
     }
 
-    /// Whether a rule is kept.
+    /// Returns whether a rule is enabled.
     #[cfg_attr(not(test), allow(clippy::unused_self, reason = "tests leave rules out"))]
     pub(crate) fn keeps(self, rule: R) -> bool {
         #[cfg(test)]

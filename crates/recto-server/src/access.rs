@@ -15,7 +15,7 @@ impl Access {
     /// Returns a session for one right in a collection, restricted to the rows of the grant.
     ///
     /// # Errors
-    /// 404 if it has no right in the collection, 403 if it has other rights only.
+    /// 404 if the access has no right in the collection, 403 if it has only other rights.
     pub fn session(
         &self,
         session: &LocalSession,
@@ -28,7 +28,7 @@ impl Access {
     /// Returns a session for rights in several collections, restricted to the rows of each grant.
     ///
     /// # Errors
-    /// As of [`session`](Self::session), for the first right that is missing.
+    /// As of [`session`](Self::session), for the first missing right.
     pub fn session_over<'a>(
         &self,
         session: &LocalSession,
@@ -37,7 +37,7 @@ impl Access {
         let mut rows = BTreeMap::new();
         let (mut is_restricted, mut reads_all) = (false, true);
         for (collection, right) in needed {
-            // An answer to a query must not name a collection that is as if it were not there.
+            // The reply to a query must not name a collection that the token cannot see.
             is_restricted |= right == Right::Read && !self.sees_every_collection();
             reads_all &= self.reads_all_of(collection);
             let grant = self.granted_right(collection, right)?;
@@ -57,15 +57,17 @@ impl Access {
         Ok(Arc::new(Observed::of_rows(restricted, rows)))
     }
 
-    /// Returns a session for queues, with metrics. It is not restricted: call [`check_queue`](Self::check_queue) first.
+    /// Returns a session for queues, with metrics. The session does not check rights: call
+    /// [`check_queue`](Self::check_queue) first.
     pub(crate) fn queue_session(session: &LocalSession) -> Arc<dyn Session> {
         Arc::new(Observed::new(session.clone()))
     }
 
-    /// Checks a right with a queue. A right with a queue is also one with its work units.
+    /// Checks that the access has a right with a queue. The right also applies to the work units of the queue.
     ///
     /// # Errors
-    /// 404 if it has no right with the queue, as for a queue that does not exist; 403 if it has other rights only.
+    /// 404 if the access has no right with the queue, as for a queue that does not exist; 403 if it has only other
+    /// rights.
     pub(crate) fn check_queue(&self, queue: &str, right: Right) -> Result<(), Problem> {
         let queue = queue_of(queue);
         match self.of_queue(queue) {
@@ -76,10 +78,10 @@ impl Access {
         }
     }
 
-    /// Checks that the token has a right with every queue. Tables that all queues share need it.
+    /// Checks that the token has a right with every queue. Requests for the tables that all queues share need it.
     ///
     /// # Errors
-    /// 403 if it does not have it.
+    /// 403 if the token does not have the right.
     pub(crate) fn check_every_queue(&self, right: Right) -> Result<(), Problem> {
         if self.allows_every_queue(right) {
             return Ok(());
@@ -87,8 +89,8 @@ impl Access {
         Err(Problem::forbidden_queue(EVERY_QUEUE, right))
     }
 
-    /// Returns the views of collections that the token may read, with their states. A token for some rows only does not get
-    /// numbers of rows.
+    /// Returns the views of collections that the token may read, with their states. A token that may read only some
+    /// rows does not get numbers of rows.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -105,16 +107,16 @@ impl Access {
         Ok(views)
     }
 
-    /// Returns whether it may read all records of a collection.
+    /// Returns whether the access may read all records of a collection.
     pub(crate) fn reads_all_of(&self, collection: &str) -> bool {
         let grant = self.grant(collection);
         grant.is_some_and(|grant| grant.rows.is_empty() && grant.rights.contains(&Right::Read))
     }
 
-    /// Checks a right in a collection, and the right to read all of its records.
+    /// Checks that the access has a right in a collection, and the right to read all of its records.
     ///
     /// # Errors
-    /// As of [`session`](Self::session), also for a token that may read some of them only.
+    /// As of [`session`](Self::session). It also fails for a token that may read only some of the records.
     pub(crate) fn check_reads_all_of(&self, collection: &str, right: Right) -> Result<(), Problem> {
         self.granted_right(collection, right)?;
         if self.reads_all_of(collection) {
@@ -126,7 +128,7 @@ impl Access {
         Err(Problem::forbidden(collection, Right::Read))
     }
 
-    /// Returns the grant that has this right in a collection.
+    /// Returns the grant that contains this right in a collection.
     ///
     /// # Errors
     /// As of [`session`](Self::session).

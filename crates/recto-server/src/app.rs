@@ -1,4 +1,4 @@
-//! What all requests share.
+//! State that all requests share.
 
 use std::sync::Arc;
 
@@ -9,24 +9,24 @@ use crate::asked::AskedQueries;
 use crate::stopping::Stopping;
 use crate::work::Upkeep;
 
-/// What all requests share. Cheap to clone.
+/// State that all requests share. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct App {
     session: LocalSession,
     upkeep: Arc<Upkeep>,
     stopping: Arc<Stopping>,
     asked: Arc<AskedQueries>,
-    /// One search for views at a time.
+    /// Permit of the search for views. Only one search runs at a time.
     designing: Arc<Semaphore>,
 }
 
 impl App {
-    /// The app over an open store.
+    /// Creates the app over an open store.
     pub fn new(session: LocalSession) -> Self {
         Self::of_server(session, Arc::default(), Arc::default(), Arc::default())
     }
 
-    /// The app of a server that has work done, and stops.
+    /// Creates the app of a server, which runs maintenance work and can stop.
     pub(crate) fn of_server(
         session: LocalSession,
         upkeep: Arc<Upkeep>,
@@ -54,12 +54,13 @@ impl App {
         &self.stopping
     }
 
-    /// What a search for views holds as long as it takes, whoever waits for it; none: there is one now.
+    /// Returns the permit of a search for views. The search holds it until it ends, even if the client disconnects.
+    /// Returns `None` while another search runs.
     pub(crate) fn begin_design(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.designing).try_acquire_owned().ok()
     }
 
-    /// What was asked of each collection since the server was started.
+    /// Returns the queries of each collection that the server received since it started.
     pub(crate) fn asked(&self) -> &AskedQueries {
         &self.asked
     }

@@ -1,4 +1,4 @@
-//! A collection of an open store, as every handle on it knows it.
+//! Collection of an open store, as its handles share it.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -17,36 +17,37 @@ use crate::planned::PlanCache;
 use crate::shared::Shared;
 use crate::viewed::Viewed;
 
-/// A collection of an open store.
+/// Collection of an open store.
 #[derive(Debug)]
 pub(crate) struct CollectionCore {
     pub(crate) shared: Arc<Shared>,
-    /// The version of what the store held when this was made.
+    /// Version of the cached schema from which this was created.
     version: u64,
     pub(crate) definition: Arc<Collection>,
-    /// What it is of.
+    /// Recorded schema from which this was created.
     pub(crate) recorded: Recorded,
-    /// What it can be read from: the base table's first, then those of views that are ready, in the schema's order.
+    /// Sort orders that can be read: that of the base table, then those of the ready views in the order of the schema.
     pub(crate) sort_orders: Vec<Arc<SortOrder>>,
-    /// The views that are written; none if it has none, and its records do not change.
+    /// Views that writes must maintain; `None` if the collection has none and its records do not change.
     pub(crate) viewed: Option<Arc<Viewed>>,
-    /// The base table as puts name it.
+    /// Base table as inserts name it: without the columns that the record type of an append-only collection does not
+    /// know.
     pub(crate) written: Arc<Table>,
-    /// For each sort order, for each field of the record type, in its order, its column in the table;
-    /// [`NO_COLUMN`] where the sort order does not hold it.
+    /// Column of each field of the record type, in its order, for each sort order; [`NO_COLUMN`] if the sort order does
+    /// not contain the field.
     columns: Vec<Vec<u16>>,
-    /// For each field, where it stands in the record type: a type may declare fields in another order
-    /// than the one they were added to the collection in, and not know all of them.
+    /// Position of each field in the record type. A type may declare the fields in another order than they were added
+    /// to the collection, and may lack some.
     pub(crate) places: Vec<Option<usize>>,
-    /// The fields' names as JSON text, once a page was asked for as text.
+    /// Names of the fields as JSON text, created when the first page is returned as text.
     field_names: OnceLock<FieldNames>,
     pub(crate) plans: PlanCache,
-    /// It as an earlier definition had it, which some records are of.
+    /// Collection as an earlier definition declared it, for records that were written by that definition.
     earlier: Mutex<Option<Arc<CollectionCore>>>,
 }
 
 impl CollectionCore {
-    /// The collection of this definition, beside the others that the store held.
+    /// Creates the collection of this definition, with the other definitions of the cached schema.
     pub(crate) fn new(shared: Arc<Shared>, held: &Held, definition: Arc<Collection>) -> Self {
         Self::arranged(shared, held.version, &held.recorded, definition)
     }
@@ -55,7 +56,7 @@ impl CollectionCore {
         let changes = definition.writes == WriteMode::Update;
         let mut sort_orders = vec![Arc::new(SortOrder::base(&definition))];
         for kept in recorded.views.ready(&definition) {
-            // What cannot be a table is not there to be read.
+            // A view whose table cannot exist cannot be read.
             let arranged = kept.arranged(&definition);
             if let Ok(mut view) = SortOrder::new(&arranged, arranged.table_name(kept.number)) {
                 view.is_verified = kept.view.verify && changes && !shared.store.limits().transactions;
@@ -87,16 +88,16 @@ impl CollectionCore {
         }
     }
 
-    /// Whether the store holds what it held when this was made.
+    /// Returns whether the cached schema is still the one from which this was created.
     pub(crate) fn is_current(&self) -> bool {
         self.version == self.shared.version()
     }
 
-    /// Whether what was begun with this can go on, whatever has become of the schema since: the table is there, with
-    /// its columns where they were.
+    /// Checks that an operation that began with this definition can continue, whatever schema was applied since: the
+    /// table exists, with its columns at the same positions.
     ///
     /// # Errors
-    /// The collection was removed, or made otherwise, or its table cannot serve it.
+    /// The collection was removed, or created again with another definition, or its table cannot serve it.
     pub(crate) fn check_still_held(&self) -> Result<()> {
         if self.is_current() {
             return Ok(());
@@ -118,8 +119,8 @@ impl CollectionCore {
         .with_hint("begin again, with the collection as it is now"))
     }
 
-    /// The views that what was begun with this has to write now, whichever there were then. It is asked while
-    /// [writing](Shared::writing), so that none is added before the write has ended.
+    /// Returns the views that an operation that began with this definition must write now, which may differ from those
+    /// at its beginning. Call it while [writing](Shared::writing), so that no view is added before the write has ended.
     ///
     /// # Errors
     /// As [`check_still_held`](Self::check_still_held).
@@ -136,13 +137,13 @@ impl CollectionCore {
         Ok(now.and_then(|now| Viewed::new(recorded, now)).map(Arc::new))
     }
 
-    /// [Why](Recorded::unserved) a query of it is refused.
+    /// Returns the [reason](Recorded::unserved) why a query of the collection is rejected.
     pub(crate) fn unserved(&self, refusal: Error, asked: &str) -> Error {
         self.recorded.unserved(&self.definition.name, refusal, asked)
     }
 
-    /// The collection as it was declared before fields were added to it; `None` if that is not what it was. That which
-    /// was asked for last is kept: whoever has one such record has many.
+    /// Returns the collection as it was declared before fields were added to it; `None` if it never had this
+    /// definition. Caches the last definition, because a caller that has one such record usually has many.
     pub(crate) fn of_earlier(&self, definition: &Arc<Collection>) -> Option<Arc<Self>> {
         let mut earlier = self.earlier.lock().unwrap_or_else(PoisonError::into_inner);
         if earlier.as_ref().is_none_or(|core| core.definition != *definition) {
@@ -157,7 +158,7 @@ impl CollectionCore {
             && self.definition.fields.starts_with(&definition.fields)
             && serves(&self.base().table, &definition.base_table());
         was_so.then(|| Self {
-            // What is written to views goes by what they are now.
+            // Writes maintain the views as they are now.
             viewed: self.viewed.clone(),
             ..Self::arranged(
                 Arc::clone(&self.shared),
@@ -168,7 +169,7 @@ impl CollectionCore {
         })
     }
 
-    /// The collection for a record type with these of its fields, in this order.
+    /// Adapts the collection to a record type that has the fields `names`, in this order.
     pub(crate) fn for_fields(mut self, names: &[&str]) -> Self {
         let fields = &self.definition.fields;
         let field_of = |name: &&str| fields.iter().position(|field| field.name == **name);
@@ -187,8 +188,8 @@ impl CollectionCore {
         self
     }
 
-    /// The base table as it was when the record type had all its fields: without the columns after the last one
-    /// that the type knows. An insert that does not name them leaves them out of what makes a record the same.
+    /// Returns the base table with the columns up to the last one that the record type knows. An insert of that type
+    /// does not name the later columns, so the comparison with an existing record ignores them.
     fn table_as_known(&self) -> Arc<Table> {
         let table = &self.base().table;
         let last = self.columns[0]
@@ -204,7 +205,7 @@ impl CollectionCore {
         known.map_or_else(|_| Arc::clone(table), Arc::new)
     }
 
-    /// The regular columns that the record type knows, as indexes into them; `None` if it knows all.
+    /// Returns the indexes of the regular columns that the record type knows; `None` if it knows all of them.
     pub(crate) fn known_columns(&self) -> Option<Vec<u16>> {
         if self.places.iter().all(Option::is_some) {
             return None;
@@ -218,17 +219,17 @@ impl CollectionCore {
         Some(known)
     }
 
-    /// Whether the record type knows a field of the collection, as it is declared now.
+    /// Returns whether the record type has a field of the collection's current definition.
     pub(crate) fn knows(&self, field: usize) -> bool {
         self.places.get(field).is_some_and(Option::is_some)
     }
 
-    /// Whether it knows all fields that a table of the collection has.
+    /// Returns whether the record type knows all fields of a table of the collection.
     pub(crate) fn knows_all_of(&self, table: &Table) -> bool {
         self.known_columns().is_none() && self.base().table.columns().len() == table.columns().len()
     }
 
-    /// The cells of a key, which are in the order of the base table's columns, in the schema's order.
+    /// Converts the cells of a key from the column order of the base table to the order of the schema.
     pub(crate) fn key_of(&self, cells: &Cells) -> Cells {
         let base = self.base();
         let key = self.definition.key.iter().filter_map(|name| {
@@ -238,7 +239,7 @@ impl CollectionCore {
         key.map(|column| cells.get(column)).collect()
     }
 
-    /// The cells of a record, which are in the order of the base table's columns, in the order of the fields.
+    /// Converts the cells of a record from the column order of the base table to the order of the fields.
     pub(crate) fn record_of(&self, cells: &Cells) -> Cells {
         let mut places = vec![None; self.definition.fields.len()];
         for (place, (_, field)) in self.base().fields().enumerate() {
@@ -254,12 +255,12 @@ impl CollectionCore {
             .collect()
     }
 
-    /// The fields' names as JSON text.
+    /// Returns the names of the fields as JSON text.
     pub(crate) fn field_names(&self) -> &FieldNames {
         self.field_names.get_or_init(|| FieldNames::new(&self.definition))
     }
 
-    /// How rows of a view are joined with base rows.
+    /// Returns how rows of a view are joined with base rows.
     pub(crate) fn joining(&self, view: &SortOrder) -> Joining {
         let base = Arc::clone(self.base());
         let is_kept_by_transactions = self.shared.store.limits().transactions;
@@ -272,20 +273,20 @@ impl CollectionCore {
         Joining::new(Arc::clone(&self.definition), base, view, judge)
     }
 
-    /// The base table's sort order.
+    /// Returns the sort order of the base table.
     pub(crate) fn base(&self) -> &Arc<SortOrder> {
         &self.sort_orders[0]
     }
 
-    /// For each field of the record type, its column in the table of one of the sort orders.
+    /// Returns the column of each field of the record type in the table of a sort order.
     pub(crate) fn columns_in(&self, sort_order: &SortOrder) -> &[u16] {
         let is_it = |one: &Arc<SortOrder>| std::ptr::eq(Arc::as_ptr(one), sort_order);
         let index = self.sort_orders.iter().position(is_it);
         &self.columns[index.expect("rows are read from sort orders of the collection")]
     }
 
-    /// The fields that are needed of a row: those asked for by name, or those that the record type knows;
-    /// none for all, and where every sort order has all.
+    /// Returns the fields that must be read of a row: the requested ones, or those that the record type knows. `None`
+    /// means all fields, and is returned if every sort order contains all fields.
     pub(crate) fn fields_needed(&self, asked: &[String]) -> Option<Vec<usize>> {
         if self.sort_orders.iter().all(|one| one.is_full()) {
             return None;
@@ -298,7 +299,7 @@ impl CollectionCore {
         Some(needed.map(|(index, _)| index).collect())
     }
 
-    /// Refuses to write records of a table that is attached.
+    /// Rejects writes of records of an attached table.
     pub(crate) fn check_written_here(&self) -> Result<()> {
         let name = &self.definition.name;
         self.definition.attached.as_ref().map_or(Ok(()), |table| {
@@ -310,17 +311,17 @@ impl CollectionCore {
         })
     }
 
-    /// Whether what it reads is at the end of a network.
+    /// Returns whether reads of the collection cross a network.
     pub(crate) fn is_remote(&self) -> bool {
         is_remote(&*self.shared.store, &self.base().table)
     }
 
-    /// Whether a put replaces the whole row (or leaves what it does not name).
+    /// Returns whether a put replaces the whole row. Otherwise columns that the put does not name remain.
     pub(crate) fn replaces(&self) -> bool {
         self.definition.writes != WriteMode::Append
     }
 
-    /// The value of a field of a row of a sort order's table.
+    /// Returns the value of a field of a row of a sort order's table.
     pub(crate) fn value(
         &self,
         sort_order: &SortOrder,
@@ -348,13 +349,13 @@ impl CollectionCore {
         texts.collect()
     }
 
-    /// The key of a row, for people: the text of each of its values, in the key's order.
+    /// Returns the text of a row's key for messages: the text of each value, in the order of the key.
     pub(crate) fn key_text(&self, partition: &Cells, clustering: &Cells) -> String {
         key_text(&self.definition, self.base(), partition, clustering)
     }
 }
 
-/// The key of a row of a collection's base table, for people: the text of each of its values, in the key's order.
+/// Returns the text of the key of a base table's row for messages: the text of each value, in the order of the key.
 pub(crate) fn key_text(
     collection: &Collection,
     base: &SortOrder,
@@ -374,7 +375,7 @@ pub(crate) fn key_text(
     format!("({})", texts.collect::<Vec<_>>().join(", "))
 }
 
-/// The error of a stored cell that does not decode.
+/// Returns the error of a stored cell that cannot be decoded.
 pub(crate) fn damaged(collection: &Collection, field: &str, error: &cell::CellError) -> Error {
     let name = &collection.name;
     if let Some(table) = &collection.attached {
@@ -395,7 +396,7 @@ pub(crate) fn damaged(collection: &Collection, field: &str, error: &cell::CellEr
     .with_hint("a check of the store finds every damaged row")
 }
 
-/// There is no collection of this name: the error of every session, whichever way it learns of it.
+/// Returns the error of every session for a collection that does not exist.
 #[cold]
 pub fn no_collection(schema: &Schema, name: &str) -> Error {
     let names: Vec<&str> = schema
@@ -411,7 +412,7 @@ pub fn no_collection(schema: &Schema, name: &str) -> Error {
     Error::new(ErrorKind::NotFound, format!("there is no collection {name}")).with_hint(hint)
 }
 
-/// What every record's text repeats: `,"name":` of each field of a collection.
+/// Text that each record repeats: `,"name":` of each field of a collection.
 #[derive(Debug)]
 pub(crate) struct FieldNames(pub(crate) Vec<Vec<u8>>);
 

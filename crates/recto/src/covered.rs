@@ -1,9 +1,9 @@
-//! How far work over the base tables of collections is, kept in the store that it is done in: views that are filled, and
-//! collections that are copied.
+//! Progress of work over the base tables of collections, stored in the target store of the work. The kinds of work are
+//! the filling of views and the copying of collections.
 //!
-//! Each kind of work has a table of its own, with a partition for each collection that it is done for, and in it a row for each
-//! piece of the base table that is read: what is left of it, and for which views, or which copy, that holds. It goes when the work is
-//! done.
+//! Each kind of work has its own table. The table has a partition for each collection with unfinished work, and a row
+//! in it for each range of the base table. The row contains the rest of the range, and identifies the views or the
+//! copy. It is deleted when the work is done.
 
 use std::sync::Arc;
 
@@ -18,50 +18,50 @@ use crate::catalog::change::{TableChange, change_table};
 use crate::error::Result;
 use crate::shared::Shared;
 
-/// The most pieces of a base table.
+/// Maximum number of ranges of a base table.
 pub(crate) const MAX_PIECES: u32 = 64;
 
-/// What is done.
+/// Kind of work.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Work {
-    /// The table that says how far it is.
+    /// Name of the table that stores the progress.
     table: &'static str,
-    /// The column that says what it is done for.
+    /// Name of the column that identifies the views or the copy.
     of: &'static str,
 }
 
 impl Work {
-    /// Views are filled; for these.
+    /// Filling of views, identified by their numbers.
     pub(crate) const FILL: Self = Self {
         table: "recto_builds",
         of: "views",
     };
 
-    /// A collection is copied from another store; by this copy.
+    /// Copy of a collection from another store, identified by the copy.
     pub(crate) const COPY: Self = Self {
         table: "recto_copies",
         of: "copy",
     };
 }
 
-/// A piece of the base table, and how far it is.
+/// Range of the base table, with its progress.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Piece {
     pub(crate) number: i32,
     pub(crate) range: TokenRange,
-    /// Where to go on; none at its beginning.
+    /// Position at which the work continues; `None` at the beginning.
     pub(crate) after: Option<ScanPosition>,
-    /// Records that were read.
+    /// Number of records that were read.
     pub(crate) rows: u64,
     pub(crate) is_done: bool,
 }
 
-/// How far work for a collection is.
+/// Stored progress of the work on a collection.
 pub(crate) struct Covered<'a> {
     shared: &'a Shared,
     table: Arc<Table>,
     collection: String,
-    /// What it is done for.
+    /// Identity of the views or the copy.
     of: String,
 }
 
@@ -86,13 +86,13 @@ fn table(work: Work) -> Table {
 }
 
 impl<'a> Covered<'a> {
-    /// How far views of these numbers are filled.
+    /// Returns the progress of the filling of views with these numbers.
     pub(crate) fn filling(shared: &'a Shared, collection: &str, views: &[u64]) -> Self {
         let views: Vec<String> = views.iter().map(u64::to_string).collect();
         Self::new(shared, Work::FILL, collection, views.join(","))
     }
 
-    /// How far this work is.
+    /// Returns the progress of this work.
     pub(crate) fn new(shared: &'a Shared, work: Work, collection: &str, of: String) -> Self {
         Self {
             shared,
@@ -102,13 +102,13 @@ impl<'a> Covered<'a> {
         }
     }
 
-    /// Makes the table, if it is not there.
+    /// Creates the table if it does not exist.
     pub(crate) async fn prepare(&self) -> Result<()> {
         let make = TableChange::Make(Table::clone(&self.table));
         change_table(&self.shared.store, &self.shared.environment, &make).await
     }
 
-    /// The pieces, if this very work was begun, for this and for nothing else.
+    /// Reads the ranges. Returns none if this work was not begun, or if the stored progress belongs to other work.
     pub(crate) async fn read(&self) -> Result<Vec<Piece>> {
         let snapshot = self.shared.store.snapshot()?;
         let mut pieces = Vec::new();
@@ -133,13 +133,13 @@ impl<'a> Covered<'a> {
         Ok(pieces)
     }
 
-    /// How many records were read so far.
+    /// Returns the number of records that were read so far.
     pub(crate) async fn rows(&self) -> Result<Option<u64>> {
         let pieces = self.read().await?;
         Ok((!pieces.is_empty()).then(|| pieces.iter().map(|piece| piece.rows).sum()))
     }
 
-    /// The piece that a row is; none if it is of other work.
+    /// Decodes a range from a row; `None` if the row belongs to other work.
     fn piece(&self, row: RowRef<'_>) -> Option<Piece> {
         let bytes = |column: usize| row.get(column).unwrap_or_default().to_vec();
         let int = |column: usize| Some(i32::from_be_bytes(row.get(column)?.try_into().ok()?));
@@ -157,13 +157,13 @@ impl<'a> Covered<'a> {
         .filter(|_| is_ours)
     }
 
-    /// Begins with these pieces, and forgets what there was.
+    /// Stores these ranges, and deletes earlier progress.
     pub(crate) async fn begin(&self, pieces: &[Piece]) -> Result<()> {
         self.forget().await?;
         self.put(pieces).await
     }
 
-    /// A piece is so far. What was written before is durable with it.
+    /// Stores the progress of ranges. This also makes earlier writes durable.
     pub(crate) async fn put(&self, pieces: &[Piece]) -> Result<()> {
         let operations = pieces.iter().map(|piece| {
             let start = &piece.range.start;
@@ -184,12 +184,12 @@ impl<'a> Covered<'a> {
         self.write(operations.collect()).await
     }
 
-    /// Nothing is kept any more.
+    /// Deletes the stored progress.
     pub(crate) async fn forget(&self) -> Result<()> {
         self.write(vec![Operation::DeletePartition]).await
     }
 
-    /// Nothing is kept any more of all of these, which are of one store.
+    /// Deletes the stored progress of all these, which must belong to one store.
     pub(crate) async fn forget_all(all: &[Self]) -> Result<()> {
         let Some(first) = all.first() else { return Ok(()) };
         let writes = all
@@ -199,13 +199,13 @@ impl<'a> Covered<'a> {
         send(first.shared, writes, false, None).await.map(drop)
     }
 
-    /// The pieces of a table to begin with: about so many, [`MAX_PIECES`] at most.
+    /// Splits a table into about `pieces` ranges, at most [`MAX_PIECES`].
     pub(crate) async fn split(
         snapshot: &dyn Snapshot,
         table: &Arc<Table>,
         pieces: u32,
     ) -> Result<Vec<Piece>> {
-        // Some stores give more than they are asked for.
+        // Some stores return more ranges than requested.
         let ranges = snapshot.token_ranges(table, pieces.min(MAX_PIECES / 2)).await?;
         let pieces = ranges.into_iter().take(MAX_PIECES as usize).zip(0..);
         let pieces = pieces.map(|(range, number)| Piece {
@@ -219,7 +219,7 @@ impl<'a> Covered<'a> {
     }
 
     async fn write(&self, operations: Vec<Operation>) -> Result<()> {
-        // Not in buckets.
+        // These tables have no buckets, so the writes cannot be rejected as moved.
         let writes = vec![self.request(operations)];
         send(self.shared, writes, false, None).await.map(drop)
     }

@@ -1,4 +1,4 @@
-//! What the store holds, as every handle on it knows it.
+//! Cache of the schema of a store, which all handles of the store share.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,18 +11,18 @@ use crate::catalog::tables::Problem;
 use crate::catalog::{Catalog, Recorded};
 use crate::error::Result;
 
-/// What the store holds, as it was last looked at or changed.
+/// Schema of a store, as it was last read or changed.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Held {
-    /// Counts what was held.
+    /// Counts the changes of the cached schema.
     pub(crate) version: u64,
     pub(crate) recorded: Recorded,
-    /// The collections whose tables cannot serve them.
+    /// Collections whose tables cannot serve them.
     pub(crate) problems: Arc<BTreeMap<String, Problem>>,
 }
 
 impl Held {
-    /// Refuses a collection whose table is gone or is not what the schema says.
+    /// Rejects a collection whose table is missing or differs from the schema.
     pub(crate) fn check_table(&self, collection: &str) -> Result<()> {
         self.problems
             .get(collection)
@@ -30,18 +30,18 @@ impl Held {
     }
 }
 
-/// Where that stands, for all who ask and change it.
+/// Shared cache of the schema, for concurrent readers and writers.
 #[derive(Debug)]
 pub(crate) struct Holding {
     held: RwLock<Arc<Held>>,
-    /// The version of `held`: what each query asks, without a lock.
+    /// Version of `held`. Each query reads it without a lock.
     version: AtomicU64,
-    /// When the catalog was last asked for it, by the clock that counts suspension.
+    /// Time of the last read of the catalog, by a clock that includes suspension.
     asked_nanos: AtomicU64,
 }
 
 impl Holding {
-    /// What was recorded when the catalog was asked at that time.
+    /// Creates the cache from a schema that was read from the catalog at the time `asked_nanos`.
     pub(crate) fn new(recorded: Recorded, asked_nanos: u64) -> Self {
         let held = Held {
             recorded,
@@ -54,17 +54,17 @@ impl Holding {
         }
     }
 
-    /// What the store holds, as last looked at.
+    /// Returns the cached schema.
     pub(crate) fn held(&self) -> Arc<Held> {
         Arc::clone(&self.held.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Which version of [`held`](Self::held) there is.
+    /// Returns the version of [`held`](Self::held).
     pub(crate) fn version(&self) -> u64 {
         self.version.load(Ordering::Acquire)
     }
 
-    /// Asks the catalog whether another schema was recorded since, and takes it over.
+    /// Checks whether the catalog has another schema than the cache, and caches that schema if it is newer.
     ///
     /// # Errors
     /// The catalog cannot be read.
@@ -78,13 +78,13 @@ impl Holding {
         Ok(())
     }
 
-    /// The catalog was asked then, and what it said is held.
+    /// Notes that the cache contains what the catalog had at the time `asked_nanos`.
     pub(crate) fn was_asked(&self, asked_nanos: u64) {
         self.asked_nanos.fetch_max(asked_nanos, Ordering::AcqRel);
     }
 
-    /// Whether views may not be read any more by what is held: others may have changed it, and it was asked for so long ago
-    /// that one that was dropped since may not be written any more.
+    /// Returns whether the cached schema is too old to read views by it. Another process may have changed the schema,
+    /// and the last check is so long ago that writers may no longer maintain a view that was dropped since.
     pub(crate) fn is_old(&self, environment: &Environment) -> bool {
         let age_nanos = environment
             .continuous_nanos()
@@ -92,7 +92,7 @@ impl Holding {
         age_nanos / 1_000 >= CATALOG_MICROS.unsigned_abs()
     }
 
-    /// Takes over a schema, if `take` says so of the one there is and it is another. Whether it was.
+    /// Caches another schema if `take` accepts it, given the current one. Returns whether the cache changed.
     pub(crate) fn hold_schema(&self, recorded: Recorded, take: impl FnOnce(&Recorded) -> bool) -> bool {
         self.hold(|held| {
             let is_taken = held.recorded != recorded && take(&held.recorded);
@@ -103,7 +103,8 @@ impl Holding {
         })
     }
 
-    /// Takes over a schema that is newer: this process may have applied another meanwhile. Whether it was.
+    /// Caches a schema if it is newer, because this process may have applied another meanwhile. Returns whether the
+    /// cache changed.
     pub(crate) fn hold_newer(&self, recorded: Recorded) -> bool {
         let generation = recorded.generation;
         self.hold_schema(recorded, |current| generation > current.generation)
@@ -119,7 +120,7 @@ impl Holding {
         });
     }
 
-    /// Changes what is held, by a function that says whether it did.
+    /// Changes the cached schema with a function that returns whether it changed it.
     fn hold(&self, change: impl FnOnce(&mut Held) -> bool) -> bool {
         let mut current = self.held.write().unwrap_or_else(PoisonError::into_inner);
         let mut held = Held::clone(&current);

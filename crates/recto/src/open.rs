@@ -1,6 +1,6 @@
-//! Opening a store: the one module that knows which stores there are.
+//! Opens stores. Only this module knows the kinds of stores.
 
-// A build without a store has less to wait for and less to use.
+// A build that lacks a kind of store does not await in some functions, and does not use some items.
 #![cfg_attr(
     not(all(feature = "embedded", feature = "cassandra")),
     allow(
@@ -33,13 +33,13 @@ use crate::session::{
     StoreProgress,
 };
 
-/// An open store, and what it can do beside the trait.
+/// Open store, with the operations of its kind that are not in the trait `Store`.
 pub(crate) struct Opened {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) operations: Operations,
 }
 
-/// What a kind of store can do beside the trait.
+/// Operations of a kind of store that are not in the trait `Store`.
 #[derive(Clone)]
 pub(crate) enum Operations {
     #[cfg(feature = "embedded")]
@@ -49,7 +49,7 @@ pub(crate) enum Operations {
         store: Arc<recto_cassandra::CassandraStore>,
         keyspace: String,
     },
-    /// A store given by its caller.
+    /// Store that the caller opened.
     None,
 }
 
@@ -66,7 +66,7 @@ pub(crate) async fn open(
     }
 }
 
-/// Reaches a keyspace of which tables are attached: nothing is made there, and nothing but `SELECT` is sent.
+/// Connects to a keyspace whose tables are attached. Creates nothing there, and sends only `SELECT`.
 #[cfg(feature = "cassandra")]
 pub(crate) async fn reach(
     address: &CassandraAddress,
@@ -99,7 +99,7 @@ fn not_reached(address: &CassandraAddress, error: StoreError) -> Error {
     Error::new(kind, message).with_hint(hint).with_source(error)
 }
 
-/// The same, at an address as the catalog has it.
+/// Connects to the keyspace of an address that the catalog has recorded, as `reach` does.
 #[cfg(feature = "cassandra")]
 pub(crate) async fn reach_recorded(
     address: &str,
@@ -117,7 +117,7 @@ pub(crate) async fn reach_recorded(_: &str, _: &Environment, _: &OpenOptions) ->
     Err(not_built("cassandra"))
 }
 
-/// What applying `schema` would do where there is no store yet.
+/// Returns the plan to apply `schema` to a store that does not exist yet.
 pub(crate) async fn plan_without_store(
     address: &StoreAddress,
     environment: &Environment,
@@ -144,13 +144,13 @@ pub(crate) async fn plan_without_store(
     Ok(plan)
 }
 
-/// Returns whether a schema has anything but attached collections.
+/// Returns whether a schema has queues or collections that are not attached.
 #[cfg(feature = "cassandra")]
 fn needs_features(schema: &Schema) -> bool {
     !schema.queues.is_empty() || schema.collections.iter().any(|one| one.attached.is_none())
 }
 
-/// A server is asked by the crate `recto-client`, over HTTP.
+/// Returns the error of an address of a server. The crate `recto-client` sends requests to servers, over HTTP.
 #[cold]
 fn not_a_store() -> Error {
     Error::new(
@@ -161,7 +161,8 @@ fn not_a_store() -> Error {
 }
 
 impl Operations {
-    /// Checks that a cluster has the features that the collections and queues of `schema` need. Attached collections need none.
+    /// Checks that a cluster has the features that the collections and queues of `schema` need. Attached collections
+    /// need none.
     #[cfg_attr(not(feature = "cassandra"), allow(clippy::unused_async, unused_variables))]
     pub(crate) async fn check_features(&self, schema: &Schema) -> Result<()> {
         match self {
@@ -171,7 +172,7 @@ impl Operations {
         }
     }
 
-    /// What the store would run to change a table.
+    /// Returns the statements that the store would run to change a table, or a description of the change.
     pub(crate) fn show(&self, change: &TableChange) -> Vec<String> {
         match self {
             #[cfg(feature = "cassandra")]
@@ -181,13 +182,13 @@ impl Operations {
     }
 }
 
-/// A table with what is kept in the store beside its rows.
+/// Returns the table with the columns that the store keeps beside those of the rows.
 #[cfg(feature = "cassandra")]
 fn in_cassandra(table: &Table) -> Table {
     recto_pieces::table_in_store(table).unwrap_or_else(|_| table.clone())
 }
 
-/// A change of a table of the embedded store, in words.
+/// Describes a change of a table of an embedded store.
 fn show_embedded(change: &TableChange) -> Vec<String> {
     match change {
         TableChange::Make(table) => vec![in_words(table)],
@@ -199,7 +200,7 @@ fn show_embedded(change: &TableChange) -> Vec<String> {
     }
 }
 
-/// Prefix of the columns that Recto adds to a table: users see none of them.
+/// Prefix of the columns that Recto adds to a table. Texts for users do not show these columns.
 const HIDDEN_PREFIX: &str = "recto_";
 
 fn names(columns: &[recto_model::Column]) -> String {
@@ -302,7 +303,7 @@ async fn open_cassandra(
     })
 }
 
-/// The statement that makes the keyspace, unless it is there.
+/// Returns the statement that creates the keyspace, or `None` if the keyspace exists.
 #[cfg(feature = "cassandra")]
 async fn plan_keyspace(address: &CassandraAddress, environment: &Environment) -> Result<Option<String>> {
     let config = cassandra_config(address)?;
@@ -315,7 +316,7 @@ async fn plan_keyspace(_: &CassandraAddress, _: &Environment) -> Result<Option<S
     Err(not_built("cassandra"))
 }
 
-/// What opening says where there is no folder or keyspace.
+/// Returns the error for a store whose folder or keyspace does not exist.
 fn not_there(error: StoreError) -> Error {
     if error.kind() == recto_store::StoreErrorKind::Table {
         let hint = error
@@ -419,7 +420,7 @@ fn replication_of(address: &CassandraAddress) -> Result<Option<recto_cassandra::
     address.replication.as_deref().map(replication).transpose()
 }
 
-/// `3`, or `dc1:3,dc2:2`.
+/// Parses a replication, such as `3` or `dc1:3,dc2:2`.
 #[cfg(feature = "cassandra")]
 fn replication(text: &str) -> Result<recto_cassandra::Replication> {
     use recto_cassandra::Replication;
@@ -457,7 +458,7 @@ fn embedded_only(what: &str) -> Error {
         .with_hint("Cassandra has its own: nodetool snapshot, compact, verify")
 }
 
-/// Passes what a store reports, from whichever thread, to a caller's `progress` while `work` runs.
+/// Passes the reports of a store, which come from any thread, to the `progress` of the caller while `work` runs.
 #[cfg(feature = "embedded")]
 async fn reporting<T>(
     mut reports: tokio::sync::mpsc::UnboundedReceiver<StoreProgress>,
@@ -480,7 +481,7 @@ fn reporter() -> (
 ) {
     let (sender, receiver) = tokio::sync::mpsc::unbounded_channel();
     let report = move |at: recto_embedded::Progress| {
-        // Nobody listens once the work is over.
+        // The receiver is gone once the work has ended.
         let _ = sender.send(StoreProgress {
             done: at.rows,
             total: Some(at.total_rows),
@@ -489,7 +490,7 @@ fn reporter() -> (
     (report, receiver)
 }
 
-/// Copies an open embedded store; returns the bytes of the copy.
+/// Copies an open embedded store. Returns the size of the copy in bytes.
 pub(crate) async fn backup(
     operations: &Operations,
     to: &std::path::Path,
@@ -506,7 +507,8 @@ pub(crate) async fn backup(
     }
 }
 
-/// Copies an open embedded store, which is a backup, to a folder that becomes a store; returns the bytes of the copy.
+/// Copies an open embedded store, which is a backup, to a folder that becomes a store. Returns the size of the copy in
+/// bytes.
 pub(crate) async fn restore(
     operations: &Operations,
     to: &std::path::Path,
@@ -523,10 +525,10 @@ pub(crate) async fn restore(
     }
 }
 
-/// Checks that a backup can be restored to a folder, which must not exist yet or be empty.
+/// Checks that a backup can be restored to a folder. The folder must be empty or not exist.
 ///
 /// # Errors
-/// [`ErrorKind::Unavailable`]: there is something at the folder, or another process has the store there open.
+/// [`ErrorKind::Unavailable`]: the folder is not empty, or another process has opened the store in the folder.
 #[cfg(feature = "embedded")]
 pub fn check_restore_folder(folder: &std::path::Path) -> Result<()> {
     Ok(recto_embedded::refuse_occupied(folder)?)
@@ -541,7 +543,7 @@ pub(crate) fn announce(operations: &Operations, url: &str) -> Result<()> {
     }
 }
 
-/// Gives unused space back; returns bytes before and after.
+/// Frees unused space. Returns the size in bytes before and after.
 pub(crate) async fn compact(
     operations: &Operations,
     progress: Progress<'_, StoreProgress>,
@@ -557,7 +559,7 @@ pub(crate) async fn compact(
     }
 }
 
-/// The next step of a scrub; none where the store keeps no file here.
+/// Executes the next step of a scrub. Returns `None` if this process has no file of the store.
 #[cfg_attr(not(feature = "embedded"), allow(unused_variables))]
 pub(crate) async fn scrub_step(
     operations: &Operations,
@@ -581,7 +583,7 @@ pub(crate) async fn scrub_step(
     }
 }
 
-/// Checks every row; those of the collections are the user's.
+/// Checks every row of a store, and counts the rows of users apart from those of Recto.
 pub(crate) async fn check(
     operations: &Operations,
     store: &Arc<dyn Store>,
@@ -595,7 +597,7 @@ pub(crate) async fn check(
             let (report, reports) = reporter();
             let found = reporting(reports, progress, store.check(report)).await?;
             let is_collection = |name: &str| recorded.schema.collection(name).is_some();
-            // The marks of split partitions are in the tables of collections, and are no records.
+            // The tables of collections also contain the marks of split partitions, which are not records.
             let of_collections = found.tables.iter().filter(|table| is_collection(&table.name));
             let marks: u64 = of_collections.map(|table| table.static_rows).sum();
             let (ours, internal): (Vec<_>, Vec<_>) = found
@@ -641,22 +643,22 @@ pub(crate) async fn check(
     }
 }
 
-/// What is attached and cannot be looked at.
+/// Returns a message for each attached keyspace that is unreachable.
 fn away(reach: &Reach) -> Vec<String> {
     let away = reach.away().into_values();
     away.map(|away| format!("what is attached is away: {}", away.message))
         .collect()
 }
 
-/// What a check leaves to another command.
+/// Returns a note that the check does not compare views.
 fn views_to_verify(recorded: &Recorded) -> Vec<String> {
     let views = recorded.views.tables.len();
     let note = format!("views ({views}) were not compared with their records: `recto verify` does that");
     (views > 0).then_some(note).into_iter().collect()
 }
 
-/// Compares the tables of a keyspace with the schema, and looks at its replication. Rows are Cassandra's own to
-/// verify.
+/// Compares the tables of a keyspace with the schema, and checks its replication. Does not check rows, because
+/// Cassandra has its own commands to verify them.
 #[cfg(feature = "cassandra")]
 async fn check_cassandra(
     cassandra: &recto_cassandra::CassandraStore,

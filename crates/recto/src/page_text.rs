@@ -1,4 +1,4 @@
-//! The records of a page as JSON text, for pages that are passed on.
+//! Records of a page as JSON text, for replies that contain them unchanged.
 
 use recto_model::schema::Field;
 use recto_model::{RowRef, json};
@@ -8,22 +8,22 @@ use crate::core::{CollectionCore, damaged};
 use crate::error::Result;
 use crate::page::Page;
 
-/// How many times longer a cell's text is than its bytes, about: room is set aside for that.
+/// Approximate ratio of the length of a cell's text to the length of its bytes. It determines the initial capacity.
 const TEXT_BYTES_PER_BYTE: usize = 2;
 
-/// Room for what a reply holds beside its records: its tokens, for one.
+/// Capacity in bytes for the other parts of a reply, such as its tokens.
 const REPLY_ROOM_BYTES: usize = 1 << 10;
 
-/// A field to write.
+/// Field to write.
 struct Written<'c> {
     field: &'c Field,
-    /// Its name as it stands in every record but at its beginning, where it has no comma.
+    /// Name of the field as it is in a record. At the beginning of a record, it is written without its comma.
     name: &'c [u8],
-    /// Its column in the rows.
+    /// Column of the field in the rows.
     column: usize,
 }
 
-/// The page's records as a JSON array, with the fields asked for; all of them if none is named. Nulls are
+/// Returns the page's records as a JSON array. It has the fields `asked`, or all fields if none is named. Nulls are
 /// left out.
 pub(crate) fn records<T>(page: &Page<T>, asked: &[String]) -> Result<String> {
     let fields = fields(page.core(), page.sort_order(), asked);

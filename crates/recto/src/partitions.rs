@@ -1,4 +1,4 @@
-//! The partitions of a collection, for people who choose one.
+//! Lists of the partitions of a collection, from which a user chooses one.
 
 use std::sync::Arc;
 
@@ -13,11 +13,11 @@ use crate::record::DynamicRecord;
 use crate::row_filter::RowFilter;
 use crate::session::JsonRecord;
 
-/// Partitions read at a time.
+/// Number of partitions read in one step.
 const STEP_PARTITIONS: u32 = 500;
 
-/// The partition fields of each partition that has a record and that `row_filters` let through, in
-/// steps and in the store's own order. Nothing is read until the stream is polled.
+/// Returns the partition fields of each partition that has a record and that `row_filters` do not hide, in steps and in
+/// the store's own order. Nothing is read until the stream is polled.
 pub(crate) fn steps(
     core: Arc<CollectionCore>,
     row_filters: Vec<String>,
@@ -52,7 +52,7 @@ async fn step(core: &CollectionCore, filter: &RowFilter<'_>, after: Option<ScanP
             .await?;
         return Ok((records(core, filter, &read.rows)?, read.next));
     };
-    // Each is one row, which says itself whether it is a record.
+    // Each partition has one row, whose columns show whether it is a record.
     let read = snapshot
         .scan(table, &whole, after.as_ref(), STEP_PARTITIONS, &options)
         .await?;

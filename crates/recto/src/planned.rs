@@ -1,4 +1,4 @@
-//! Plans, and those of queries that come as texts kept for the next page of the same query.
+//! Plans of queries, and a cache of the plans of queries that are texts, for the next page of the same query.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,30 +6,31 @@ use std::sync::{Arc, Mutex, PoisonError};
 use recto_plan::Plan;
 use recto_plan::refusal::RejectedView;
 
-/// The most plans of one generation; two generations are kept.
+/// Maximum number of plans of one generation. The cache has two generations.
 const MAX_PLANS: usize = 128;
-/// The longest query that is kept, in bytes of all its texts.
+/// Maximum total size of the texts of a cached query, in bytes.
 const MAX_QUERY_BYTES: usize = 1 << 10;
-/// The most sources of a query's plans that are kept.
+/// Maximum number of sources of the plans of a cached query.
 const MAX_KEPT_SOURCES: usize = 16;
 
-/// The plans of a query, the best first: it is taken, unless a cursor goes on in the order of another. At least
-/// one.
+/// Plans of a query, at least one, with the best one first. The best one is used, unless a cursor continues in the
+/// order of another.
 pub(crate) type Candidates = Arc<Vec<Arc<Planned>>>;
 
-/// A plan, and why other views were not taken.
+/// Plan, with the reasons why other views were rejected.
 #[derive(Debug)]
 pub(crate) struct Planned {
     pub(crate) plan: Arc<Plan>,
     pub(crate) rejected: Vec<RejectedView>,
-    /// Whether rows are read that a row filter hides: what reading them costs is not for who asks.
+    /// Whether the plan reads rows that a row filter hides. If so, the cost of the reads must not be revealed to the
+    /// caller.
     pub(crate) hides: bool,
 }
 
-/// Plans of one collection by the texts of their queries.
+/// Plans of one collection, by the texts of their queries.
 ///
-/// Those used lately stay: a plan that is found in the older generation moves to the newer one, and when
-/// that is full the older one is let go. Every step takes constant time.
+/// Recently used plans stay in the cache. A plan that is found in the older generation moves to the newer one. When the
+/// newer generation is full, the older one is dropped. Every step takes constant time.
 #[derive(Debug, Default)]
 pub(crate) struct PlanCache(Mutex<Generations>);
 
@@ -39,12 +40,12 @@ struct Generations {
     older: HashMap<PlanKey, Candidates>,
 }
 
-/// What a plan depends on, besides its collection.
+/// Properties of a query that determine its plan in a collection.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct PlanKey(String);
 
 impl PlanKey {
-    /// The key of a query's texts; `None` if they are too long to keep.
+    /// Returns the key of a query's texts; `None` if they are too long for the cache.
     pub(crate) fn new<'a>(
         texts: impl Iterator<Item = &'a str> + Clone,
         allow_filter_scan: bool,
@@ -56,7 +57,7 @@ impl PlanKey {
         let mut key = String::with_capacity(bytes + 1);
         key.push(if allow_filter_scan { 'r' } else { '-' });
         for text in texts {
-            // Texts with a zero are refused where they are read: it can stand between them.
+            // The parser rejects texts with a zero byte, so it can separate texts here.
             if text.contains('\0') {
                 return None;
             }

@@ -1,4 +1,4 @@
-//! Which rows of a table are records, and of which version.
+//! Existence and versions of the records of a table's rows.
 
 use recto_model::RowRef;
 use recto_plan::SortOrder;
@@ -6,18 +6,18 @@ use recto_protocol::views::{Head, StoredError};
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// A record with its version.
+/// Record with its version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Versioned<T> {
     /// The record.
     pub record: T,
-    /// What each change of it raises: microseconds since 1970, or more. Records that do not change (`writes = "append"`,
-    /// `"overwrite"`) have none.
+    /// Version, which each change of the record raises: microseconds since 1970, or more. Records that do not change
+    /// (`writes = "append"`, `"overwrite"`) have no version.
     pub version: Option<i64>,
 }
 
-/// Says which rows of the base table of records that change are records. The others are of records that were deleted
-/// or have expired, or of changes that were never decided.
+/// Columns that determine whether a row of the base table is a record, for records that change. Other rows belong to
+/// records that were deleted or have expired, or to changes that were never decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Presence {
     version: usize,
@@ -25,7 +25,7 @@ pub(crate) struct Presence {
 }
 
 impl Presence {
-    /// None of tables each of whose rows is a record.
+    /// Returns `None` for tables in which each row is a record.
     pub(crate) fn of(sort_order: &SortOrder) -> Option<Self> {
         Some(Self {
             version: sort_order.version?,
@@ -33,10 +33,10 @@ impl Presence {
         })
     }
 
-    /// Whether a row is a record at this moment.
+    /// Returns whether a row is a record at this time.
     ///
     /// # Errors
-    /// It is damaged, or a newer release wrote it.
+    /// The row is damaged, or a newer release wrote it.
     pub(crate) fn has(self, row: RowRef<'_>, now_micros: i64) -> Result<bool> {
         if row.get(self.version).is_none() {
             return Ok(false);
@@ -48,13 +48,13 @@ impl Presence {
     }
 }
 
-/// The version of a row's record; none in collections whose records have none.
+/// Returns the version of a row's record; `None` in collections whose records have no versions.
 pub(crate) fn version_of(sort_order: &SortOrder, row: RowRef<'_>) -> Option<i64> {
     let cell = row.get(sort_order.version?)?;
     Some(i64::from_be_bytes(cell.try_into().ok()?))
 }
 
-/// The error of hidden columns that cannot be read.
+/// Returns the error of hidden columns that cannot be read.
 #[cold]
 pub(crate) fn unreadable(error: StoredError) -> Error {
     let kind = match error {

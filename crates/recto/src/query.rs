@@ -119,7 +119,7 @@ impl Clone for KeptPlans {
 }
 
 impl KeptPlans {
-    /// Returns the plans for a collection, from the cache if they are there.
+    /// Returns the plans for a collection, from the cache if it contains them.
     fn of(
         &self,
         core: Arc<CollectionCore>,
@@ -547,7 +547,7 @@ impl<T> PageQuery<T> {
     }
 }
 
-/// A session that must not see all rows must not learn their number either.
+/// Returns the error of a count in a session with row filters. Such a session must not learn the number of hidden rows.
 #[cold]
 fn hidden_rows_count() -> Error {
     Error::new(

@@ -59,9 +59,9 @@ impl<'a> RowFilter<'a> {
 
     /// Rejects writes and deletes if the filter uses fields outside the key and records have no versions.
     ///
-    /// In that case the key does not tell whether the filter matches the stored row. A put could replace a
-    /// hidden row, a delete could remove one, and the results would reveal hidden rows. Reading the row first
-    /// would not help, because another process may write it in between.
+    /// In that case the key does not determine whether the filter matches the stored row. A put could replace a hidden
+    /// row, a delete could remove one, and the results would reveal hidden rows. Reading the row first would not help,
+    /// because another process may write it in between.
     ///
     /// # Errors
     /// The filter uses a field outside the key, and records of the collection have no versions.
@@ -153,7 +153,7 @@ fn fields_of(condition: &Condition) -> &[usize] {
     }
 }
 
-/// Returns the error of a query that no view serves because of row filters. The caller did not ask for their
+/// Returns the error of a query that no view serves because of row filters. The caller did not request their
 /// conditions, so the planner's error alone would not explain the reason.
 #[cold]
 pub(crate) fn unserved(definition: &Definition, conditions: &[Condition], error: &Error) -> Error {

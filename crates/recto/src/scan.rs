@@ -1,4 +1,4 @@
-//! Reading a whole collection, or all rows of a filter, in no particular order: for exports and copies.
+//! Reads of a whole collection, or of all rows of a filter, in no particular order: for exports and copies.
 //!
 //! If a page of the filter can be served without a filter scan, the scan reads such pages and no other rows.
 //! Otherwise it reads the whole table in the store's own order and applies the filter to each row.
@@ -55,8 +55,7 @@ struct Asked {
     resume: Option<String>,
 }
 
-/// Returns the records that `request` asks for and that match `row_filters`, in steps. Nothing is read until
-/// the stream is polled.
+/// Returns the records of `request` that match `row_filters`, in steps. Nothing is read until the stream is polled.
 pub(crate) fn steps(
     handle: &Arc<Handle>,
     row_filters: Vec<String>,

@@ -1,4 +1,4 @@
-//! `recto attach`: an existing table of Cassandra, as a collection that is read only.
+//! `recto attach`: attaches an existing table of Cassandra as a read-only collection.
 
 use std::path::PathBuf;
 
@@ -92,7 +92,7 @@ pub(crate) async fn run(args: &AttachArgs, console: &mut Console) -> Result<Exit
     Ok(Exit::Done)
 }
 
-/// The report as people read it.
+/// Prints the report for people.
 fn draw(report: &AttachReport, store: &str, console: &mut Console) -> Result<()> {
     let collection = &report.collection;
     let done = console.paint(Tone::Good, "✓");

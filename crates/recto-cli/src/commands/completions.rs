@@ -1,4 +1,4 @@
-//! `recto completions`.
+//! `recto completions`: completion scripts of shells.
 
 use clap::Args;
 use clap_complete::Shell;
@@ -21,9 +21,9 @@ pub(crate) struct CompletionsArgs {
     shell: Shell,
 }
 
-/// Prints the completion script.
+/// Prints a completion script.
 pub(crate) fn run(args: &CompletionsArgs, console: &mut Console) -> Result<Exit> {
-    // Generated into memory first: the generator panics where its writer fails.
+    // Generate the script in memory first, because the generator panics if its writer fails.
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut offered(), "recto", &mut script);
     console.out().write_all(&script)?;

@@ -1,4 +1,4 @@
-//! `recto config check`, and the settings of a server as flags: one for each in
+//! `recto config check`, and the settings of a server as flags: one flag for each of
 //! [`recto_server::config::SETTINGS`].
 
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ Examples:
 Each value is shown with where it comes from: a flag goes before the environment (RECTO_SERVE_LISTEN), that before \
 the table [serve] of the file, that before the default. Nothing shown is a secret.";
 
-/// The heading of the settings in help.
+/// Heading of the settings in the help.
 const HEADING: &str = "Server";
 
 /// Arguments of `recto config`.
@@ -35,7 +35,7 @@ pub(crate) struct ConfigArgs {
     pub(crate) command: ConfigCommand,
 }
 
-/// What can be done with a configuration.
+/// Commands for configurations.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
     /// Show the configuration that a server would have, and check it
@@ -53,7 +53,7 @@ pub(crate) struct CheckArgs {
     pub(crate) server: ServerArgs,
 }
 
-/// What a server is told by flags.
+/// Flags of a server.
 #[derive(Debug, Args)]
 pub(crate) struct ServerArgs {
     #[arg(help = "A TOML file with the server's settings in [serve], and the store [env: RECTO_CONFIG]")]
@@ -65,7 +65,7 @@ pub(crate) struct ServerArgs {
     pub(crate) store: StoreArgs,
 }
 
-/// The flags that were given, by the settings' names.
+/// Given flags, by the names of the settings.
 #[derive(Debug, Default)]
 pub(crate) struct SettingFlags(Vec<(String, String)>);
 
@@ -109,7 +109,7 @@ impl FromArgMatches for SettingFlags {
 }
 
 impl ServerArgs {
-    /// The configuration that holds.
+    /// Returns the effective configuration.
     pub(crate) fn effective(&self) -> Result<Effective> {
         let file = match &self.config {
             Some(path) => Some((path.clone(), read(path)?)),
@@ -123,7 +123,7 @@ impl ServerArgs {
         Ok(sources.resolve()?)
     }
 
-    /// The store: of its own options, else of the configuration file.
+    /// Returns the options of the store. If they name no store file, the configuration file is used.
     pub(crate) fn store(&self) -> StoreArgs {
         let mut store = self.store.clone();
         store.store_config = store.store_config.or_else(|| self.config.clone());
@@ -138,7 +138,7 @@ fn read(path: &Path) -> Result<String> {
     })
 }
 
-/// Shows the configuration a server would have.
+/// Shows the configuration that a server would have.
 pub(crate) fn run(args: &ConfigArgs, console: &mut Console) -> Result<Exit> {
     let ConfigCommand::Check(args) = &args.command;
     let effective = args.server.effective()?;
@@ -157,7 +157,7 @@ pub(crate) fn run(args: &ConfigArgs, console: &mut Console) -> Result<Exit> {
     } else {
         show(&effective, &store, console)?;
     }
-    // Shown before it is judged: what is wrong is easier found with all of it in sight.
+    // Show the configuration before checking it, because users then find errors more easily.
     console.flush()?;
     Server::check(&effective.config)?;
     Ok(Exit::Done)

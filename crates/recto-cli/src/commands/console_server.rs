@@ -1,4 +1,4 @@
-//! The console of a store, for this machine.
+//! Console of a store, for this machine.
 
 use recto::{LocalSession, StoreAddress};
 use recto_server::auth::TokenError;
@@ -8,8 +8,8 @@ use crate::console::{Console, Tone};
 use crate::failure::{Exit, Failure, Result};
 use crate::stop::Stop;
 
-/// Serves a store's console to this machine until it is told to stop: at the usual port, or, where that
-/// is taken, at a free one.
+/// Serves a store's console to this machine until a signal to stop. It uses the default port, or a free one if that
+/// port is taken.
 pub(crate) async fn serve_console(
     session: LocalSession,
     address: &StoreAddress,
@@ -44,12 +44,12 @@ pub(crate) async fn serve_console(
 
 /// Writes the server's address into the store's lock file, for the errors of processes that cannot open the store.
 pub(super) fn announce(session: &LocalSession, server: &Server) {
-    // The address only improves an error of other processes: without it the server works as well.
+    // The address only improves an error of other processes. The server also works without it.
     let _ = session.announce(&server.local_url());
 }
 
-/// Files that are sent lie in the store's own folder while they are loaded, if it has one and no other is
-/// named: there is room for their rows, too.
+/// Sets the folder of uploaded files to a folder of the store, if the store has a folder and the user named no other.
+/// The disk of the store needs space for the loaded rows anyway.
 pub(super) fn keep_loads_in(store: &StoreAddress, config: &mut Config) {
     if let (StoreAddress::Embedded(folder), None) = (store, &config.load_folder) {
         config.load_folder = Some(folder.join("loads"));
@@ -71,7 +71,7 @@ impl From<ServeError> for Failure {
     }
 }
 
-/// How the program ends when something about tokens failed.
+/// Returns the end of the program for an error of tokens.
 pub(crate) fn exit_of(error: &TokenError) -> Exit {
     match error {
         TokenError::NotFound { .. } => Exit::NotFound,

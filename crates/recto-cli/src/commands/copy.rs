@@ -1,4 +1,4 @@
-//! `recto copy`: collections of one store into another.
+//! `recto copy`: copies collections of one store into another.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -70,7 +70,7 @@ pub(crate) async fn run(args: &CopyArgs, console: &mut Console) -> Result<Exit> 
     };
     let source = store(&args.from, &args.from_config);
     let source = source.open_itself(OpenOptions::new().read_only()).await?;
-    // The other store is not made for nothing.
+    // Check the names before the target store is created.
     for name in &args.collections {
         collection_of(&source.schema(), name)?;
     }
@@ -127,7 +127,7 @@ async fn copy(
     Err(differ(&report))
 }
 
-/// The report as people read it.
+/// Prints the report for people.
 fn draw(report: &CopyReport, to: &str, took: &str, console: &mut Console) -> Result<()> {
     let read: u64 = report.collections.iter().map(|one| one.rows_read).sum();
     let resumed: u64 = report.collections.iter().map(|one| one.rows_resumed).sum();
@@ -178,7 +178,7 @@ fn draw_collection(one: &CopiedCollection, console: &mut Console) -> Result<()> 
     Ok(())
 }
 
-/// `120,000 records, digest 00ff…, and 3 that end`.
+/// Returns `120,000 records, digest 00ff…, and 3 that end`.
 fn said(sum: &RecordSum) -> String {
     let records = counted(sum.records, "record", "records");
     let ending = match sum.ending {

@@ -1,4 +1,4 @@
-//! `recto cursor-keys`: the keys that cursors are sealed with. No key is ever printed.
+//! `recto cursor-keys`: the keys that encrypt cursors. No key is ever printed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,7 +34,7 @@ pub(crate) struct CursorKeysArgs {
     pub(crate) command: CursorKeysCommand,
 }
 
-/// What can be done with the keys.
+/// Commands for keys.
 #[derive(Debug, Subcommand)]
 pub(crate) enum CursorKeysCommand {
     /// Show the numbers and ages of the keys
@@ -67,7 +67,7 @@ pub(crate) struct RotateArgs {
 }
 
 impl CursorKeysArgs {
-    /// Options that say which store.
+    /// Returns the options that select the store.
     pub(crate) fn store(&self) -> &StoreArgs {
         match &self.command {
             CursorKeysCommand::List(args) => &args.store,
@@ -75,7 +75,7 @@ impl CursorKeysArgs {
         }
     }
 
-    /// Opens the store, for what the command does.
+    /// Opens the store for the command.
     pub(crate) async fn open(&self) -> Result<Arc<dyn Session>> {
         match &self.command {
             CursorKeysCommand::List(_) => self.store().open_to_read().await,
@@ -125,7 +125,7 @@ fn show(keys: &[CursorKey], json: bool, console: &mut Console) -> Result<()> {
     Ok(())
 }
 
-/// An age in days, from two days on.
+/// Returns an age. From two days on, it is in days.
 fn age(seconds: u64) -> String {
     match seconds / SECONDS_PER_DAY {
         0 | 1 => duration(Duration::from_secs(seconds)),

@@ -1,4 +1,4 @@
-//! `recto demo`: real data in a store, and pages of it.
+//! `recto demo`: a store with real data, and pages of it.
 
 use std::io;
 use std::ops::Range;
@@ -19,47 +19,48 @@ use crate::opening::Place;
 use crate::progress::per_second;
 use crate::text::{bytes, duration, grouped, printable, rows};
 
-/// The demo's store, unless another is named, and the file that is loaded.
+/// Default folder of the demo's store and of its input file.
 pub(crate) const FOLDER: &str = "recto-demo";
-/// Where that file is put if another store is named: a store is made in no folder that has files in it.
+/// Folder of the input file if another store is named, because a store cannot be created in a folder with other
+/// files.
 const INPUT_FOLDER: &str = "recto-demo-input";
-/// The file that is loaded.
+/// Input file.
 const FILE: &str = "flights.csv.gz";
-/// The most names that are tried for the file of rejected flights.
+/// Maximum number of names that are tried for the file of rejected flights.
 const MAX_REJECT_FILES: u32 = 1_000;
-/// The flights; see `data/README.md` for where they are from.
+/// Archive with the flights. See `data/README.md` for their source.
 const FLIGHTS: &[u8] = include_bytes!("../../data/flights.csv.zip");
-/// Position of the deflated text of the one file in that archive.
+/// Position of the deflated text of the only file in that archive.
 const DEFLATED: Range<usize> = 57..8_258_798;
-/// The CRC-32 of that text.
+/// CRC-32 of that text.
 const TEXT_CRC: u32 = 0x78bc_fcdd;
-/// The length of that text, in bytes.
+/// Length of that text, in bytes.
 const TEXT_BYTES: u32 = 31_053_850;
-/// The schema: the flights in five sort orders, four of them views.
+/// Schema: the flights in five sort orders, of which four are views.
 pub(crate) const SCHEMA: &str = include_str!("../../data/flights.toml");
-/// Its one collection.
+/// The only collection of the schema.
 const COLLECTION: &str = "flights";
-/// What the data writes for null.
+/// Text of null in the data.
 const NULL: &str = "NA";
-/// Rows of the pages shown.
+/// Number of rows of a page.
 const ROWS: i64 = 6;
 
-/// A page that the demo shows.
+/// Page of the demo.
 struct Scene {
     title: &'static str,
     filter: &'static str,
     fields: &'static [&'static str],
-    /// Where it begins.
+    /// Position at which the page starts.
     place: Beginning,
 }
 
-/// Where a page begins that the demo shows.
+/// Position of a page of the demo.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Beginning {
     First,
-    /// With the last page, from which it turns back.
+    /// The last page. The demo then turns to the page before it.
     Last,
-    /// Around a share of all rows.
+    /// The page around a share of all rows.
     Share(&'static str),
 }
 
@@ -106,7 +107,7 @@ const SCENES: [Scene; 4] = [
 ];
 
 impl Scene {
-    /// The share of all rows around which it is, if it is.
+    /// Returns the share of all rows around which the page is, if it has one.
     fn share(&self) -> Option<&'static str> {
         match self.place {
             Beginning::Share(share) => Some(share),
@@ -115,17 +116,17 @@ impl Scene {
     }
 }
 
-/// Which demo to show.
+/// Options of the demo.
 #[derive(Debug)]
 pub(crate) struct DemoRequest {
     pub(crate) place: Place,
-    /// Whether to show no progress.
+    /// Whether to hide the progress.
     pub(crate) quiet: bool,
-    /// Whether to serve the console in the end, as on a terminal.
+    /// Whether to serve the console at the end, as on a terminal.
     pub(crate) serve: bool,
 }
 
-/// Creates the demo's store unless it exists, and shows pages of it.
+/// Creates the demo's store if it does not exist, and shows pages of it.
 pub(crate) async fn run(request: DemoRequest, console: &mut Console) -> Result<Exit> {
     let DemoRequest { place, quiet, serve } = request;
     let (session, own) = open(&place).await?;
@@ -146,7 +147,7 @@ pub(crate) async fn run(request: DemoRequest, console: &mut Console) -> Result<E
     }
 }
 
-/// The store's session; once more, if it is this process that has it open and not a server.
+/// Returns the session of the store. If this process has opened the store itself, it also returns the local session.
 async fn open(place: &Place) -> Result<(Arc<dyn Session>, Option<LocalSession>)> {
     if let StoreAddress::Http(_) = place.address {
         return Ok((place.open_or_create().await?, None));
@@ -156,17 +157,17 @@ async fn open(place: &Place) -> Result<(Arc<dyn Session>, Option<LocalSession>)>
     Ok((Arc::new(own.clone()), Some(own)))
 }
 
-/// What a demo needs.
+/// Data of a running demo.
 pub(crate) struct Demo<'a> {
     pub(crate) session: Arc<dyn Session>,
-    /// The store's address as it may be shown.
+    /// Address of the store, for display.
     pub(crate) address: String,
-    /// Where the file that is loaded is put.
+    /// Folder of the input file.
     pub(crate) folder: &'a Path,
     pub(crate) quiet: bool,
 }
 
-/// The demo, on an open store.
+/// Shows the demo on an open store.
 pub(crate) async fn show(demo: Demo<'_>, console: &mut Console) -> Result<Exit> {
     let schema = apply_schema(&*demo.session).await?;
     let text = format!(
@@ -192,7 +193,8 @@ pub(crate) async fn show(demo: Demo<'_>, console: &mut Console) -> Result<Exit> 
     Ok(Exit::Done)
 }
 
-/// Applies the demo's schema to a store that is empty or the demo's own; any other stays as it is.
+/// Applies the demo's schema to a store that is empty or already has it. It rejects any other store and does not
+/// change it.
 async fn apply_schema(session: &dyn Session) -> Result<Schema> {
     let schema = Schema::parse(SCHEMA).expect("the demo's schema is right, as a test says");
     if session.describe().await?.generation != 0 {
@@ -212,7 +214,7 @@ async fn apply_schema(session: &dyn Session) -> Result<Schema> {
     Ok(schema)
 }
 
-/// Loads the flights, unless they are there; false if the process was told to stop.
+/// Loads the flights if they are not loaded. Returns `false` if the process got a signal to stop.
 async fn load_flights(demo: &Demo<'_>, console: &mut Console) -> Result<bool> {
     let file = demo.folder.join(FILE);
     put_file(demo.folder, &file).map_err(|error| Failure::file("write", &file, &error))?;
@@ -261,15 +263,16 @@ async fn load_flights(demo: &Demo<'_>, console: &mut Console) -> Result<bool> {
     Ok(true)
 }
 
-/// Returns the flights as a .gz file (RFC 1952): a build for the demo only reads no .zip. The deflated text is the same in both.
+/// Returns the flights as a .gz file (RFC 1952), because a build with only the demo reads no .zip files. The deflated
+/// text is the same in both formats.
 fn packed_flights() -> Vec<u8> {
-    // The header: no name, no time, and no operating system in particular.
+    // The header has no name, no time, and an unspecified operating system.
     let header = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
     let (crc, length) = (TEXT_CRC.to_le_bytes(), TEXT_BYTES.to_le_bytes());
     [&header[..], &FLIGHTS[DEFLATED], &crc, &length].concat()
 }
 
-/// Writes the flights beside the store, whole or not at all.
+/// Writes the input file completely or not at all.
 fn put_file(folder: &Path, file: &Path) -> io::Result<()> {
     let flights = packed_flights();
     match std::fs::read(file) {
@@ -283,8 +286,8 @@ fn put_file(folder: &Path, file: &Path) -> io::Result<()> {
     std::fs::rename(unfinished, file)
 }
 
-/// Where flights go that are rejected: a name that nothing has. What lies there already is of a demo with another
-/// store, or a person's, and no load replaces it.
+/// Returns an unused path for rejected flights. An existing file belongs to a demo with another store, or to a
+/// person, and no load replaces it.
 fn free_rejects_path(file: &Path) -> PathBuf {
     let path = |number: u32| match number {
         1 => file.with_file_name(format!("{FILE}.rejects.csv")),
@@ -292,11 +295,11 @@ fn free_rejects_path(file: &Path) -> PathBuf {
     };
     let is_free = |path: &PathBuf| path.symlink_metadata().is_err();
     let mut paths = (1..=MAX_REJECT_FILES).map(path);
-    // If none is free, the load says so of the first.
+    // If no name is free, the load reports an error for the first name.
     paths.find(is_free).unwrap_or_else(|| path(1))
 }
 
-/// Shows a page, and the one before it where the scene goes backwards.
+/// Shows a page. If the page is the last one, it also shows the page before it.
 async fn play(scene: &Scene, demo: &Demo<'_>, collection: &Collection, console: &mut Console) -> Result<()> {
     let mut request = PageRequest {
         filter: scene.filter.to_owned(),
@@ -357,7 +360,7 @@ fn draw_page(
     Ok(())
 }
 
-/// The command that shows a scene.
+/// Returns the command that shows a page of the demo.
 fn command(address: &str, scene: &Scene) -> String {
     let place = match scene.place {
         Beginning::First => String::new(),
@@ -375,7 +378,7 @@ fn command(address: &str, scene: &Scene) -> String {
     )
 }
 
-/// An address as a shell takes it.
+/// Returns an address, quoted for a shell.
 fn quoted(address: &str) -> String {
     let plain = |character: char| character.is_alphanumeric() || "/._-:,@[]".contains(character);
     if !address.is_empty() && address.chars().all(plain) && !address.contains('[') {

@@ -29,7 +29,7 @@ pub(crate) struct DemoArgs {
     /// Serve the console in the end, as on a terminal
     #[arg(long)]
     pub(crate) serve: bool,
-    // The environment does not name the store, so that the demo writes only where the user says.
+    // The demo reads no store from the environment, so that it writes only where the user says.
     #[arg(help = "The store: a folder, or cassandra://host/keyspace [default: recto-demo]")]
     #[arg(long, value_name = "STORE", help_heading = "Store")]
     pub(crate) store: Option<String>,
@@ -42,10 +42,10 @@ pub(crate) struct DemoArgs {
 }
 
 impl DemoArgs {
-    /// The demo that these arguments ask for.
+    /// Returns the demo request of these arguments.
     ///
     /// # Errors
-    /// As [`StoreArgs::address`].
+    /// As of [`StoreArgs::address`].
     pub(crate) fn request(&self) -> Result<DemoRequest> {
         let store = StoreArgs {
             store: self.store.clone(),

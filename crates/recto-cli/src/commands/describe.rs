@@ -1,4 +1,4 @@
-//! `recto describe`: what the store holds.
+//! `recto describe`: the content of a store.
 
 use clap::Args;
 use recto::Session;
@@ -34,10 +34,10 @@ pub(crate) struct DescribeArgs {
     pub(crate) store: StoreArgs,
 }
 
-/// Shows what the store holds.
+/// Shows the content of the store.
 pub(crate) async fn run(args: &DescribeArgs, session: &dyn Session, console: &mut Console) -> Result<Exit> {
     let store = session.describe().await?;
-    // A store without a schema has none to show; its collections are an empty list.
+    // A store without a schema has no schema to show. Its list of collections is empty.
     let schema = if store.generation == 0 {
         None
     } else {
@@ -71,7 +71,7 @@ pub(crate) async fn run(args: &DescribeArgs, session: &dyn Session, console: &mu
     Ok(Exit::Done)
 }
 
-/// The schema with what holds for queues, if anybody has said so.
+/// Returns the schema with the settings of queues, if there are any.
 async fn with_queues(schema: &Schema, session: &dyn Session) -> Result<Schema> {
     let mut schema = schema.clone();
     let settings = session.queues()?.table_settings().await?;
@@ -119,7 +119,7 @@ fn draw_store(store: &StoreDescription, schema: &Schema, console: &mut Console) 
     Ok(())
 }
 
-/// That a collection is neither read nor written, why, and what to do.
+/// Prints that a collection is unavailable, the reason, and advice.
 fn draw_unavailable(unavailable: &UnavailableCollection, indent: &str, console: &mut Console) -> Result<()> {
     let message = console.paint(Tone::Warning, &printable(&unavailable.message));
     console.line(format_args!("{indent}{message}"))?;
@@ -128,7 +128,7 @@ fn draw_unavailable(unavailable: &UnavailableCollection, indent: &str, console: 
     Ok(())
 }
 
-/// How its records are written; of a table that is attached, which one that is.
+/// Returns the write mode of a collection, or the table to which it is attached.
 fn written(collection: &Collection) -> String {
     let attached = collection.attached.as_ref();
     attached.map_or_else(

@@ -1,4 +1,4 @@
-//! `recto explain`: how a page is found and what it costs.
+//! `recto explain`: the plan and the cost of a page.
 
 use clap::Args;
 use recto::Session;
@@ -12,7 +12,7 @@ use crate::failure::{Exit, Result};
 use crate::store::StoreArgs;
 use crate::text::{printable, printable_lines};
 
-/// The most sources that are drawn; a merge may have 128.
+/// Maximum number of sources that are drawn. A merge may have 128.
 const MAX_SOURCES_DRAWN: usize = 8;
 
 const EXAMPLES: &str = "\
@@ -38,7 +38,7 @@ pub(crate) struct ExplainArgs {
     pub(crate) store: StoreArgs,
 }
 
-/// Shows how a page is found.
+/// Shows the plan of a page.
 pub(crate) async fn run(args: &ExplainArgs, session: &dyn Session, console: &mut Console) -> Result<Exit> {
     let explained = session
         .explain(&args.query.collection, &args.query.request, !args.plan_only)
@@ -73,7 +73,7 @@ fn draw(collection: &str, explained: &Explanation, console: &mut Console) -> Res
     Ok(())
 }
 
-/// Lines with their names, a name that comes again only once.
+/// Prints lines with their names. A repeated name is printed only once.
 fn named(console: &mut Console, lines: &[(&str, String)]) -> Result<()> {
     let mut before = "";
     for (name, text) in lines {

@@ -1,4 +1,4 @@
-//! `recto load`: a file into collections.
+//! `recto load`: loads a file into collections.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -68,8 +68,8 @@ pub(crate) struct LoadArgs {
     /// Separator between two CSV cells: one ASCII character, or `tab` [default: ,]
     #[arg(long, value_name = "CHARACTER")]
     pub(crate) delimiter: Option<Delimiter>,
-    /// Character before quotes and other characters that have no meaning in a CSV cell: \ in files of cqlsh [default: quotes are
-    /// doubled]
+    /// Character before quotes and other characters that have no meaning in a CSV cell: \ in files of cqlsh
+    /// [default: quotes are doubled]
     #[arg(long, value_name = "CHARACTER")]
     pub(crate) escape: Option<Escape>,
     /// CSV column that fills a field of another name; may be repeated. A column without a field is left out
@@ -129,7 +129,7 @@ pub(crate) async fn run(args: &LoadArgs, session: Arc<dyn Session>, console: &mu
         rejects: args.rejects.clone(),
         buffer_bytes: args.buffer_mib.map(|mib| mib << 20),
     };
-    // It holds the file until the load ends.
+    // This keeps the file until the load ends.
     let mut received = None;
     if args.file.as_os_str() == STANDARD_INPUT {
         let Some(file) = StdinFile::receive(args.quiet, console).await? else {
@@ -173,7 +173,7 @@ fn stopped(console: &mut Console) -> Result<Exit> {
     Ok(Exit::Interrupted)
 }
 
-/// The report as people read it.
+/// Prints the report for people.
 pub(crate) fn draw(file: &str, report: &LoadReport, elapsed: Duration, console: &mut Console) -> Result<()> {
     let file = printable(file);
     let stored: u64 = report
@@ -211,7 +211,7 @@ pub(crate) fn draw(file: &str, report: &LoadReport, elapsed: Duration, console: 
     draw_rejects(report, console)
 }
 
-/// Where the rejected rows are.
+/// Prints the path of the rejected rows.
 fn draw_rejects(report: &LoadReport, console: &mut Console) -> Result<()> {
     if let Some(rejects) = &report.rejects {
         let text = format!("the rejected rows, with reasons: {}", rejects.display());

@@ -1,4 +1,4 @@
-//! A load with its progress and its report.
+//! Load with its progress and its report.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,10 +12,11 @@ use crate::progress::Meter;
 use crate::stop::unless_stopped;
 use crate::text::{grouped, printable};
 
-/// The most reasons of rejected rows that are drawn per collection.
+/// Maximum number of reasons of rejected rows that are printed for each collection.
 const MAX_REASONS_DRAWN: usize = 5;
 
-/// Loads with progress; the report and the time it took, or none if the process was told to stop.
+/// Loads a file and shows the progress. Returns the report and the duration; `None` if the process got a signal to
+/// stop.
 pub(crate) async fn load(
     session: Arc<dyn Session>,
     request: LoadRequest,
@@ -40,7 +41,7 @@ pub(crate) async fn load(
     }
 }
 
-/// Rows stored and rejected, a collection a line, with the reasons below it.
+/// Prints the stored and rejected rows, with a line for each collection, and the reasons below it.
 pub(crate) fn draw_collections(report: &LoadReport, console: &mut Console) -> Result<()> {
     let name_width = report
         .collections

@@ -1,4 +1,4 @@
-//! The commands.
+//! Commands of the program.
 
 #[cfg(feature = "cassandra")]
 pub(crate) mod attach;
@@ -109,17 +109,17 @@ pub(crate) async fn run(command: Command, console: &mut Console) -> Result<Exit>
     }
 }
 
-/// The collection of this name.
+/// Returns the collection with this name.
 pub(crate) fn collection_of<'a>(schema: &'a Schema, name: &str) -> Result<&'a Arc<Collection>> {
     schema
         .collection(name)
         .ok_or_else(|| recto::no_collection(schema, name).into())
 }
 
-/// Asks who sits before the terminal whether `command` is to do what it showed.
+/// Asks the user whether `command` may make the changes that it showed.
 ///
 /// # Errors
-/// Nobody sits there.
+/// There is no terminal to ask on.
 pub(crate) fn agrees(question: &str, command: &str, console: &mut Console) -> Result<bool> {
     if !console.is_interactive() {
         console.flush()?;
@@ -136,7 +136,7 @@ pub(crate) fn agrees(question: &str, command: &str, console: &mut Console) -> Re
     Ok(agreed)
 }
 
-/// Prints a JSON document: indented, since a person may read it and no program minds.
+/// Prints a JSON document, with indentation, so that people can read it too.
 pub(crate) fn print_json(console: &mut Console, json: &Json) -> Result<()> {
     console.line(format_args!("{json:#}"))?;
     Ok(())

@@ -1,4 +1,4 @@
-//! `recto page`: a page as a table, and the keys that turn it.
+//! `recto page`: a page as a table, with keys to turn it.
 
 use std::ops::ControlFlow;
 
@@ -13,13 +13,13 @@ use crate::console::{Console, Key, Tone};
 use crate::failure::{Exit, Failure, Result};
 use crate::store::StoreArgs;
 
-/// Rows of the first page on a terminal whose height says no more.
+/// Number of rows of the first page, if the height of the terminal is unknown.
 const DEFAULT_TERMINAL_ROWS: usize = 20;
-/// The fewest rows of a page that is fitted to the terminal.
+/// Minimum number of rows of a page that is fitted to the terminal.
 const MIN_TERMINAL_ROWS: usize = 5;
-/// The most rows of a page that is fitted to the terminal.
+/// Maximum number of rows of a page that is fitted to the terminal.
 const MAX_TERMINAL_ROWS: usize = 50;
-/// Lines of a page that are not rows: header, rule, up to four of the footer, the prompt.
+/// Number of lines of a page that are not rows: header, rule, up to four of the footer, and the prompt.
 const LINES_AROUND_ROWS: usize = 8;
 
 const EXAMPLES: &str = "\
@@ -34,7 +34,7 @@ On a terminal, keys turn pages: n or → next, p or ← previous, f first, l las
 is then as long as the terminal is high. Elsewhere nothing is asked, and the tokens that lead to both neighbours \
 are printed.";
 
-/// Which page of which collection; the same for `page` and `explain`.
+/// Query of a page of a collection, for `page` and `explain`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct QueryArgs {
     /// The collection
@@ -57,7 +57,7 @@ pub(crate) struct PageArgs {
 }
 
 impl QueryArgs {
-    /// An error about the query, shown under the text it is about.
+    /// Converts an error of the query. It is shown with the text that it is about.
     pub(crate) fn failure(&self, error: recto::Error) -> Failure {
         let column = error.column();
         let is_query = error.kind() == ErrorKind::InvalidQuery;
@@ -74,7 +74,7 @@ impl QueryArgs {
     }
 }
 
-/// Shows a page; on a terminal, turns pages until told to quit.
+/// Shows a page. On a terminal, it turns pages until the user quits.
 pub(crate) async fn run(args: &PageArgs, session: &dyn Session, console: &mut Console) -> Result<Exit> {
     let mut request = args.query.request.clone();
     let name = &args.query.collection;
@@ -116,9 +116,9 @@ pub(crate) async fn run(args: &PageArgs, session: &dyn Session, console: &mut Co
     }
 }
 
-/// Waits for a key and returns the request of the page it leads to, or how the command ends.
+/// Waits for a key. Returns the request of the page that the key leads to, or the end of the command.
 ///
-/// The next page is drawn over this one, which takes `lines`, where the terminal still shows all of it.
+/// If the terminal still shows all of this page, which takes `lines` lines, the next page is drawn over it.
 fn turn(
     request: &PageRequest,
     reply: &PageReply,
@@ -168,19 +168,19 @@ fn turn(
     }
 }
 
-/// Takes the cursor up and clears what is below: ECMA-48's CUU and ED.
+/// Moves the cursor up and clears the lines below: CUU and ED of ECMA-48.
 fn over(lines: usize) -> String {
     format!("\r\u{1b}[{lines}A\u{1b}[J")
 }
 
-/// Says something below the page; returns the lines it took.
+/// Prints a message below the page, and returns the number of its lines.
 fn say(console: &mut Console, text: &str) -> Result<usize> {
     let text = console.paint(Tone::Warning, text);
     console.line(text)?;
     Ok(1)
 }
 
-/// Rows of a page that fills the terminal and leaves its footer on it.
+/// Returns the number of rows of a page that fills the terminal together with its footer.
 fn rows_that_fit(height: Option<usize>) -> i64 {
     let rows = height.map_or(DEFAULT_TERMINAL_ROWS, |height| {
         height.saturating_sub(LINES_AROUND_ROWS)

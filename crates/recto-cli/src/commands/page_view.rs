@@ -1,4 +1,4 @@
-//! A page as a table with a footer.
+//! Page as a table with a footer.
 
 use std::time::Duration;
 
@@ -10,17 +10,17 @@ use crate::failure::Result;
 use crate::table::{Table, cut};
 use crate::text::{bytes, counted, duration, printable, rows};
 
-/// A page as it is drawn.
+/// Page to draw.
 pub(crate) struct View<'a> {
     pub(crate) collection: &'a Collection,
-    /// The fields asked for; empty for all.
+    /// Requested fields; empty for all.
     pub(crate) fields: &'a [String],
     pub(crate) sort_order: &'a str,
     pub(crate) reply: &'a PageReply,
 }
 
 impl View<'_> {
-    /// The table and its footer; returns the lines they took.
+    /// Prints the table and its footer, and returns the number of their lines.
     pub(crate) fn draw(&self, console: &mut Console) -> Result<usize> {
         let (mut lines, hidden) = self.table(console);
         if let Some(tokens) = &self.reply.row_page_tokens {
@@ -80,10 +80,10 @@ impl View<'_> {
         Ok(lines.len())
     }
 
-    /// The table's lines, and the fields that did not fit.
+    /// Returns the lines of the table, and the fields that did not fit.
     pub(crate) fn table(&self, console: &Console) -> (Vec<String>, Vec<String>) {
         if self.reply.records.is_empty() {
-            // A page that a budget ended may have more rows after it, in either direction.
+            // If a budget ended the page, there may be more rows after it, in either direction.
             let at_end = self.reply.next_page_token.is_empty() && self.reply.stop.is_none();
             return (
                 vec![console.paint(Tone::Dim, if at_end { "no rows" } else { "no rows yet" })],
@@ -103,7 +103,7 @@ impl View<'_> {
         (table.lines(console), table.hidden)
     }
 
-    /// The tokens of both neighbours, as the options that lead there.
+    /// Returns the tokens of the neighboring pages, as options.
     fn tokens(&self, console: &Console) -> Vec<String> {
         [
             ("next page:    ", &self.reply.next_page_token),
@@ -115,7 +115,7 @@ impl View<'_> {
         .collect()
     }
 
-    /// The keys, dim where they lead nowhere; without what they do where that does not fit.
+    /// Returns the keys. A key that leads nowhere is dim. If the line is too long, the keys have no names.
     fn keys(&self, console: &Console) -> String {
         let more = !self.reply.next_page_token.is_empty();
         let less = !self.reply.previous_page_token.is_empty();
@@ -140,12 +140,12 @@ impl View<'_> {
     }
 }
 
-/// A line that does not wrap.
+/// Returns a line that does not wrap.
 fn line(console: &Console, tone: Tone, text: &str) -> String {
     console.paint(tone, &cut(text, console.width().unwrap_or(usize::MAX)))
 }
 
-/// What a page cost: `51 rows read, 9.8 kB · 1 round trip · 212 µs`.
+/// Returns the cost of a page: `51 rows read, 9.8 kB · 1 round trip · 212 µs`.
 pub(crate) fn cost(reply: &PageReply) -> String {
     let cost = &reply.cost;
     let mut parts = vec![format!(

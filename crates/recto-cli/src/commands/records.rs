@@ -1,4 +1,4 @@
-//! `recto get`, `recto insert`, `recto put` and `recto delete`: single records.
+//! `recto get`, `recto insert`, `recto put` and `recto delete`: operations on single records.
 
 use std::io::{BufRead, Read as _};
 use std::sync::Arc;
@@ -16,11 +16,11 @@ use crate::store::StoreArgs;
 use crate::table::cell_text;
 use crate::text::{counted, grouped};
 
-/// The most records that one `put` takes: they are stored together, or none of them.
+/// Maximum number of records of one `put`. All of them are stored, or none.
 const MAX_PUT_RECORDS: usize = 10_000;
-/// The most bytes of JSON that one `put` takes.
+/// Maximum number of bytes of JSON of one `put`.
 const MAX_PUT_BYTES: u64 = 16 << 20;
-/// A line that is longer than this is a record that neither store takes, by `load` or otherwise.
+/// Maximum length of a line, in bytes. No store accepts a longer record, by `load` or otherwise.
 const MAX_RECORD_BYTES: u64 = MAX_PUT_BYTES - (64 << 10);
 
 const KEYS: &str = "\
@@ -48,7 +48,7 @@ pub(crate) struct GetArgs {
     pub(crate) store: StoreArgs,
 }
 
-/// Which records are to be stored.
+/// Records to store.
 #[derive(Debug, Args)]
 pub(crate) struct RecordsArgs {
     /// The collection
@@ -104,7 +104,7 @@ pub(crate) struct InsertArgs {
     pub(crate) store: StoreArgs,
 }
 
-/// The condition of a change.
+/// Condition of a change.
 #[derive(Debug, Args)]
 pub(crate) struct IfVersion {
     /// Change the record only if it is of this version, as `recto get` shows it (with writes = "update")
@@ -177,7 +177,7 @@ pub(crate) async fn insert(args: &InsertArgs, session: &dyn Session, console: &m
     storing.run(&insert, session, console).await
 }
 
-/// Records that are to be stored.
+/// Records to store.
 struct Storing<'a> {
     records: &'a RecordsArgs,
     done: &'static str,
@@ -259,7 +259,7 @@ impl Storing<'_> {
     }
 }
 
-/// Says that a change was made, and of which version the record is now.
+/// Reports that a change was made, with the new version of the record.
 pub(super) fn tell_outcome(done: &str, outcome: Outcome, console: &mut Console) -> Result<()> {
     let version = match outcome.version {
         Some(version) => format!(", version {version}"),
@@ -275,7 +275,7 @@ pub(super) fn tell_outcome(done: &str, outcome: Outcome, console: &mut Console) 
     Ok(())
 }
 
-/// An error about one of several records, at its line.
+/// Converts an error of one of several records. It names the line of the record.
 fn at_line(error: recto::Error, lines: &[u64]) -> Failure {
     match error.change().and_then(|change| lines.get(change)) {
         Some(line) => Failure::from(error).at(&format!("line {}", grouped(*line))),
@@ -288,7 +288,7 @@ pub(crate) async fn delete(args: &DeleteArgs, session: &dyn Session, console: &m
     let schema = session.schema().await?;
     let collection = collection_of(&schema, &args.collection)?;
     let key = key_of(collection, &args.key)?;
-    // Whether there was one is not known: a delete does not read.
+    // A delete does not read, so it does not know whether the record existed.
     let done = format!("{} holds no record {}", collection.name, shown(&key));
     let delete = RecordChange::new(&args.collection, Action::Delete { key });
     let outcome = session.change(delete.if_version(args.version.if_version)).await?;
@@ -297,7 +297,7 @@ pub(crate) async fn delete(args: &DeleteArgs, session: &dyn Session, console: &m
     Ok(Exit::Done)
 }
 
-/// The texts of the key's fields.
+/// Returns the texts of the key's fields.
 pub(super) fn key_of(collection: &Collection, given: &[String]) -> Result<Vec<String>> {
     let fields = collection.key.len();
     if given.len() == fields {
@@ -351,7 +351,7 @@ fn no_record(collection: &Collection, key: &[String]) -> Failure {
     )
 }
 
-/// Draws a record, a field a line, in the schema's order.
+/// Prints a record, with a line for each field, in the order of the schema.
 fn draw(collection: &Collection, found: &Versioned<JsonRecord>, console: &mut Console) -> Result<()> {
     let width = collection
         .fields
@@ -373,12 +373,12 @@ fn draw(collection: &Collection, found: &Versioned<JsonRecord>, console: &mut Co
     Ok(())
 }
 
-/// The record that JSON text is, as record JSON writes it: its numbers are read exactly, by their fields' types.
+/// Parses JSON text and returns it as record JSON. Numbers are read exactly, by the types of their fields.
 fn parse(definition: &Arc<Collection>, text: &str) -> recto::Result<JsonRecord> {
     DynamicRecord::from_json_text(Arc::clone(definition), text).map(|record| record.to_json())
 }
 
-/// Reads NDJSON to its end: the records, and the line of each.
+/// Reads NDJSON to its end. Returns the records, and the line number of each.
 fn read_records(
     definition: &Arc<Collection>,
     input: &mut dyn BufRead,

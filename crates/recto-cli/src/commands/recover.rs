@@ -1,4 +1,4 @@
-//! `recto recover`: finishing changes that crashed processes left incomplete.
+//! `recto recover`: completes changes that crashed processes left incomplete.
 
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::Duration;
@@ -17,11 +17,11 @@ use crate::stop::Stop;
 use crate::store::StoreArgs;
 use crate::text::{counted, duration};
 
-/// How long it is waited, without `--watch`, until what the dead left is resolved. That somebody is dead is known after half
-/// a minute.
+/// Maximum time, without `--watch`, until all changes of dead processes are resolved. A process is known to be dead
+/// after half a minute.
 const MAX_RECOVERY_TIME: Duration = Duration::from_secs(120);
 
-/// How often lines are shown.
+/// Interval at which lines are printed.
 const TELLING_PAUSE: Duration = Duration::from_millis(200);
 
 const EXAMPLES: &str = "\
@@ -48,7 +48,7 @@ pub(crate) struct RecoverArgs {
     pub(crate) store: StoreArgs,
 }
 
-/// What was seen last, and what was done in all.
+/// Result of the last pass, and sums of all passes.
 #[derive(Debug, Clone, Copy, Default)]
 struct Total {
     last: RecoveryPass,
@@ -132,7 +132,7 @@ pub(crate) async fn run(args: &RecoverArgs, session: &dyn Session, console: &mut
         total.add(pass);
         meter.recover(total.looks, &total.text());
         if args.watch && (args.output.json || total.looks == 1 || before != total.text()) {
-            // There is always somebody to tell: it is this function.
+            // The receiver is in this function, so it exists.
             let _ = tell.send(total.line(args.output.json));
         }
         args.watch || (!pass.is_done() && meter.elapsed() < MAX_RECOVERY_TIME)

@@ -1,4 +1,4 @@
-//! `recto scan`: every record of a collection, or of a filter.
+//! `recto scan`: every record of a collection, or every record that satisfies a filter.
 
 use clap::Args;
 use futures::StreamExt;
@@ -63,7 +63,7 @@ pub(crate) async fn run(args: &ScanArgs, session: &dyn Session, console: &mut Co
                 if let Some(column) = column {
                     failure = failure.pointing(&args.request.filter, column);
                 }
-                // A token that was refused leads nowhere.
+                // The scan cannot continue with a rejected token.
                 let is_stopped = failure.exit != Exit::Refused;
                 if is_stopped && token.is_some() {
                     say_how_to_go_on(args, token.as_deref(), console)?;
@@ -74,7 +74,7 @@ pub(crate) async fn run(args: &ScanArgs, session: &dyn Session, console: &mut Co
     }
 }
 
-/// Prints a step's records and hands them on, so that its token counts only what was printed.
+/// Prints the records of a step and flushes them, so that its token covers only printed records.
 fn print(step: &ScanStep, console: &mut Console) -> Result<()> {
     for (index, record) in step.records.iter().enumerate() {
         let written = match &step.versions {

@@ -1,4 +1,4 @@
-//! `recto init`, `recto plan` and `recto apply`: the schema file and the store that holds it.
+//! `recto init`, `recto plan` and `recto apply`: the schema file and its store.
 
 use std::fs::OpenOptions;
 use std::io::{self, Read as _, Write as _};
@@ -18,7 +18,7 @@ use crate::progress::Meter;
 use crate::store::{DEFAULT_STORE, StoreArgs};
 use crate::text::{printable, printable_lines};
 
-/// The schema file of whoever names none.
+/// Default schema file.
 pub(super) const DEFAULT_FILE: &str = "recto.toml";
 
 const INIT_EXAMPLES: &str = "\
@@ -113,7 +113,7 @@ pub(crate) struct ApplyArgs {
     pub(crate) store: StoreArgs,
 }
 
-/// Writes the commented example schema.
+/// Writes an example schema with comments.
 pub(crate) fn init(args: &InitArgs, console: &mut Console) -> Result<Exit> {
     let file = OpenOptions::new().write(true).create_new(true).open(&args.file);
     let mut file = file.map_err(|error| match error.kind() {
@@ -141,7 +141,7 @@ pub(crate) fn init(args: &InitArgs, console: &mut Console) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Shows what applying the schema file would change.
+/// Shows the changes that applying the schema file would make.
 pub(crate) async fn plan(args: &PlanArgs, console: &mut Console) -> Result<Exit> {
     let schema = asked_schema(&args.schema, &args.remove)?;
     let place = Place {
@@ -154,7 +154,7 @@ pub(crate) async fn plan(args: &PlanArgs, console: &mut Console) -> Result<Exit>
     show_plan(&plan, args.json, console)
 }
 
-/// Makes the store hold the schema file's collections.
+/// Changes the store to the schema file.
 pub(crate) async fn apply(args: &ApplyArgs, console: &mut Console) -> Result<Exit> {
     let schema = asked_schema(&args.schema, &args.remove)?;
     let place = Place {
@@ -167,7 +167,7 @@ pub(crate) async fn apply(args: &ApplyArgs, console: &mut Console) -> Result<Exi
     if !is_agreed(&plan, args.yes, args.json, console)? {
         return Ok(Exit::Done);
     }
-    // Nothing is made before it was agreed to: the store itself neither.
+    // Change nothing before the user has agreed, and do not create the store either.
     let session = match session {
         Some(session) => session,
         None => place.open_or_create().await?,
@@ -184,7 +184,7 @@ pub(crate) async fn apply(args: &ApplyArgs, console: &mut Console) -> Result<Exi
     show_applied(&applied, args.json, console)
 }
 
-/// What applying a schema to a store would do.
+/// Changes that applying a schema to a store would make.
 #[derive(Debug)]
 pub(crate) struct Planned {
     pub(crate) store: String,
@@ -209,7 +209,7 @@ impl Planned {
     }
 }
 
-/// Shows a plan that nobody asked to carry out.
+/// Shows a plan that is not to be carried out.
 pub(crate) fn show_plan(planned: &Planned, json: bool, console: &mut Console) -> Result<Exit> {
     let plan = &planned.plan;
     if json {
@@ -228,7 +228,7 @@ pub(crate) fn show_plan(planned: &Planned, json: bool, console: &mut Console) ->
     })
 }
 
-/// Shows the plan and asks whether to carry it out.
+/// Shows the plan and asks the user whether to carry it out.
 pub(crate) fn is_agreed(planned: &Planned, yes: bool, json: bool, console: &mut Console) -> Result<bool> {
     let plan = &planned.plan;
     if !json {
@@ -255,7 +255,7 @@ pub(crate) fn is_agreed(planned: &Planned, yes: bool, json: bool, console: &mut 
     agrees("Apply this?", "recto apply", console)
 }
 
-/// Shows what was done.
+/// Shows the changes that were made.
 pub(crate) fn show_applied(applied: &Applied, json: bool, console: &mut Console) -> Result<Exit> {
     if json {
         print_json(
@@ -275,7 +275,8 @@ pub(crate) fn show_applied(applied: &Applied, json: bool, console: &mut Console)
     Ok(Exit::Done)
 }
 
-/// The schema that is asked for. Whoever removes something and has no file asks for nothing else: all that no file names stays.
+/// Reads the requested schema. If the default file does not exist and the user removes collections, the schema is
+/// empty, because collections that no file names stay.
 fn asked_schema(path: &Path, remove: &RemoveArgs) -> Result<Schema> {
     if !remove.remove.is_empty() && path == Path::new(DEFAULT_FILE) && !path.exists() {
         return parse_schema(path, "");
@@ -335,7 +336,7 @@ fn draw_plan(Planned { store, plan }: &Planned, console: &mut Console) -> Result
     section(console, "Cannot be done", &plan.rejected, (Tone::Bad, "✗"))
 }
 
-/// A heading and its lines, each behind a mark; nothing where there are none.
+/// Prints a heading and its lines, each behind a mark; nothing if there are no lines.
 fn section(console: &mut Console, title: &str, lines: &[String], mark: (Tone, &str)) -> Result<()> {
     if lines.is_empty() {
         return Ok(());

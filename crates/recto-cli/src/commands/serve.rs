@@ -1,4 +1,4 @@
-//! `recto serve`: the store over HTTP.
+//! `recto serve`: serves the store over HTTP.
 
 use clap::Args;
 use recto::{LocalSession, OpenOptions};
@@ -34,10 +34,10 @@ pub(crate) struct ServeArgs {
     pub(crate) server: ServerArgs,
 }
 
-/// Serves until it is told to stop.
+/// Serves until a signal to stop.
 pub(crate) async fn run(args: &ServeArgs, console: &mut Console) -> Result<Exit> {
     let mut config = args.server.effective()?.config;
-    // What is wrong with it is told before a store is opened.
+    // Report an invalid configuration before a store is opened.
     Server::check(&config)?;
     let store = args.server.store();
     let address = store.address(DEFAULT_STORE, environment())?;
@@ -65,8 +65,8 @@ pub(crate) async fn run(args: &ServeArgs, console: &mut Console) -> Result<Exit>
     Ok(Exit::Done)
 }
 
-/// Each connection is an open file. Systems start programs with a low limit (often 1,024) and let them
-/// raise it; where that fails, fewer connections are accepted at a time.
+/// Raises the limit of open files, because each connection is an open file. Systems start programs with a low limit
+/// (often 1,024) and let them raise it. If that fails, the server accepts fewer connections at a time.
 #[cfg(unix)]
 fn allow_open_files() {
     use rustix::process::{Resource, getrlimit, setrlimit};

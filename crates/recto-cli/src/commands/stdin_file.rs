@@ -1,4 +1,4 @@
-//! Standard input as a file to load: a load reads its file several times.
+//! Standard input as a file to load, because a load reads its file several times.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, Write as _};
@@ -13,10 +13,10 @@ use crate::failure::{Exit, Failure, Result};
 use crate::progress::Meter;
 use crate::stop::unless_stopped;
 
-/// The name of standard input.
+/// Name of standard input.
 pub(super) const STANDARD_INPUT: &str = "-";
 
-/// Maximum number of bytes that are read from standard input, packed or not: they are kept in a temporary file.
+/// Maximum number of bytes that are read from standard input, compressed or not. A temporary file stores them.
 const MAX_BYTES: u64 = 64 << 30;
 
 /// Standard input in a temporary file, which is removed when this is dropped.
@@ -39,7 +39,7 @@ impl StdinFile {
         let (shown, path) = (Arc::clone(&meter), received.path.clone());
         let mut input = console.take_input();
         let (tell, told) = oneshot::channel();
-        // A thread of its own: reading from a pipe is waiting, and cannot be interrupted.
+        // Use a separate thread, because a read from a pipe blocks and cannot be interrupted.
         std::thread::spawn(move || {
             // After a signal to stop, the receiver is gone.
             let _ = tell.send(copy(&mut *input, &path, &|bytes| shown.received(bytes)));
@@ -80,7 +80,7 @@ impl StdinFile {
         &self.path
     }
 
-    /// Default path for rejected rows.
+    /// Returns the default path for rejected rows.
     pub(super) fn default_rejects(&self) -> PathBuf {
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();
         let ending = if name.contains(".ndjson") { "ndjson" } else { "csv" };
@@ -90,7 +90,7 @@ impl StdinFile {
 
 impl Drop for StdinFile {
     fn drop(&mut self) {
-        // A temporary folder that stays is removed by the operating system.
+        // The operating system removes a temporary folder that is left.
         let _ = fs::remove_dir_all(&self.folder);
     }
 }

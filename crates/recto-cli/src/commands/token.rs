@@ -1,4 +1,4 @@
-//! `recto token`: who may ask a server for what.
+//! `recto token`: access tokens of a server.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ use crate::store::{DEFAULT_STORE, StoreArgs};
 use crate::text::{counted, duration, printable};
 
 const SECONDS_PER_DAY: i64 = 24 * 60 * 60;
-/// The longest a token may be made for, in seconds: ten years.
+/// Maximum lifetime of a token, in seconds: ten years.
 const MAX_LIFETIME_SECONDS: i64 = 3_660 * SECONDS_PER_DAY;
 const MICROS_PER_SECOND: i64 = 1_000_000;
 
@@ -53,7 +53,7 @@ pub(crate) struct TokenArgs {
     pub(crate) command: TokenCommand,
 }
 
-/// What can be done with tokens.
+/// Commands for tokens.
 #[derive(Debug, Subcommand)]
 pub(crate) enum TokenCommand {
     /// Create a token, and show it once
@@ -64,7 +64,7 @@ pub(crate) enum TokenCommand {
     Revoke(RevokeArgs),
 }
 
-/// Where tokens are.
+/// Location of the file of tokens.
 #[derive(Debug, Args)]
 pub(crate) struct FileArgs {
     /// The file of tokens
@@ -119,7 +119,7 @@ pub(crate) struct RevokeArgs {
     pub(crate) file: FileArgs,
 }
 
-/// Makes, lists or revokes tokens.
+/// Creates, lists or revokes tokens.
 pub(crate) async fn run(args: &TokenArgs, console: &mut Console) -> Result<Exit> {
     match &args.command {
         TokenCommand::Create(args) => create(args, console).await,
@@ -151,8 +151,8 @@ async fn create(args: &CreateArgs, console: &mut Console) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Refuses grants that the store's schema does not know, where the store can be opened: the embedded
-/// one cannot while a server has it. What is not checked here is refused when it is used.
+/// Rejects grants that do not fit the store's schema, if the store can be opened. An embedded store cannot be opened
+/// while a server has it open. The server rejects invalid grants when they are used.
 async fn check(grants: &BTreeMap<String, Grant>, store: &StoreArgs, console: &mut Console) -> Result<()> {
     let address = store.address(DEFAULT_STORE, environment())?;
     let session = match Recto::open_with(&address, OpenOptions::new().read_only()).await {
@@ -188,7 +188,7 @@ async fn check(grants: &BTreeMap<String, Grant>, store: &StoreArgs, console: &mu
     Ok(())
 }
 
-/// Says what a row filter means that no view serves: such a token is good for less than it seems.
+/// Warns of a row filter that no view serves, because such a token is less useful than it seems.
 fn warn_of_hidden_rows(
     session: &LocalSession,
     collection: &str,
@@ -210,8 +210,8 @@ fn warn_of_hidden_rows(
     Ok(())
 }
 
-/// Refuses a row filter that does not fit the collection's fields, or that what the grant allows cannot
-/// be done through: records are written and deleted through filters on the key only.
+/// Rejects a row filter that does not fit the fields of the collection, or that does not allow the granted
+/// operations. Records can be written and deleted only with filters on the key.
 fn check_rows(session: &LocalSession, collection: &str, grant: &Grant) -> Result<()> {
     let is_write = |right: &Right| matches!(right, Right::Write | Right::Delete);
     let writes = grant.rights.iter().any(is_write);
@@ -300,7 +300,7 @@ fn revoke(args: &RevokeArgs, console: &mut Console) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// A time as people write it: `30m`, `12h`, `90d`, `4w`.
+/// Reads a time as people write it: `30m`, `12h`, `90d`, `4w`.
 fn lifetime_seconds(text: &str) -> std::result::Result<i64, String> {
     span_seconds(text)
         .and_then(|seconds| i64::try_from(seconds).ok())

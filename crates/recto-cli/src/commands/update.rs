@@ -1,4 +1,4 @@
-//! `recto update`: new values for some fields of a record.
+//! `recto update`: sets some fields of a record.
 
 use std::io::Read as _;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::console::Console;
 use crate::failure::{Exit, Failure, Result};
 use crate::store::StoreArgs;
 
-/// The most bytes of a patch.
+/// Maximum size of a patch, in bytes.
 const MAX_PATCH_BYTES: u64 = 16 << 20;
 
 const EXAMPLES: &str = "\
@@ -70,7 +70,7 @@ pub(crate) async fn run(args: &UpdateArgs, session: &dyn Session, console: &mut 
     Ok(Exit::Done)
 }
 
-/// How many of the arguments are the key: one, if it is joined and only assignments follow.
+/// Returns the number of arguments that form the key. It is one if the key is joined and only assignments follow.
 fn key_len(collection: &Collection, given: &[String]) -> usize {
     let fields = collection.key.len();
     let is_assignment = |text: &String| {
@@ -98,7 +98,7 @@ fn assigned(collection: &Collection, assignments: &[String]) -> Result<JsonRecor
         let value = match collection.field(name) {
             _ if text.is_empty() => Json::Null,
             Some((_, field)) => json_of_text(&field.ty, text),
-            // Which is refused by name.
+            // The session rejects an unknown field by its name.
             None => text.into(),
         };
         if fields.insert(name.to_owned(), value).is_some() {
@@ -108,7 +108,7 @@ fn assigned(collection: &Collection, assignments: &[String]) -> Result<JsonRecor
     Ok(fields)
 }
 
-/// The fields of a JSON object, exactly as it is written; null clears one.
+/// Reads the fields of a JSON object from its exact text. Null clears a field.
 fn read_patch(definition: &Arc<Collection>, input: &mut dyn std::io::BufRead) -> Result<JsonRecord> {
     let mut text = String::new();
     let read = input.take(MAX_PATCH_BYTES + 1).read_to_string(&mut text);

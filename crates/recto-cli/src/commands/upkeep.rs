@@ -1,4 +1,4 @@
-//! `recto backup`, `recto restore`, `recto compact` and `recto check`: an embedded store's upkeep.
+//! `recto backup`, `recto restore`, `recto compact` and `recto check`: maintenance of an embedded store.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ use crate::progress::Meter;
 use crate::store::{DEFAULT_STORE, StoreArgs, not_opened};
 use crate::text::{bytes, counted, duration, grouped, printable, rows};
 
-/// The most problems that are drawn; `--json` lists all.
+/// Maximum number of problems that are printed; `--json` lists all.
 const MAX_PROBLEMS_DRAWN: usize = 20;
 
 const BACKUP_EXAMPLES: &str = "\
@@ -90,7 +90,7 @@ pub(crate) struct CheckArgs {
     pub(crate) store: StoreArgs,
 }
 
-/// How the outcome is printed.
+/// Format of the output.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub(crate) struct OutputArgs {
     /// Show no progress
@@ -142,7 +142,7 @@ pub(crate) async fn restore(args: &RestoreArgs, console: &mut Console) -> Result
     let backup = open(&from, options)
         .await
         .map_err(|error| not_opened(error, no_backup))?;
-    // Checking can take long: a folder that will be refused is refused before.
+    // A check may take long, so reject a wrong folder before it.
     refuse_folder(&to)?;
     let session = LocalSession::new(backup.clone());
     let meter = Meter::start(console, args.output.quiet);
@@ -173,7 +173,7 @@ pub(crate) async fn restore(args: &RestoreArgs, console: &mut Console) -> Result
     Ok(Exit::Done)
 }
 
-/// Refuses a folder in which something is.
+/// Rejects a folder that is not empty.
 fn refuse_folder(folder: &Path) -> Result<()> {
     let Err(error) = check_restore_folder(folder) else {
         return Ok(());
@@ -199,7 +199,7 @@ fn damaged_backup(backup: &str, checked: &CheckOutcome) -> Failure {
     ))
 }
 
-/// Gives unused space back.
+/// Returns unused space to the file system.
 pub(crate) async fn compact(
     args: &CompactArgs,
     session: &dyn Session,
@@ -292,7 +292,7 @@ pub(crate) async fn check(args: &CheckArgs, session: &dyn Session, console: &mut
     Ok(exit)
 }
 
-/// What is worth knowing.
+/// Prints the notes.
 fn draw_notes(outcome: &CheckOutcome, console: &mut Console) -> Result<()> {
     for note in &outcome.notes {
         console.line(format_args!(
@@ -304,7 +304,7 @@ fn draw_notes(outcome: &CheckOutcome, console: &mut Console) -> Result<()> {
     Ok(())
 }
 
-/// The collections with the rows of each.
+/// Prints the collections with their numbers of rows.
 fn draw_collections(outcome: &CheckOutcome, console: &mut Console) -> Result<()> {
     let width = |text: &str| text.chars().count();
     let names = outcome.collections.iter().map(|one| width(&one.name)).max();

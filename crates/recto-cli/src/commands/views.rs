@@ -1,4 +1,4 @@
-//! `recto views`, `recto verify` and `recto repair`: the views of a store, and what is kept in buckets.
+//! `recto views`, `recto verify` and `recto repair`: views of a store, and buckets.
 
 mod checked;
 
@@ -76,7 +76,7 @@ pub(crate) struct RepairArgs {
     pub(crate) which: ComparedArgs,
 }
 
-/// Which views are compared with their records.
+/// Views to compare with their records.
 #[derive(Debug, Args)]
 pub(crate) struct ComparedArgs {
     /// The collections; all if none is named
@@ -155,7 +155,7 @@ fn draw_view(view: &ViewStatus, console: &mut Console) -> Result<()> {
     Ok(())
 }
 
-/// Compares views with their records, and mends them if `repairs`.
+/// Compares views with their records, and repairs them if `repairs` is true.
 pub(crate) async fn compare(
     args: &ComparedArgs,
     repairs: bool,
@@ -199,7 +199,8 @@ pub(crate) async fn compare(
     told(args, repairs, &report, elapsed, console)
 }
 
-/// Why views were not compared. A file that says where another comparison was says so again.
+/// Converts the error of a comparison. A checkpoint of another comparison would fail again, so the hint says to
+/// remove it.
 fn not_compared(error: recto::Error, args: &ComparedArgs) -> Failure {
     match &args.checkpoint {
         Some(path) if error.kind() == ErrorKind::InvalidCursor => {
@@ -221,7 +222,7 @@ fn stopped(checkpoint: Option<&Checkpoint>, console: &mut Console) -> Result<Exi
     Ok(Exit::Interrupted)
 }
 
-/// Tells what was found.
+/// Prints the result of a comparison.
 fn told(
     args: &ComparedArgs,
     repairs: bool,
@@ -259,7 +260,7 @@ fn compared_text(view: &VerifiedView) -> String {
     if view.wrong() > 0 || view.entries <= view.records {
         return text;
     }
-    // Counts that differ look like drift.
+    // Explain the different counts, because they look like errors of the view.
     format!("{text} (entries of expired rows stay for up to an hour)")
 }
 
@@ -310,7 +311,7 @@ fn draw_compared(view: &VerifiedView, repairs: bool, console: &mut Console) -> R
     Ok(())
 }
 
-/// The misfits that the store has not recorded.
+/// Returns the number of misfits that the store has not recorded.
 fn unrecorded(report: &VerifyReport) -> u64 {
     report.views.iter().map(VerifiedView::unrecorded_misfits).sum()
 }

@@ -1,8 +1,8 @@
-//! `buckets`.
+//! Tests of `buckets`.
 
 use super::*;
 
-/// The same text without how long it took.
+/// Removes durations from the output.
 fn timeless(shown: &str) -> String {
     let line = |line: &str| line.split(", in ").next().unwrap_or_default().to_owned();
     shown.lines().map(line).collect::<Vec<_>>().join("\n") + "\n"

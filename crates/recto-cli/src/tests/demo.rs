@@ -1,9 +1,9 @@
-//! `demo` against a fake session.
+//! Tests of `demo` with a fake session.
 
 use super::*;
 use crate::commands::demo::{Demo, show};
 
-/// What a demo shows; times differ from run to run.
+/// Returns the output of a demo, without times, which differ between runs.
 async fn shown(session: FakeSession) -> String {
     let folder = tempfile::tempdir().unwrap();
     let (mut console, screen) = Console::captured(100);

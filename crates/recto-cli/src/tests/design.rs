@@ -1,4 +1,4 @@
-//! `design`, which needs files only.
+//! Tests of `design`, which needs only files.
 
 use super::*;
 
@@ -44,7 +44,7 @@ name = "newest"
 order_by = "-time_hour"
 "#;
 
-/// Runs `design` of the flights beside a schema file and a file of other words.
+/// Runs `design` of the flights with a schema file and a file of queries.
 async fn designed(schema: &str, words: &str, further: &[&str]) -> String {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
@@ -129,7 +129,8 @@ async fn a_log_is_designed_for_and_the_schema_is_written() {
         line("dest = ?", ""),
         line("dest = ?", ""),
         line("dest = ? AND origin = ?", "-time_hour"),
-        // Nobody can ask otherwise what was asked: it is told, and the others are designed for.
+        // The clients of a log cannot change their queries. The command reports these queries, and designs views for
+        // the others.
         line("flight >= ? AND time_hour >= ?", ""),
         line("tags = ?", ""),
         line("gate = ?", ""),
@@ -146,7 +147,7 @@ async fn a_log_is_designed_for_and_the_schema_is_written() {
     .await;
     insta::assert_snapshot!(shown.replace(folder.path().to_str().unwrap(), "FOLDER"));
     let written = std::fs::read_to_string(&output).unwrap();
-    // What was there stays as it was written.
+    // The existing text is unchanged.
     assert!(written.starts_with(SCHEMA), "{written}");
     let schema = recto::schema::Schema::parse(&written).unwrap();
     assert_eq!(schema.collections[0].views.len(), 2);

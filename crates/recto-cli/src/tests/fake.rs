@@ -1,4 +1,4 @@
-//! A session that answers from fixed rows and remembers what it was asked.
+//! Session with fixed rows, which records its requests.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -20,12 +20,12 @@ use recto::session::{
 use recto::{Direction, Error, ErrorKind, ErrorPart, Result, Session, Stop};
 use serde_json::{Value as Json, json};
 
-/// The schema of the demo.
+/// Returns the schema of the demo.
 pub(crate) fn flights() -> Schema {
     Schema::parse(crate::commands::demo::SCHEMA).unwrap_or_else(|errors| panic!("{errors}"))
 }
 
-/// Rows with wide, long, absent and hostile values.
+/// Returns rows with wide, long, absent and hostile values.
 pub(crate) fn records() -> Vec<JsonRecord> {
     let rows = [
         json!({ "time_hour": "2013-12-31T23:00:00.000Z", "carrier": "UA", "flight": 1_545, "origin": "EWR", "dest": "IAH", "dep_delay": -3, "tailnum": "N14228" }),
@@ -53,27 +53,27 @@ fn object(json: Json) -> JsonRecord {
     }
 }
 
-/// A session that answers from fixed rows.
+/// Session with fixed rows.
 #[derive(Debug, Default)]
 pub(crate) struct FakeSession {
-    /// What it was asked, a line each.
+    /// Requests, one line each.
     pub(crate) asked: Mutex<Vec<String>>,
-    /// Whether its store holds no schema.
+    /// Whether the store has no schema.
     pub(crate) empty: bool,
-    /// Pages that it holds; a token is the page's number.
+    /// Number of pages. A page token is the number of a page.
     pub(crate) pages: usize,
-    /// What a plan refuses.
+    /// Rejections of a plan.
     pub(crate) refused: Vec<String>,
-    /// Rows that a load rejects.
+    /// Number of rows that a load rejects.
     pub(crate) rejected: u64,
-    /// Whether a scan fails after its second step, and a recovery after its first look.
+    /// Whether a scan fails after its second step, and a recovery after its first pass.
     pub(crate) failing_scan: bool,
-    /// What a check finds.
+    /// Problems that a check finds.
     pub(crate) problems: Vec<String>,
 }
 
 impl FakeSession {
-    /// A session of three pages.
+    /// Creates a session with three pages.
     pub(crate) fn new() -> Self {
         Self {
             pages: 3,
@@ -88,7 +88,7 @@ impl FakeSession {
             .push(text.into());
     }
 
-    /// What it was asked so far.
+    /// Returns the requests so far.
     pub(crate) fn asked(&self) -> Vec<String> {
         self.asked
             .lock()
@@ -300,7 +300,7 @@ impl Records for FakeSession {
     }
 }
 
-/// A change in short.
+/// Returns a short text of a change.
 fn asked(change: &RecordChange) -> String {
     let lives = |seconds: &Option<u32>| {
         seconds

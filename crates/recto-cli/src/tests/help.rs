@@ -1,4 +1,4 @@
-//! The help of every command, and arguments that are refused.
+//! Tests of the help of every command, and of rejected arguments.
 
 use std::fmt::Write as _;
 
@@ -74,7 +74,7 @@ fn arguments_that_are_not_right_are_refused() {
     }
 }
 
-/// The options that say which store stand before the command or after it.
+/// Checks that the options that select the store may be before the command or after it.
 #[test]
 fn the_store_is_named_before_or_after_the_command() {
     let store_of = |line: &[&str]| {

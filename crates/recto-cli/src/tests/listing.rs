@@ -1,4 +1,4 @@
-//! `page`, `explain`, `scan` and `describe`.
+//! Tests of `page`, `explain`, `scan` and `describe`.
 
 use super::*;
 use crate::console::Key;

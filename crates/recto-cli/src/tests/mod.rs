@@ -1,4 +1,4 @@
-//! Whole output against a session that answers from fixed rows.
+//! Tests of whole outputs, with a session that has fixed rows.
 #![allow(clippy::unwrap_used)]
 
 mod buckets;
@@ -22,7 +22,7 @@ use crate::console::{Console, Screen};
 use crate::failure::{Exit, Result};
 use fake::FakeSession;
 
-/// Runs a command line against a fake session; the exit code and what stands on both streams.
+/// Runs a command line with a fake session. Returns the exit code and the text on both streams.
 async fn run(session: FakeSession, console: (Console, Screen), line: &[&str]) -> String {
     let session = Arc::new(session);
     let (mut console, screen) = console;
@@ -42,7 +42,7 @@ async fn run(session: FakeSession, console: (Console, Screen), line: &[&str]) ->
     shown
 }
 
-/// The commands that need no more than a session.
+/// Runs a command that needs only a session.
 async fn dispatch(session: Arc<FakeSession>, console: &mut Console, line: &[&str]) -> Result<Exit> {
     let cli = Cli::read(std::iter::once("recto").chain(line.iter().copied()));
     let session: Arc<dyn recto::Session> = session;
@@ -72,7 +72,7 @@ async fn dispatch(session: Arc<FakeSession>, console: &mut Console, line: &[&str
     }
 }
 
-/// A console of a terminal's usual width.
+/// Creates a console with the usual width of a terminal.
 fn console() -> (Console, Screen) {
     Console::captured(100)
 }

@@ -1,4 +1,4 @@
-//! `init`, `plan` and `apply`, as far as they show and ask.
+//! Tests of the output and the questions of `init`, `plan` and `apply`.
 
 use recto::session::{Applied, SchemaPlan};
 
@@ -29,7 +29,7 @@ fn planned(refused: &[&str], changed: bool) -> Planned {
     }
 }
 
-/// What `shown` writes on a console.
+/// Returns the output of `show`.
 fn shown(console: (Console, Screen), show: impl FnOnce(&mut Console) -> Result<Exit>) -> String {
     let (mut console, screen) = console;
     let outcome = show(&mut console);

@@ -1,4 +1,4 @@
-//! `tune`, where it needs no store.
+//! Tests of `tune` without a store.
 
 use super::*;
 
@@ -29,7 +29,7 @@ async fn what_follows_of_a_target_is_said_and_drawn() {
     insta::assert_snapshot!(all);
 }
 
-/// Without the drawing.
+/// Removes the drawing from the output.
 fn words(shown: &str) -> String {
     let is_drawn = |character| ('\u{2800}'..='\u{28ff}').contains(&character);
     let lines = shown.lines().filter(|line| !line.contains(is_drawn));
@@ -40,7 +40,8 @@ fn words(shown: &str) -> String {
 async fn what_is_hardly_ever_so_is_not_said_to_be_never_so() {
     let mut all = String::new();
     for line in [
-        // Buckets of less than a tenth: too seldom for floating point; none, as one has more samples.
+        // Buckets below a tenth of the target: the first probability is too small for a floating-point number. The
+        // second is 0, because a bucket has more samples than such a bucket has rows.
         &["tune", "--target", "1GB", "--row", "20", "--samples", "1024"][..],
         &["tune", "--target", "64KiB", "--row", "40", "--samples", "500"],
         &["tune", "--chance", "1e-9", "--samples", "1024"],
@@ -95,7 +96,7 @@ async fn a_drawing_is_a_document_that_names_mean_and_target() {
         image.contains("mean 3.8 MB") && image.contains("target 10.0 MB"),
         "{image}"
     );
-    // It is as large as it says, and has no ground of its own, neither a light one nor a dark one.
+    // The image has the size that it declares, and neither a light nor a dark background.
     assert!(
         image.contains(r#"width="860" height="420" viewBox="0 0 3440 1680""#),
         "{image}"

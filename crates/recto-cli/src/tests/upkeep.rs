@@ -1,4 +1,4 @@
-//! `backup`, `compact`, `check` and `cursor-keys`.
+//! Tests of `backup`, `compact`, `check` and `cursor-keys`.
 
 use super::*;
 

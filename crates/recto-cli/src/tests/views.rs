@@ -1,8 +1,8 @@
-//! `views`, `verify` and `repair`.
+//! Tests of `views`, `verify` and `repair`.
 
 use super::*;
 
-/// The same text without how long it took.
+/// Removes durations from the output.
 fn timeless(shown: &str) -> String {
     let lines = shown.lines().filter(|line| !line.starts_with("in "));
     lines.collect::<Vec<_>>().join("\n") + "\n"

@@ -1,4 +1,4 @@
-//! A table that nothing refers to is emptied; one of which nobody knows whether it was, is dropped.
+//! Emptying of tables that nothing refers to. If the outcome of emptying is unknown, the table is dropped.
 
 use recto_protocol::queues::{
     BodyTable, Emptied, Emptying, KeepAction, KeepEvent, Owner, Ring, RingAnswer, RingWish,
@@ -9,11 +9,11 @@ use crate::error::Result;
 use crate::ring::Keeper;
 use crate::ring::survey::Survey;
 
-/// How often the ring is told what became of emptying a table.
+/// Maximum number of attempts to record the outcome of emptying in the ring.
 const MAX_TELLINGS: u32 = 5;
 
 impl Keeper {
-    /// Empties a table, if nothing refers to it by what was read since this ring was.
+    /// Empties a table if nothing refers to it. The survey was read after this ring.
     pub(crate) async fn empty(&self, ring: &Ring, survey: &Survey, table: BodyTable) -> Result<()> {
         let owner = Owner(self.queues.random());
         let mut emptying = Emptying::new(table, owner, self.queues.protocol);
@@ -29,7 +29,8 @@ impl Keeper {
         }
     }
 
-    /// What became of emptying is said again if the ring did not hear it: otherwise the table would be given up.
+    /// Sends a command to the ring. Repeats the command that records the outcome of emptying, because without that
+    /// record the table would be retired.
     async fn ask_until_known(&self, wish: RingWish) -> Result<RingAnswer> {
         let mut asked = 1;
         loop {
@@ -40,7 +41,7 @@ impl Keeper {
         }
     }
 
-    /// Sends it once, and never again.
+    /// Sends the request to empty the table. It is sent once and never repeated.
     async fn send(&self, table: BodyTable) -> Emptied {
         let table = self.queues.tables.bodies(table);
         match self.queues.store.empty_table(&table).await {
@@ -53,17 +54,16 @@ impl Keeper {
         }
     }
 
-    /// Drops a retired table.
     pub(crate) async fn drop_retired(&self, table: BodyTable) -> Result<()> {
         let name = self.queues.tables.bodies(table);
         match self.queues.store.drop_table(name.name()).await? {
             TableOutcome::Done => self.ask(RingWish::Dropped(table)).await.map(drop),
-            // Somebody does it again.
+            // A later run tries again.
             TableOutcome::Unknown(_) => Ok(()),
         }
     }
 
-    /// One table more, of the next number.
+    /// Creates the table with the next number and adds it to the ring.
     pub(crate) async fn grow(&self, ring: &Ring) -> Result<RingAnswer> {
         let Some(next) = ring.next() else {
             return Ok(RingAnswer::Full);

@@ -1,4 +1,4 @@
-//! A table is closed: no head opens a segment there any more, and what it has there is sealed.
+//! Closing of a table: no head opens a segment there anymore, and the open segments there are sealed.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::ring::survey::{SHARDS_AT_ONCE, shards};
 use crate::shard::Shard;
 
 impl Keeper {
-    /// Has every head know that the table is closing, by this ring and a registry that was read after it.
+    /// Makes every head know that the table is closing, by this ring and a registry that was read after it.
     pub(crate) async fn fence(
         &self,
         ring: &Ring,
@@ -25,7 +25,7 @@ impl Keeper {
     ) -> Result<()> {
         let fences = stream::iter(shards(registry)).map(|address| self.fence_one(ring, table, address));
         let fenced: Vec<Result<()>> = fences.buffer_unordered(SHARDS_AT_ONCE).collect().await;
-        // One that cannot be told keeps none of the others from it.
+        // A head that cannot be reached does not prevent the fences of the others.
         for one in fenced {
             one?;
         }
@@ -54,7 +54,7 @@ impl Keeper {
     }
 }
 
-/// Asks a head; what it said, and what is known of it since.
+/// Sends a command to a head. Returns its response, and the head as it is known since.
 pub(crate) async fn ask_head(
     shard: &Arc<Shard>,
     wish: recto_protocol::queues::HeadWish,
@@ -64,7 +64,7 @@ pub(crate) async fn ask_head(
     Ok(KeepEvent::Head(answer, shard.head(false).await?))
 }
 
-/// A head names what is gone.
+/// Returns the error for a head that refers to a missing segment or table.
 pub(crate) fn damaged() -> QueueError {
     let message = "what is stored of a queue is not of one time: its table of bodies cannot be emptied";
     QueueError::new(QueueErrorKind::Corrupt, message).with_hint(RESTORE_ALL)

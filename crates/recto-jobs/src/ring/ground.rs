@@ -1,4 +1,4 @@
-//! How the ring lies in its table: beside the registry, in a partition of its own.
+//! Storage of the ring. It is in the table of the registry, in a partition of its own.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -15,10 +15,10 @@ use crate::registers::{condition, put_header, read_header};
 use crate::rounds::{Ground, Request};
 use crate::tables::ring_partition;
 
-/// The ring of a keyspace.
+/// Backend of the ring of a keyspace.
 pub(crate) struct RingGround {
     pub(crate) queues: QueueStore,
-    /// For how long nothing refers to a table before it is emptied.
+    /// Time for which a table must be without references before it is emptied.
     grace_seconds: AtomicU32,
 }
 
@@ -30,7 +30,7 @@ impl RingGround {
         }
     }
 
-    /// What the options of the store say from now on.
+    /// Applies the options of the store from now on.
     pub(crate) fn set_options(&self, options: &StoreOptions) {
         self.grace_seconds.store(options.grace_seconds, Ordering::Relaxed);
     }
@@ -78,7 +78,7 @@ impl Ground for RingGround {
 }
 
 impl QueueStore {
-    /// The ring, as every conditional write that was decided left it: who opens a segment here goes by no older one from now on.
+    /// Reads the ring with serial consistency. From then on, this process opens no segment by an older ring.
     pub(crate) async fn read_ring(&self) -> Result<Ring> {
         let (table, partition) = (&self.tables.registry, ring_partition());
         let snapshot = self.store.snapshot()?;

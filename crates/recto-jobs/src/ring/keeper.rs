@@ -1,4 +1,4 @@
-//! What is to be done with the ring, and when.
+//! Maintenance of the ring: its steps, and the time of each.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -17,24 +17,24 @@ use crate::ring::sizes::Sizes;
 use crate::ring::survey::Survey;
 use crate::rounds::Rounds;
 
-/// A slice is looked at so often, but no more and no less often than the next two say.
+/// Number of maintenance runs in a rotation interval. The time between two runs is limited by the next two constants.
 const TURNS_OF_A_SLICE: u32 = 10;
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
 const MAX_INTERVAL: Duration = Duration::from_secs(30);
-/// Since when whoever is emptying a table is taken for gone, and nobody knows what became of it.
+/// Time after which the process that empties a table counts as gone, so that the outcome is unknown.
 const GIVEN_UP_MICROS: Micros = 300_000_000;
-/// Segments of a table that are copied on in one turn.
+/// Maximum number of segments of a table whose bodies one run copies to the open table.
 const MAX_REHOMED: usize = 16;
-/// How often a first table is made.
+/// Maximum number of attempts to create the first table.
 const MAX_BEGINNINGS: u32 = 4;
 
-/// Keeps the ring of a store.
+/// Maintenance of the ring of a store.
 pub(crate) struct Keeper {
     pub(crate) queues: QueueStore,
     ring: Arc<Rounds<RingGround>>,
-    /// What was asked for people.
+    /// Known sizes of segments, for [views](crate::RingView) of the ring.
     pub(crate) sizes: Sizes,
-    /// Why something of the last turn was not done.
+    /// Reason why a step of the last run failed.
     obstacle: Mutex<Option<QueueError>>,
 }
 
@@ -52,7 +52,7 @@ impl Keeper {
         self.ring.ask_one(wish, self.queues.request_timeout).await
     }
 
-    /// Has a table where segments are opened, and knows it.
+    /// Makes sure that the ring has an open table, and that this process knows the table.
     pub(crate) async fn begin(&self) -> Result<()> {
         for _ in 0..MAX_BEGINNINGS {
             let ring = self.queues.read_ring().await?;
@@ -65,13 +65,13 @@ impl Keeper {
         Err(QueueError::new(QueueErrorKind::Store, message).with_hint("try again"))
     }
 
-    /// Why something was not done, if it was not.
+    /// Returns the reason why a step of the last run failed, if one did.
     pub(crate) fn obstacle(&self) -> Option<QueueError> {
         let obstacle = self.obstacle.lock().unwrap_or_else(PoisonError::into_inner);
         obstacle.clone()
     }
 
-    /// Something is not done for that.
+    /// Records the reason why a step fails.
     pub(crate) fn stands_still(&self, error: &QueueError) {
         let mut obstacle = self.obstacle.lock().unwrap_or_else(PoisonError::into_inner);
         *obstacle = Some(error.clone());
@@ -83,20 +83,21 @@ impl Keeper {
         }
     }
 
-    /// Does once what is to be done. What cannot be done keeps nothing else from it, and is tried again next time.
+    /// Runs the maintenance once. If a step fails, the run continues with the other steps, and the next run tries
+    /// again.
     ///
     /// # Errors
-    /// Ring or registry cannot be read.
+    /// The ring or the registry cannot be read.
     async fn turn(&self, registry: &Rounds<RegistryGround>) -> Result<StoreOptions> {
         *self.obstacle.lock().unwrap_or_else(PoisonError::into_inner) = None;
         let ring = self.queues.read_ring().await?;
-        // After the ring: a queue that came later knows that ring.
+        // Read the registry after the ring: a queue that was created after that knows this ring.
         let seen = registry.read().await?;
         let options = seen.options();
         self.ring.ground.set_options(&options);
         self.retire(&ring).await;
         self.notes(self.end_units(&ring, &seen).await);
-        // One a turn is enough for slices; a unit makes its own.
+        // One table in each run is enough for the rotation. A work unit adds its own table.
         self.notes(self.grow_to(&ring, size(&seen)).await.map(drop));
         self.notes(self.roll(&ring, &options).await);
         for (table, phase) in ring.tables() {
@@ -108,7 +109,7 @@ impl Keeper {
         Ok(options)
     }
 
-    /// Nobody knows what became of emptying some tables; those are dropped.
+    /// Retires the tables whose emptying has an unknown outcome, and drops retired tables.
     async fn retire(&self, ring: &Ring) {
         let now = self.queues.environment.now_micros();
         for (table, phase) in ring.tables() {
@@ -123,7 +124,7 @@ impl Keeper {
         }
     }
 
-    /// Makes one table more if there are fewer than that, those that are retired not counted; whether there were.
+    /// Adds a table if the ring has fewer than `size` tables, without the retired ones. Returns whether it had fewer.
     pub(crate) async fn grow_to(&self, ring: &Ring, size: usize) -> Result<bool> {
         let is_short = usable(ring) < size;
         if is_short {
@@ -132,7 +133,7 @@ impl Keeper {
         Ok(is_short)
     }
 
-    /// Ends the slice when it is over, if another table is free.
+    /// Closes the open table if its rotation interval is over and another table is free.
     async fn roll(&self, ring: &Ring, options: &StoreOptions) -> Result<()> {
         let Some((table, life)) = ended(ring, options, self.queues.environment.now_micros()) else {
             return Ok(());
@@ -143,7 +144,7 @@ impl Keeper {
         }
     }
 
-    /// Tables that are closed are left, and emptied.
+    /// Empties the closed tables that nothing refers to, and copies bodies from other closed tables to the open table.
     async fn leave(&self, ring: &Ring, registry: &Registry, options: &StoreOptions) -> Result<()> {
         let now = self.queues.environment.now_micros();
         let is_older =
@@ -169,7 +170,8 @@ impl Keeper {
         Ok(())
     }
 
-    /// Copies some of these on; which ones is drawn, since others may be at it, or some cannot be.
+    /// Copies the bodies of some of these segments to the open table. The choice is random, because other processes may
+    /// copy some of them, and some may fail.
     async fn rehome_some(&self, references: &[(Address, Segment, Live)]) {
         let sealed = references.iter().filter(|(.., live)| live.count.is_some());
         let sealed: Vec<_> = sealed.collect();
@@ -184,7 +186,7 @@ impl Keeper {
         }
     }
 
-    /// Tables of work units that have ended are closed, by this ring and a registry that was read after it.
+    /// Closes the tables of work units that have ended, by this ring and a registry that was read after it.
     async fn end_units(&self, ring: &Ring, registry: &Registry) -> Result<()> {
         if ring.units().next().is_none() {
             return Ok(());
@@ -202,18 +204,18 @@ impl Keeper {
     }
 }
 
-/// As many tables as there are to be: for slices, and for the units that there are.
+/// Returns the required number of tables: those for the rotation, and one for each work unit.
 pub(crate) fn size(registry: &Registry) -> usize {
     usize::from(registry.options().tables) + registry.units().count()
 }
 
-/// Its tables that are not retired.
+/// Returns the number of tables that are not retired.
 fn usable(ring: &Ring) -> usize {
     let tables = ring.tables().values();
     tables.filter(|phase| **phase != Phase::Retired).count()
 }
 
-/// The tables that are closed, each since when, the oldest first.
+/// Returns the closed tables with the time at which each was closed, oldest first.
 fn closed(ring: &Ring) -> Vec<(BodyTable, Micros)> {
     let closed = ring.tables().iter().filter_map(|(table, phase)| match phase {
         Phase::Closed { since, .. } => Some((*table, *since)),
@@ -224,7 +226,7 @@ fn closed(ring: &Ring) -> Vec<(BodyTable, Micros)> {
     closed
 }
 
-/// The table whose slice is over, and which of its lives it is in.
+/// Returns the open table if its rotation interval is over, with its lifetime.
 fn ended(ring: &Ring, options: &StoreOptions, now: Micros) -> Option<(BodyTable, Life)> {
     let slice = Micros::from(options.rotation_seconds) * 1_000_000;
     ring.tables().iter().find_map(|(table, phase)| match phase {
@@ -237,7 +239,7 @@ fn is_free(phase: &Phase) -> bool {
     *phase == Phase::Free
 }
 
-/// Why a slice that is over goes on, as the ring itself says it: no table is free.
+/// Returns the error that the ring itself shows: the rotation interval is over, but no table is free.
 pub(crate) fn shortage(ring: &Ring, options: &StoreOptions, now: Micros) -> Option<QueueError> {
     let is_short = ended(ring, options, now).is_some() && !ring.tables().values().any(is_free);
     is_short.then(short)
@@ -250,7 +252,8 @@ fn short() -> QueueError {
     )
 }
 
-/// Keeps the ring until nobody has the queues any more. What is under way then is left as it is: another goes on with it.
+/// Starts the maintenance of the ring, which runs until no handle of the queues is left. Another process continues the
+/// work that is interrupted then.
 pub(crate) fn begin(
     keeper: Arc<Keeper>,
     registry: Arc<Rounds<RegistryGround>>,

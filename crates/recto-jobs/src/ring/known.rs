@@ -1,20 +1,20 @@
-//! What is known of the ring.
+//! Ring, as this process knows it.
 
 use std::collections::BTreeMap;
 use std::sync::{PoisonError, RwLock};
 
 use recto_protocol::queues::{BodyTable, QueueId, Register as _, Ring, Version};
 
-/// The newest ring that anybody here has read: as much of it as who opens segments has to know.
+/// Newest ring that this process has read, as far as opening segments needs it.
 #[derive(Debug)]
 pub(crate) struct KnownRing(RwLock<Known>);
 
 #[derive(Debug)]
 struct Known {
     version: Version,
-    /// Where segments are opened.
+    /// Table in which segments are opened.
     open: BodyTable,
-    /// The tables that work units have.
+    /// Tables of work units.
     units: BTreeMap<QueueId, BodyTable>,
 }
 
@@ -29,7 +29,7 @@ impl Default for KnownRing {
 }
 
 impl KnownRing {
-    /// An older one than what is known is passed over.
+    /// Updates the known ring, unless it is newer than `ring`.
     pub(crate) fn learn(&self, ring: &Ring) {
         let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
         let Some(open) = ring.open().filter(|_| ring.version() > known.version) else {
@@ -42,13 +42,13 @@ impl KnownRing {
         };
     }
 
-    /// Its version, and its open table; 0 where there is no ring.
+    /// Returns the version of the ring and its open table; both are 0 without a ring.
     pub(crate) fn opens(&self) -> (Version, BodyTable) {
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
         (known.version, known.open)
     }
 
-    /// The table that a work unit has.
+    /// Returns the table of a work unit.
     pub(crate) fn unit(&self, unit: QueueId) -> Option<BodyTable> {
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
         known.units.get(&unit).copied()

@@ -1,18 +1,19 @@
-//! The ring: tables of bodies that slices of time take in turn, and that are emptied whole.
+//! Ring of body tables: they are used in rotation, and each is emptied as a whole.
 //!
-//! Where a store has transactions bodies go with their segments, and there is none of this. Elsewhere each process that holds
-//! queues open for longer keeps the ring: it ends slices, tells the heads of all shards, has what stays behind copied on, and
-//! empties what nothing refers to. Several do no harm; what one leaves another goes on with.
+//! In a store with transactions, bodies are deleted with their segments, and there is no ring. In other stores, each
+//! process that keeps queues open runs the maintenance of the ring. The maintenance ends rotation intervals and updates
+//! the heads of all shards. It copies remaining bodies to the open table, and empties tables that nothing refers to.
+//! Several processes may run it at the same time, and each continues the work that another has left.
 //!
-//! | module | does |
+//! | module | content |
 //! |---|---|
-//! | `known` | what is known of the ring, by which segments are opened |
-//! | `ground` | how the ring lies in its table |
-//! | `keeper` | what is to be done, and when |
-//! | `survey` | what refers to the tables |
-//! | `fencing`, `rehoming`, `emptying` | a table is closed, left and emptied |
-//! | `sizes` | how many bytes what refers to them has |
-//! | [`view`] | how it stands, for people |
+//! | `known` | ring as this process knows it, for opening segments |
+//! | `ground` | storage of the ring in its table |
+//! | `keeper` | steps of the maintenance, and their times |
+//! | `survey` | references to the tables |
+//! | `fencing`, `rehoming`, `emptying` | closing a table, copying bodies from it, and emptying it |
+//! | `sizes` | number of messages and bytes in a table |
+//! | [`view`] | state of the ring, for users |
 
 mod emptying;
 mod fencing;

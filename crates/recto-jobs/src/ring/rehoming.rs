@@ -1,4 +1,4 @@
-//! What is left of a segment is copied to the open table, so that nothing refers to the one where it was.
+//! Copying of a segment's remaining bodies to the open table, so that nothing refers to the old table.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,13 +14,14 @@ use crate::ring::fencing::{ask_head, damaged};
 use crate::shard::Shard;
 use crate::tables::body_partition;
 
-/// Messages that are copied together.
+/// Maximum number of messages whose bodies are copied together.
 const COPIED_AT_ONCE: usize = 256;
-/// Bytes that are, unless one message has more.
+/// Maximum number of bytes that are copied together, unless a single message has more.
 const COPIED_BYTES: u64 = 4 << 20;
 
 impl Keeper {
-    /// Copies what is left of a segment on, or takes it off its list if nothing is.
+    /// Copies the remaining bodies of a segment to the open table, or releases the segment if all its messages are
+    /// resolved.
     pub(crate) async fn rehome(&self, address: Address, number: Segment, live: Live) -> Result<()> {
         let shard = self.queues.shard_at(address);
         let segment = shard.segment(number, live);
@@ -43,10 +44,11 @@ impl Keeper {
     }
 }
 
-/// Copies all that is not done with. A body that is not there stays lost.
+/// Copies the bodies of all unresolved messages. A missing body stays lost.
 async fn copy(shard: &Arc<Shard>, segment: Segment, live: Live, to: BodyTable) -> Result<KeepEvent> {
     let known = shard.segment(segment, live);
-    // What was read, and not what is known: of an append that is on its way here an older log may be.
+    // Use the log that is read here, and not the cached log, which may be older while an append of this process is in
+    // progress.
     let log = known.log.read().await?;
     if log.segment() != segment || log.sealed() != live.count {
         return Ok(KeepEvent::SegmentGone);
@@ -86,7 +88,7 @@ async fn copy(shard: &Arc<Shard>, segment: Segment, live: Live, to: BodyTable) -
     Ok(KeepEvent::Copied)
 }
 
-/// How many of these are copied together: one at least.
+/// Returns the number of messages to copy together, at least 1.
 fn fitting(messages: &[(Chunk, Entry)]) -> usize {
     let mut bytes = 0;
     let fits = |(_, entry): &&(Chunk, Entry)| {

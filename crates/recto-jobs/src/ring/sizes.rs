@@ -1,4 +1,4 @@
-//! How many messages have their bodies in a table, and how many bytes: what the logs of its live segments say of themselves.
+//! Number of messages whose bodies are in a table, and their bytes. Both are from the logs of its live segments.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,25 +12,26 @@ use crate::registers::read_header;
 use crate::ring::survey::SHARDS_AT_ONCE;
 use crate::tables::register_partition;
 
-/// Logs that are asked how much they have when somebody looks at the ring: as many of each table as fall to it.
+/// Maximum number of logs that one view of the ring reads. Each table gets an equal share.
 const MAX_SIZED: usize = 1_024;
-/// Segments of which it is remembered: those that are sealed keep what they have.
+/// Maximum number of segments whose sizes are remembered. Only sealed segments are remembered, because their sizes do
+/// not change.
 const MAX_REMEMBERED: usize = 16_384;
 
-/// What sealed segments have, as far as somebody looked: whoever looks every second asks of each once.
+/// Sizes of sealed segments that were read. A user who views the ring every second therefore causes one read for each.
 #[derive(Default)]
 pub(crate) struct Sizes(Mutex<BTreeMap<(Address, Segment), (Seq, u64)>>);
 
-/// How much there is.
+/// Number of messages, and their bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Size {
     pub(crate) messages: u64,
     pub(crate) bytes: u64,
-    /// Whether all logs were asked.
+    /// Whether all logs were read.
     pub(crate) is_exact: bool,
 }
 
-/// How many logs are asked of each of so many tables.
+/// Returns the number of logs to read for each table, for this number of tables.
 pub(crate) fn share(tables: usize) -> usize {
     MAX_SIZED / tables.max(1)
 }
@@ -47,12 +48,12 @@ impl Sizes {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Forgets those that are not live any more.
+    /// Forgets the segments that are no longer live.
     pub(crate) fn keep(&self, live: &BTreeSet<(Address, Segment)>) {
         self.known().retain(|segment, _| live.contains(segment));
     }
 
-    /// How much these have, of which so many logs are asked at most.
+    /// Returns the size of these segments. Reads at most `most` logs.
     pub(crate) async fn of(
         &self,
         queues: &QueueStore,
@@ -84,7 +85,8 @@ impl Sizes {
     }
 }
 
-/// What the log of a segment says; nothing, if it was released since, or nobody sent to it yet.
+/// Reads the number of messages and of bytes from the log of a segment. Both are 0 if the segment was released since,
+/// or if nothing was sent to it yet.
 async fn sent_to(queues: &QueueStore, address: Address, segment: Segment, live: Live) -> Result<(Seq, u64)> {
     let snapshot = queues.store.snapshot()?;
     let partition = register_partition(address, live.register);

@@ -1,4 +1,4 @@
-//! What refers to the tables of bodies: the heads of all shards.
+//! References to the body tables, from the heads of all shards.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,14 +8,14 @@ use recto_protocol::queues::{Address, BodyTable, Live, Registry, Segment};
 use crate::error::Result;
 use crate::place::QueueStore;
 
-/// Shards that are asked side by side.
+/// Maximum number of shards that are read or changed concurrently.
 pub(crate) const SHARDS_AT_ONCE: usize = 16;
 
-/// Which segments have their bodies in which table.
+/// Segments by the table that has their bodies.
 #[derive(Default)]
 pub(crate) struct Survey(BTreeMap<BodyTable, Vec<(Address, Segment, Live)>>);
 
-/// All shards that there ever were: those of queues that were deleted among them.
+/// Returns all shards that ever existed, including shards of deleted queues.
 pub(crate) fn shards(registry: &Registry) -> Vec<Address> {
     let places = registry.places();
     let shards = places.flat_map(|(place, row)| row.shards().map(move |shard| Address { place, shard }));
@@ -23,7 +23,7 @@ pub(crate) fn shards(registry: &Registry) -> Vec<Address> {
 }
 
 impl Survey {
-    /// Of what was live after the registry was read.
+    /// Reads the heads of all shards, and collects the segments that are live. The registry was read before.
     pub(crate) async fn read(queues: &QueueStore, registry: &Registry) -> Result<Self> {
         let heads = stream::iter(shards(registry)).map(|address| async move {
             let head = queues.shard_at(address).head.read().await?;
@@ -40,18 +40,18 @@ impl Survey {
         Ok(Self(references))
     }
 
-    /// In how many tables there is something.
+    /// Returns the number of tables with live segments.
     pub(crate) fn tables(&self) -> usize {
         self.0.len()
     }
 
-    /// All live segments.
+    /// Returns all live segments.
     pub(crate) fn all(&self) -> BTreeSet<(Address, Segment)> {
         let all = self.0.values().flatten();
         all.map(|(address, segment, _)| (*address, *segment)).collect()
     }
 
-    /// The live segments whose bodies lie in a table.
+    /// Returns the live segments whose bodies are in a table.
     pub(crate) fn references(&self, table: BodyTable) -> &[(Address, Segment, Live)] {
         self.0.get(&table).map_or(&[], Vec::as_slice)
     }

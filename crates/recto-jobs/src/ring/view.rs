@@ -1,4 +1,4 @@
-//! How the ring stands, for people.
+//! State of the ring, for users.
 
 use recto_protocol::queues::{BodyTable, Micros, Phase, QueueId, Registry, StoreOptions};
 
@@ -7,43 +7,44 @@ use crate::queues::Queues;
 use crate::ring::survey::Survey;
 use crate::ring::{keeper, sizes};
 
-/// The ring of a store, as it was read.
+/// Ring of a store, as it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RingView {
-    /// Whether bodies lie in a ring of tables; else they go with their segments.
+    /// Whether bodies are in a ring of tables. Otherwise bodies are deleted with their segments.
     pub is_needed: bool,
-    /// How often slices end, and the like.
+    /// Options of the store, such as the rotation interval.
     pub options: StoreOptions,
-    /// Its tables, by number; none where bodies need no ring.
+    /// Tables by number; empty without a ring.
     pub tables: Vec<TableView>,
-    /// Why something stands still: in this process, or as the ring itself says it.
+    /// Reason why the rotation is blocked, from the maintenance in this process or from the ring itself.
     pub obstacle: Option<String>,
 }
 
-/// A table of the ring.
+/// Table of the ring.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableView {
-    /// Its number.
+    /// Number of the table.
     pub number: BodyTable,
-    /// What it is called in the store.
+    /// Name of the table in the store.
     pub name: String,
-    /// How it stands.
+    /// Phase of the table.
     pub phase: Phase,
-    /// Whose it is, if a work unit has it that has not ended: `QUEUE/UNIT`.
+    /// Work unit that has the table, as `QUEUE/UNIT`, until it ends.
     pub unit: Option<String>,
-    /// How many live segments have bodies there.
+    /// Number of live segments whose bodies are in the table.
     pub segments: usize,
-    /// How many messages were sent to those segments, done with or not.
+    /// Number of messages that were sent to these segments, whether resolved or not.
     pub messages: u64,
-    /// How many bytes they have: bodies and attributes, as they were sent. Not what the store's files take: there lies what was done with, too, until the table is emptied, and each copy counts.
+    /// Number of bytes of these messages: bodies and attributes, as they were sent. The files of the store are larger:
+    /// they contain resolved messages until the table is emptied, and every replica.
     pub bytes: u64,
-    /// Whether all of those segments were looked at: a look asks 1,024 logs at most, and remembers of those that are sealed. Else it is that
-    /// much at least.
+    /// Whether all these segments were counted. Otherwise the true numbers are at least this large. A view reads at
+    /// most 1,024 logs, and remembers the sizes of sealed segments.
     pub is_exact: bool,
 }
 
 impl TableView {
-    /// Since when it stands so, by the clock of who said so.
+    /// Returns the time at which the phase began, by the clock of the process that began it.
     pub fn since(&self) -> Option<Micros> {
         match self.phase {
             Phase::Open { since, .. }
@@ -57,7 +58,7 @@ impl TableView {
 }
 
 impl Queues {
-    /// How the tables of bodies stand. Reads the head of every queue, and asks logs of live segments how much they have: 1,024 at most.
+    /// Returns the state of the body tables. Reads the heads of all shards, and at most 1,024 logs of live segments.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -65,7 +66,8 @@ impl Queues {
         self.ring_with(true).await
     }
 
-    /// The same without what refers to the tables, for which the head of every queue would be read: no segments, no messages, no bytes.
+    /// Returns the state of the body tables without numbers of segments, messages and bytes, which would need the heads
+    /// of all shards.
     ///
     /// # Errors
     /// The store cannot be read.

@@ -1,8 +1,9 @@
-//! The last step of a cut, an hour later: what a bucket that was left still has, of somebody whose clocks stood still, is
-//! copied to the bucket that is read; then it goes, as a range.
+//! Last step of a split, an hour later. An old bucket may still have rows of a writer whose clocks stopped. They are
+//! copied to the bucket that is read, and then the old bucket is deleted as a range.
 //!
-//! Pieces may be cut meanwhile, again and again: what was left of them when it began to wait is cleared all the same, wherever it is read by
-//! then. Where so much was left that there would soon be no room for more, less time has to do.
+//! Meanwhile the ranges may be split again, any number of times. The buckets that were old when the wait began are
+//! cleared nevertheless, whichever bucket is read by then. If there will soon be no room for more old buckets, the wait
+//! is shorter.
 
 use std::collections::BTreeSet;
 
@@ -13,67 +14,67 @@ use crate::buckets::rules::Rule;
 use crate::buckets::splitting::Decision;
 use crate::buckets::steps::Copying;
 
-/// What happened.
+/// Event that the caller reports.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ClearEvent {
-    /// It can begin.
+    /// The clearing can begin.
     Begin,
-    /// The directory, or a window of it.
+    /// The range map, or a window of it, was read.
     Read(Directory),
-    /// So much time went by.
+    /// The wait is over.
     Waited,
-    /// All is copied.
+    /// All rows are copied.
     Copied,
-    /// All is deleted.
+    /// All rows are deleted.
     Deleted,
     /// The conditional write ended.
     Decided(Decision),
 }
 
-/// What is to be done.
+/// Action that the caller takes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ClearAction {
-    /// Read the directory, serially.
+    /// Read the range map, serially.
     Read,
-    /// Wait so long.
+    /// Wait.
     Wait {
-        /// How long.
+        /// Time to wait, in milliseconds.
         ms: u64,
     },
-    /// Copy what there is, if there is anything.
+    /// Copy these rows, if there are any.
     Copy(Vec<Copying>),
-    /// Delete all of these spans in these buckets, which are read by nobody.
+    /// Delete all rows of these spans in these buckets. No process reads these buckets.
     Delete(Vec<(Bucket, Span)>),
-    /// Put this, if this version is there.
+    /// Put this range map, if this version is stored.
     Cas {
-        /// The version.
+        /// Expected version.
         expected: Version,
-        /// What to put.
+        /// Range map to put.
         put: Directory,
     },
-    /// Nothing is left to be done here. What was changed meanwhile is another's, or another time's.
+    /// Nothing is left to do here. Changes that were made meanwhile are left to another process, or to a later run.
     Over,
 }
 
-/// Buckets that were left are cleared.
+/// Clearing of old buckets.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Clearing {
-    /// What was left when it began to wait.
+    /// Old buckets when the wait began.
     first: Vec<Left>,
-    /// What was left when it looked last.
+    /// Old buckets at the last read.
     last: Vec<Left>,
-    /// How often it has waited.
+    /// Number of waits.
     looks: u32,
-    /// What is cleared, as it was found.
+    /// Ranges whose old buckets are cleared, as they were found.
     pieces: Vec<Cleared>,
     stage: Stage,
     protocol: Protocol,
 }
 
-/// Buckets that were left of a span.
+/// Old buckets of a span.
 pub(crate) type Left = (Span, BTreeSet<Bucket>);
 
-/// A piece as it is, and those of the buckets that were left of it that it is to have no more.
+/// Range as it was found, and the old buckets that it loses.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Cleared {
     pub(crate) span: Span,
@@ -89,7 +90,7 @@ enum Stage {
 }
 
 impl Clearing {
-    /// Of whatever buckets were left.
+    /// Returns the clearing of all old buckets.
     pub fn new(protocol: Protocol) -> Self {
         Self {
             first: Vec::new(),
@@ -101,7 +102,7 @@ impl Clearing {
         }
     }
 
-    /// What is to be done about what happened.
+    /// Handles an event, and returns the next action.
     pub fn step(&mut self, event: ClearEvent) -> ClearAction {
         match event {
             ClearEvent::Decided(Decision::Applied) => ClearAction::Over,
@@ -129,7 +130,7 @@ impl Clearing {
         if self.stage == Stage::Waiting {
             return self.looks_at(directory);
         }
-        // What was cut since is copied again, and so is not gone on with here.
+        // Do not clear a range that was split since. Its rows have to be copied again.
         self.pieces.retain(|piece| directory.is_as(piece));
         if self.pieces.is_empty() {
             return ClearAction::Over;
@@ -144,7 +145,7 @@ impl Clearing {
         }
     }
 
-    /// Waits until what was left is old enough, and begins with what of it is not being cut then.
+    /// Waits until the old buckets are old enough. Then begins with the ranges of which no split is under way.
     fn looks_at(&mut self, directory: &Directory) -> ClearAction {
         let left = directory.left();
         if left.is_empty() {
@@ -162,7 +163,7 @@ impl Clearing {
             if !self.pieces.is_empty() {
                 return self.copy();
             }
-            // All that is old enough is being cut, or is cleared.
+            // All ranges whose old buckets are old enough are being split, or are cleared.
             if self.looks >= 2 * most {
                 return ClearAction::Over;
             }
@@ -185,7 +186,7 @@ impl Clearing {
         ClearAction::Delete(left.collect())
     }
 
-    /// What was left of each piece, and where it is read.
+    /// Returns the old buckets of each range to clear, each with the bucket that is read there.
     fn left(&self) -> impl Iterator<Item = (Span, Bucket, Bucket)> {
         self.pieces.iter().flat_map(|piece| {
             let buckets = piece.buckets.iter();
@@ -199,14 +200,15 @@ impl Clearing {
 }
 
 impl Directory {
-    /// The buckets that were left, by pieces.
+    /// Returns the old buckets, by range.
     pub(crate) fn left(&self) -> Vec<Left> {
         let left = self.spans().filter(|(_, piece)| !piece.roles.old.is_empty());
         left.map(|(span, piece)| (span, piece.roles.old.clone()))
             .collect()
     }
 
-    /// The pieces that are not being cut, with those of their left buckets that had been left of all of them by then.
+    /// Returns the ranges that are not being split, each with its buckets that are old now and that `by_then` lists as
+    /// old for the whole range.
     pub(crate) fn clearable(&self, by_then: &[Left]) -> Vec<Cleared> {
         let at_rest = self.spans().filter(|(_, piece)| piece.roles.is_at_rest());
         let cleared = at_rest.filter_map(|(span, piece)| {
@@ -221,7 +223,7 @@ impl Directory {
         cleared.collect()
     }
 
-    /// Whether a piece is as it was found.
+    /// Returns whether a range is as it was found.
     fn is_as(&self, found: &Cleared) -> bool {
         let mut spans = self.spans();
         spans.any(|(span, piece)| span == found.span && piece.roles == found.roles)

@@ -1,4 +1,4 @@
-//! For how long a process may go by what it has read of a directory.
+//! Cached range map, and the time for which a process may use it.
 
 use std::sync::Arc;
 
@@ -6,17 +6,18 @@ use crate::buckets::directory::Directory;
 use crate::buckets::limits::Protocol;
 use crate::buckets::rules::Rule;
 
-/// What a process' clocks show.
+/// Times that the clocks of a process show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Clock {
-    /// Since the machine was started: never set, and counting while it is suspended.
+    /// Milliseconds since the machine was started. This clock is never set, and counts while the machine is suspended.
     pub boot_ms: u64,
-    /// Since 1970. It may be set, in either direction.
+    /// Milliseconds since 1970. This clock may be set, in either direction.
     pub wall_ms: i64,
 }
 
 impl Clock {
-    /// How long ago that was, by the clock that says longer: the one may have stood still, and the other may have been set.
+    /// Returns the time since `before`. It uses the clock that shows more time, because one clock may have stopped, and
+    /// the other may have been set.
     fn since(self, before: Self, protocol: Protocol) -> u64 {
         let by_boot = self.boot_ms.saturating_sub(before.boot_ms);
         let by_wall = self.wall_ms.saturating_sub(before.wall_ms);
@@ -29,7 +30,7 @@ impl Clock {
     }
 }
 
-/// A directory as a process has read it, which all of it share until it is over.
+/// Range map as a process has read it. All tasks of the process share it until it expires.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct DirectoryCopy {
     directory: Arc<Directory>,
@@ -38,8 +39,8 @@ pub struct DirectoryCopy {
 }
 
 impl DirectoryCopy {
-    /// What was read; `asked` is what the clocks showed before that was asked for, `heard` what they showed when it was
-    /// there. It lives from the former on: what it says may be no younger.
+    /// Returns the cached form of a range map that was read. `asked` is the time before the request, and `heard` is the
+    /// time after the response. The lifetime counts from `asked`, because the content may be as old as that.
     pub fn new(directory: Arc<Directory>, asked: Clock, heard: Clock, protocol: Protocol) -> Self {
         let from = if protocol.rules.keeps(Rule::LifeFromBeforeReading) {
             asked
@@ -53,12 +54,12 @@ impl DirectoryCopy {
         }
     }
 
-    /// What was read.
+    /// Returns the range map.
     pub fn directory(&self) -> &Directory {
         &self.directory
     }
 
-    /// Whether it may be gone by, when the clocks show this.
+    /// Returns whether the process may use the range map at this time.
     pub fn lives(&self, now: Clock) -> bool {
         now.since(self.from, self.protocol) < self.directory.life_ms
     }

@@ -1,7 +1,7 @@
-//! Which buckets a partition is kept in.
+//! Range map of a partition, which assigns keys to buckets.
 //!
-//! A directory is a sorted list of [pieces](Piece), which leave no key out and have none in common: each ends where the next
-//! one begins. Where there is none, all is in bucket 0.
+//! A range map is a sorted list of [ranges](Piece), which contain each key exactly once: each range ends where the next
+//! one begins. Without a range map, all keys are in bucket 0.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,86 +11,88 @@ use crate::buckets::limits::{
 use crate::buckets::names::{Bucket, Key, Version};
 use crate::buckets::sampling::Sampling;
 
-/// The directory of a partition, or a window of it.
+/// Range map of a partition, or a window of it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Directory {
-    /// Of the whole directory; 0: there is none.
+    /// Version of the whole range map; 0: the partition has no range map.
     pub version: Version,
-    /// The number of the next bucket.
+    /// Number of the next bucket.
     pub next_bucket: Bucket,
-    /// For how long a copy of it is gone by.
+    /// Lifetime of a cached range map, in milliseconds.
     pub life_ms: u64,
-    /// For how long a copy may be gone by that somebody has, of this version or of one before.
+    /// Longest lifetime that any process may assume for a cached range map of this version or an earlier one, in
+    /// milliseconds.
     pub longest_ms: u64,
-    /// What is not kept any more.
+    /// Retention bound, if there is one.
     pub floor: Option<Floor>,
-    /// In the order of their keys; one at least.
+    /// Ranges, in the order of their keys; at least one.
     pub pieces: Vec<Piece>,
-    /// Where the last of these pieces ends; none: it is the last one that there is.
+    /// End of the last range; `None`: it is the last range of the partition.
     pub end: Option<Key>,
 }
 
-/// What lies between two edges.
+/// Range of keys between two edges, with its buckets.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Piece {
-    /// Its first key, or an edge before that. The first piece's is empty.
+    /// First key of the range, or an edge before it. It is empty for the first range.
     pub start: Key,
-    /// What its buckets are for.
+    /// Buckets of the range, by role.
     pub roles: Roles,
-    /// By what rows are sampled in the bucket that is read.
+    /// Sampling parameters of the bucket that is read.
     pub sampling: Sampling,
-    /// The same in newer buckets, of a piece that is cut.
+    /// Sampling parameters of newer buckets, while the range is split.
     pub next_sampling: Option<Sampling>,
-    /// What it held when it was cut off, where that is known.
+    /// Content of the range when it was split off, if known.
     pub figures: Option<Figures>,
 }
 
-/// What buckets are for a piece. None is two of it.
+/// Buckets of a range, by role. No bucket has two roles.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Roles {
-    /// Takes writes and deletions, and is read.
+    /// Receives writes and deletions, and is read.
     pub read: Bucket,
-    /// Take writes and deletions.
+    /// Receive writes and deletions.
     pub writes: BTreeSet<Bucket>,
-    /// Take deletions only: not yet more.
+    /// Receive only deletions now, and writes later.
     pub deletes: BTreeSet<Bucket>,
-    /// Take deletions only: not more any longer. What they still hold is to be looked at once more, and goes then.
+    /// Receive only deletions; they received writes before. Later they are checked for remaining rows, and cleared.
     pub old: BTreeSet<Bucket>,
 }
 
-/// What a piece holds, as far as it is known: sums of estimates, whose errors add as variances do.
+/// Content of a range, as far as it is known. Rows and bytes are sums of estimates, so the variances of their errors
+/// add up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Figures {
-    /// How many rows.
+    /// Number of rows.
     pub rows: u64,
-    /// The variance of that; 0: it is exact.
+    /// Variance of the number of rows; 0: the number is exact.
     pub rows_variance: u64,
-    /// How many bytes they have.
+    /// Bytes of the rows.
     pub bytes: u64,
-    /// The variance of that; 0: it is exact.
+    /// Variance of the bytes; 0: the number is exact.
     pub bytes_variance: u64,
 }
 
-/// What is not kept any more.
+/// Retention bound: rows on one side of an edge are not kept.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Floor {
-    /// Up to where.
+    /// Edge.
     pub at: Key,
-    /// On which side of that rows are kept.
+    /// Side of the edge on which rows are kept.
     pub kept: Kept,
 }
 
-/// On which side of an edge rows are kept.
+/// Side of an edge on which rows are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kept {
-    /// From the edge on: the newest rows are the last.
+    /// Rows from the edge on are kept. The newest rows have the greatest keys.
     After,
-    /// Before the edge: the newest rows are the first.
+    /// Rows before the edge are kept. The newest rows have the smallest keys.
     Before,
 }
 
 impl Floor {
-    /// Whether a key is below it.
+    /// Returns whether the bound hides a key.
     pub fn hides(&self, key: &[u8]) -> bool {
         match self.kept {
             Kept::After => key < self.at.as_slice(),
@@ -98,7 +100,7 @@ impl Floor {
         }
     }
 
-    /// Whether all of a span is below it.
+    /// Returns whether the bound hides all keys of a span.
     pub fn hides_all(&self, span: &Span) -> bool {
         match self.kept {
             Kept::After => span.end.as_ref().is_some_and(|end| *end <= self.at),
@@ -106,7 +108,7 @@ impl Floor {
         }
     }
 
-    /// Whether one at this edge would hide more.
+    /// Returns whether a bound at this edge would hide more.
     pub fn is_lower_than(&self, edge: &Key) -> bool {
         match self.kept {
             Kept::After => self.at < *edge,
@@ -114,19 +116,19 @@ impl Floor {
         }
     }
 
-    /// Where rows are kept.
+    /// Returns the span of keys that are kept.
     pub fn kept_span(&self) -> Span {
         let (kept, _) = self.sides();
         kept
     }
 
-    /// Where they are not.
+    /// Returns the span of keys that are hidden.
     pub fn hidden_span(&self) -> Span {
         let (_, hidden) = self.sides();
         hidden
     }
 
-    /// Where rows are kept, and where they are not.
+    /// Returns the span of keys that are kept, and the span of keys that are hidden.
     fn sides(&self) -> (Span, Span) {
         let before = Span {
             start: Key::new(),
@@ -143,27 +145,27 @@ impl Floor {
     }
 }
 
-/// A range of keys.
+/// Span of keys.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Span {
-    /// The first of them, or an edge before that.
+    /// First key, or an edge before it.
     pub start: Key,
-    /// Where it ends, without that; none: at the last of all.
+    /// End, exclusive; `None`: the span contains all keys from `start` on.
     pub end: Option<Key>,
 }
 
 impl Span {
-    /// All keys.
+    /// Returns the span of all keys.
     pub fn all() -> Self {
         Self::default()
     }
 
-    /// Whether a key is one of them.
+    /// Returns whether the span contains a key.
     pub fn has(&self, key: &[u8]) -> bool {
         self.start.as_slice() <= key && self.end.as_ref().is_none_or(|end| key < end.as_slice())
     }
 
-    /// What it has in common with another; none: nothing.
+    /// Returns the common part of two spans; `None` if they have no key in common.
     pub fn common(&self, other: &Self) -> Option<Self> {
         let start = (&self.start).max(&other.start);
         let end = [&self.end, &other.end].into_iter().flatten().min();
@@ -175,87 +177,88 @@ impl Span {
     }
 }
 
-/// What is wrong with what was read.
+/// Damage of a range map that was read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Damage {
-    /// There are no pieces.
+    /// There are no ranges.
     #[error("it has no pieces")]
     Empty,
-    /// Nothing says where keys belong.
+    /// No range contains the keys before this one.
     #[error("no piece has the keys before {}", hex(.0))]
     Gap(Key),
-    /// Pieces overlap, or are not in order.
+    /// Ranges overlap, or are not in order.
     #[error("two pieces begin at {}, or one that comes later begins before it", hex(.0))]
     Overlap(Key),
     /// An edge is longer than any key.
     #[error("the edge of a piece has {0} bytes; at most {MAX_EDGE_BYTES} are a key")]
     LongEdge(usize),
-    /// There is more of it than is read at once.
+    /// There are more ranges than are read at once.
     #[error("it has {0} pieces in one window; at most {MAX_WINDOW_PIECES} are read at once")]
     TooMany(usize),
-    /// A bucket has a number that no cut has given.
+    /// A bucket has a number that no split has assigned.
     #[error("bucket {} is none that was made: the next one is {}", .bucket.0, .next.0)]
     NotMade {
-        /// The bucket.
+        /// Bucket.
         bucket: Bucket,
-        /// The number of the next one.
+        /// Number of the next bucket.
         next: Bucket,
     },
-    /// A bucket is two things for one piece.
+    /// A bucket has two roles in one range.
     #[error("bucket {} is named twice by the piece that begins at {}", .bucket.0, hex(.start))]
     Twice {
-        /// The bucket.
+        /// Bucket.
         bucket: Bucket,
-        /// Where the piece begins.
+        /// Start of the range.
         start: Key,
     },
-    /// A bucket is read in two places, with another between them, and stays so.
+    /// A bucket is read in two places, with another bucket between them, and would stay so.
     #[error("bucket {} is read in two places", .0.0)]
     Scattered(Bucket),
-    /// A bucket is about to take writes, or takes none any more, and its number says that it cannot be so.
+    /// The number of a bucket contradicts its role. Either a bucket that will receive writes is older than the bucket
+    /// that is read, or a bucket that received writes before is newer.
     #[error("bucket {} cannot be what the piece that begins at {} says: numbers only rise", .bucket.0, hex(.start))]
     OutOfTurn {
-        /// The bucket.
+        /// Bucket.
         bucket: Bucket,
-        /// Where the piece begins.
+        /// Start of the range.
         start: Key,
     },
-    /// A piece has more buckets than there may be.
+    /// A range has more buckets than the limit.
     #[error("the piece that begins at {} has more than {MAX_FURTHER_BUCKETS} further buckets of a kind", hex(.0))]
     Crowded(Key),
-    /// A version or number is none.
+    /// A version or a bucket number is not valid.
     #[error("its {what} is {value}, which no cut has given")]
     Number {
-        /// Which.
+        /// Name of the number.
         what: &'static str,
-        /// What it is.
+        /// Value of the number.
         value: i64,
     },
-    /// Copies would live for a time that nobody waits for.
+    /// Cached range maps would have a lifetime for which no process waits.
     #[error("its copies live {life_ms} ms, and may live {longest_ms} ms: at most {LONG_LIFE_MS} ms")]
     Life {
-        /// How long copies live that are taken now.
+        /// Lifetime of range maps that are cached now, in milliseconds.
         life_ms: i64,
-        /// How long others may.
+        /// Longest lifetime of other cached range maps, in milliseconds.
         longest_ms: i64,
     },
-    /// Rows cannot be sampled by what it says.
+    /// The sampling parameters are not valid.
     #[error("the piece that begins at {} samples by {unit} bytes, and a mean of {mean}", hex(.start))]
     Sampling {
-        /// Where the piece begins.
+        /// Start of the range.
         start: Key,
-        /// Bytes for each sample.
+        /// Bytes per sample.
         unit: i64,
         /// Bytes of the mean row.
         mean: i64,
     },
-    /// What a piece held is not known by such numbers.
+    /// The recorded content of a range is not complete, or is negative.
     #[error("the figures of the piece that begins at {} are not whole, or less than nothing", hex(.0))]
     Figures(Key),
 }
 
-/// Bytes as people read them.
+/// Returns bytes in hexadecimal.
 fn hex(bytes: &[u8]) -> String {
     if bytes.is_empty() {
         return "the beginning".to_owned();
@@ -264,7 +267,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 impl Directory {
-    /// Of a partition that has none: all of it is in bucket 0.
+    /// Returns the range map of a partition that has none: all keys are in bucket 0.
     pub fn absent(sampling: Sampling, protocol: Protocol) -> Self {
         Self {
             version: 0,
@@ -283,17 +286,18 @@ impl Directory {
         }
     }
 
-    /// Whether it is all that there is, and no window.
+    /// Returns whether this is the whole range map, and not a window.
     pub fn is_whole(&self) -> bool {
         self.end.is_none() && self.pieces.first().is_some_and(|piece| piece.start.is_empty())
     }
 
-    /// From where to where each piece goes.
+    /// Returns each range with its span.
     pub fn spans(&self) -> impl Iterator<Item = (Span, &Piece)> {
         (0..self.pieces.len()).map(|index| self.span_at(index))
     }
 
-    /// Those of them that have keys of a span: where there are many pieces, no others are looked at.
+    /// Returns the ranges that have keys of a span, each with its span. If there are many ranges, it does not look at
+    /// the others.
     pub fn spans_of(&self, span: &Span) -> impl DoubleEndedIterator<Item = (Span, &Piece)> {
         let begun = self.pieces.partition_point(|piece| piece.start <= span.start);
         let is_before_end = |piece: &Piece| span.end.as_ref().is_none_or(|end| piece.start < *end);
@@ -311,7 +315,7 @@ impl Directory {
         (span, piece)
     }
 
-    /// The piece that a key belongs to; none: it is outside this window.
+    /// Returns the range of a key; `None` if the key is outside this window.
     pub fn piece_of(&self, key: &[u8]) -> Option<&Piece> {
         if self.end.as_ref().is_some_and(|end| key >= end.as_slice()) {
             return None;
@@ -320,24 +324,25 @@ impl Directory {
         self.pieces.get(after.checked_sub(1)?)
     }
 
-    /// Whether something is under way: somebody has to go on with that, after a random pause.
+    /// Returns whether a split is under way. Then a process has to continue it, after a random pause.
     pub fn is_being_cut(&self) -> bool {
         self.pieces.iter().any(|piece| !piece.roles.is_at_rest())
     }
 
-    /// Whether buckets were left that are to be looked at once more.
+    /// Returns whether there are old buckets that have to be cleared.
     pub fn is_to_be_cleared(&self) -> bool {
         self.pieces.iter().any(|piece| !piece.roles.old.is_empty())
     }
 
-    /// The pieces that are not as they were, which is all that a conditional write puts beside the columns that all share.
+    /// Returns the ranges that differ from `before`. A conditional write puts only these ranges, and the columns that
+    /// all ranges share.
     pub fn changed_since(&self, before: &Self) -> Vec<&Piece> {
         let before: BTreeMap<_, _> = before.pieces.iter().map(|piece| (&piece.start, piece)).collect();
         let is_new = |piece: &&Piece| before.get(&piece.start) != Some(piece);
         self.pieces.iter().filter(is_new).collect()
     }
 
-    /// An error if that cannot be a directory, or a window of it that has the key `from`.
+    /// Checks that this can be a range map, or a window of it that has the key `from`.
     pub(crate) fn check(&self, from: &[u8]) -> Result<(), Damage> {
         let first = self.pieces.first().ok_or(Damage::Empty)?;
         if self.pieces.len() > MAX_WINDOW_PIECES {
@@ -359,8 +364,10 @@ impl Directory {
         self.check_places()
     }
 
-    /// An error if a bucket is read in two places for good. Pieces of one cut may be moved on by windows, so that one in the middle is read in
-    /// a newer bucket already; but all of the others but one are about to be.
+    /// Checks that no bucket is read in two places permanently. A split of several ranges may continue window by
+    /// window. So a range in the middle may already be read in a newer bucket, while the ranges on both sides are read
+    /// in the old bucket. Then the old bucket may stay in one of these places only. In the other places, another bucket
+    /// will be read soon.
     pub(crate) fn check_places(&self) -> Result<(), Damage> {
         let mut stays: BTreeMap<Bucket, usize> = BTreeMap::new();
         let (mut place, mut before) = (0, None);
@@ -407,7 +414,7 @@ impl Piece {
 }
 
 impl Roles {
-    /// Of a piece that lies in one bucket.
+    /// Returns the roles of a range that is in one bucket.
     pub fn of(read: Bucket) -> Self {
         Self {
             read,
@@ -415,7 +422,7 @@ impl Roles {
         }
     }
 
-    /// All buckets but the one that is read.
+    /// Returns all buckets except the bucket that is read.
     pub fn further(&self) -> impl Iterator<Item = Bucket> {
         [&self.writes, &self.deletes, &self.old]
             .into_iter()
@@ -423,17 +430,18 @@ impl Roles {
             .copied()
     }
 
-    /// Whether no cut is under way.
+    /// Returns whether no split is under way.
     pub fn is_at_rest(&self) -> bool {
         self.writes.is_empty() && self.deletes.is_empty()
     }
 
-    /// Whether another bucket is to be read soon.
+    /// Returns whether another bucket will be read soon.
     fn are_leaving(&self) -> bool {
         !self.deletes.is_empty() || self.next_read().is_some()
     }
 
-    /// The bucket that is read next, when all is copied there: the newest of those that take writes already.
+    /// Returns the bucket that is read next, when all rows are copied there. It is the newest bucket that receives
+    /// writes, if it is newer than the bucket that is read.
     pub fn next_read(&self) -> Option<Bucket> {
         self.writes.last().copied().filter(|bucket| *bucket > self.read)
     }

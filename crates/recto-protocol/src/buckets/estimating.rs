@@ -1,40 +1,42 @@
-//! How many rows many pieces have together, when a few of them are looked at.
+//! Estimated number of rows of many ranges, from the content of a few of them.
 //!
-//! What each piece held when it was cut off is recorded, with sums of that; rows came and went since. So some pieces are drawn, and
-//! what is recorded of all of them is corrected by how far it is off in those: that costs the same however many there are.
+//! The content of each range was recorded when the range was split off, and there are sums of these records. Rows were
+//! added and removed since. So some ranges are drawn at random, and the total of the records is corrected by the error
+//! of the drawn ranges. The cost does not depend on the number of ranges.
 
 use crate::buckets::directory::Figures;
 
-/// It is reckoned as if one piece more had been drawn, of which so many times what a piece holds in the mean is not as it is recorded. Of
-/// `n` pieces that are as they are recorded it does not follow that all are: with a chance of 5 in 100 three of `n` others are not.
+/// Error of one additional drawn range that the estimate assumes, as a multiple of the mean content of a range. If `n`
+/// drawn ranges are as recorded, the others need not be: with a chance of 5 in 100, three of `n` other ranges are not.
 const UNSEEN: f64 = 1.5;
 
-/// By how much a drawn piece is off.
+/// Error of the record of a drawn range.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Drawn {
-    /// How many more rows there are than is recorded, for each piece that it was drawn from.
+    /// Number of rows beyond the record, for each range from which this one was drawn.
     pub rows: f64,
-    /// The same of their variance.
+    /// Variance of the number of rows beyond the record, for each range from which this one was drawn.
     pub variance: f64,
 }
 
-/// Pieces beside each other.
+/// Adjacent ranges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Several {
-    /// How many.
+    /// Number of ranges.
     pub pieces: u64,
-    /// What is recorded of them.
+    /// Total of their records.
     pub recorded: Figures,
 }
 
 impl Drawn {
-    /// One piece, as it is recorded and as it is.
+    /// Returns the error of the record of one range, given the record and the content.
     pub fn one(recorded: Figures, found: Figures) -> Self {
         let one = Several { pieces: 1, recorded };
         Self::of(one, one, recorded, found)
     }
 
-    /// One of several pieces that were summed up, and are these by now.
+    /// Returns the error of one range that was drawn from ranges with a stored sum. `summed` are these ranges as they
+    /// were summed up, and `now` are these ranges by their current records.
     pub fn of(summed: Several, now: Several, recorded: Figures, found: Figures) -> Self {
         let off = |summed_up: u64, now_recorded: u64, recorded: u64, found: u64| {
             let of_all = now.pieces as f64 * (found as f64 - recorded as f64);
@@ -52,7 +54,8 @@ impl Drawn {
     }
 }
 
-/// How many rows pieces have of which these were drawn, each with the same chance. `are_distinct`: none of them twice.
+/// Returns the estimated number of rows of ranges from which `drawn` were drawn, each with the same chance.
+/// `are_distinct`: no range was drawn twice.
 pub fn corrected(all: Several, drawn: &[Drawn], are_distinct: bool) -> Figures {
     let recorded = (all.recorded.rows as f64, all.recorded.rows_variance as f64);
     if all.pieces == 0 {
@@ -71,7 +74,7 @@ pub fn corrected(all: Several, drawn: &[Drawn], are_distinct: bool) -> Figures {
         1.0
     };
     let of_draws = pieces * pieces * spread / count * left_out;
-    // What is left of a sum of variances is not less than nothing, whatever was drawn.
+    // The drawn ranges must not make the sum of variances negative or much too small.
     let of_samples = (recorded.1 + pieces * mean(|drawn| drawn.variance)).max(recorded.1 / 2.0);
     Figures {
         rows: whole(rows),

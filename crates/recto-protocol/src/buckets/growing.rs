@@ -1,47 +1,47 @@
-//! When a bucket is cut, and where.
+//! When and where a bucket is split.
 //!
-//! Where keys run with arrival (times, sequences, history that is imported in order) it is cut *ahead*, at the key that the newest
-//! rows will have reached when the cut is done: nothing is there to copy. Else it is cut at its samples, into parts of as
-//! much each.
+//! Keys may follow the order of arrival, as in times, sequences, and history that is imported in order. Then the bucket
+//! is split *ahead*, at the key that the newest rows will have reached when the split is done, so that no rows have to
+//! be copied. Otherwise the bucket is split at its samples, into parts of equal content.
 
 use crate::buckets::limits::MAX_CUT_EDGES;
 use crate::buckets::names::Key;
 use crate::buckets::sampling::{Sample, Sampling};
 
-/// At how many times as many samples as a bucket is to have it is cut wherever its rows lie.
+/// Number of samples at which a bucket is split, wherever its rows are, as a multiple of the wanted number.
 pub const FULL: f64 = 1.5;
-/// Of the samples that a bucket is to have, how many quarters each part has at most that it is cut into: room is left for
-/// what comes late.
+/// Maximum number of samples of each part of a split bucket, in quarters of the wanted number of samples. This leaves
+/// room for rows that arrive late.
 const PART_QUARTERS: usize = 3;
-/// Of arrivals, how many come behind the one before at least, where keys run with arrival.
+/// Minimum share of successive arrivals whose keys move in the same direction, if keys follow the order of arrival.
 const IN_ORDER: f64 = 0.9;
-/// Fewer arrivals say nothing of what comes.
+/// Minimum number of arrivals for a prediction.
 const MIN_ARRIVALS: usize = 4;
 
-/// What is known of a bucket that grows.
+/// Known facts about a bucket that grows.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Growth {
-    /// How many samples a bucket is to have.
+    /// Wanted number of samples of a bucket.
     pub samples: u32,
-    /// Bytes that come in a second.
+    /// Bytes that arrive per second.
     pub bytes_per_second: f64,
-    /// How many seconds a cut takes.
+    /// Duration of a split, in seconds.
     pub lead_seconds: f64,
 }
 
-/// What is to be done about a bucket.
+/// Next step for a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Due {
-    /// Nothing.
+    /// No split.
     No,
-    /// It will be full when a cut is done: it is cut ahead, if keys run with arrival.
+    /// The bucket will be full when a split is done. Split it ahead, if keys follow the order of arrival.
     Ahead,
-    /// It is full: it is cut at its samples.
+    /// The bucket is full. Split it at its samples.
     Now,
 }
 
 impl Growth {
-    /// What is to be done about a bucket of so many samples.
+    /// Returns the next step for a bucket with this number of samples.
     pub fn due(&self, sampling: Sampling, samples: usize) -> Due {
         let unit = sampling.unit as f64;
         let wanted = f64::from(self.samples);
@@ -55,20 +55,20 @@ impl Growth {
         }
     }
 
-    /// Whether it will be cut again so soon that copies of its directory stay short-lived: an eighth of a bucket comes while
-    /// a cut is made.
+    /// Returns whether the bucket will soon be split again, so that cached range maps keep their short lifetime. This
+    /// is so if an eighth of a bucket arrives during a split.
     pub fn is_hot(&self, sampling: Sampling) -> bool {
         let bucket = f64::from(self.samples) * sampling.unit as f64;
         self.bytes_per_second * self.lead_seconds > bucket / 8.0
     }
 
-    /// At which keys a bucket of these samples is cut, into parts of as many bytes each. They are in the order of their keys. None:
-    /// they lie at one key, or are too few.
+    /// Returns the keys at which a bucket with these samples is split, into parts of equal bytes, in the order of the
+    /// keys. Returns no keys if the samples have one key, or are too few.
     pub fn quantiles(&self, samples: &[Sample]) -> Vec<Key> {
         let there: Vec<_> = samples.iter().filter(|sample| !sample.is_gone).collect();
         let most = (self.samples as usize * PART_QUARTERS / 4).max(1);
         let parts = there.len().div_ceil(most).min(MAX_CUT_EDGES + 1);
-        // Each stands for as many bytes, but for small rows, which do for fewer.
+        // Each sample represents the same number of bytes, except samples of small rows, which represent fewer bytes.
         let edges = (1..parts).filter_map(|part| there.get(part * there.len() / parts));
         let mut edges: Vec<Key> = edges.map(|sample| sample.key.clone()).collect();
         edges.dedup();
@@ -77,16 +77,17 @@ impl Growth {
     }
 }
 
-/// Where the key of a row lies among others, as a number: of the order's first column, if that is a number or a time.
+/// Position of a row's key among others, as a number: the first column of the order, if it is a number or a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Arrival {
-    /// When it came.
+    /// Time of arrival, in milliseconds.
     pub at_ms: i64,
-    /// Where it lies.
+    /// Position of the key.
     pub position: i64,
 }
 
-/// Where the newest rows will be after so long; none if keys do not run with arrival, or do not move. `arrivals` are the last ones.
+/// Returns the position of the newest rows after this time; `None` if keys do not follow the order of arrival, or do
+/// not move. `arrivals` are the last arrivals.
 pub fn position_ahead(arrivals: &[Arrival], after_ms: i64) -> Option<i64> {
     let mut arrivals = arrivals.to_vec();
     arrivals.sort_unstable();

@@ -1,44 +1,47 @@
-//! How much there may be of everything, and for how long things wait.
+//! Limits of sizes, and the times that the protocol waits.
 
 use crate::buckets::rules::Rules;
 
-/// Pieces of a directory that are read at once; further ones come in further windows.
+/// Maximum number of ranges of a range map that are read at once. Further ranges are read in further windows.
 pub const MAX_WINDOW_PIECES: usize = 256;
-/// Slices of buckets that are read by one look at a directory; further ones are read by a further one.
+/// Maximum number of bucket slices that are read by one lookup in a range map. Further slices need another lookup.
 pub const MAX_SLICES: usize = 32;
-/// Edges of one cut.
+/// Maximum number of edges of one split.
 pub const MAX_CUT_EDGES: usize = 128;
-/// Buckets beside the one that is read, of each kind, that a piece has: so often it may be cut before a cut is done with.
+/// Maximum number of further buckets of each role that a range has, in addition to the bucket that is read. A range may
+/// be split this number of times before the first split is finished.
 pub const MAX_FURTHER_BUCKETS: usize = 32;
-/// Bytes of an edge: of a clustering key, as the stores take them.
+/// Maximum bytes of an edge: the maximum of a clustering key in the stores.
 pub const MAX_EDGE_BYTES: usize = 65_535;
-/// Of versions and of numbers of buckets: as much as a column of 64 bits with a sign holds.
+/// Maximum version, and maximum number of a bucket: the maximum of a column of 64 bits with a sign.
 pub const MAX_NUMBER: u64 = i64::MAX as u64;
-/// For how long a copy of a directory is gone by while the partition is cut or about to be, and where there is none.
+/// Lifetime of a cached range map, in milliseconds, while the partition is split or will soon be split, and if the
+/// partition has no range map.
 pub const SHORT_LIFE_MS: u64 = 2_000;
-/// The same, while nothing of the kind is to be expected.
+/// Lifetime of a cached range map, in milliseconds, if no split is expected.
 pub const LONG_LIFE_MS: u64 = 20_000;
-/// For how long a process' clocks may stand still without anything being wrong.
+/// Time for which the clocks of a process may stop without harm, in milliseconds.
 pub const STANDSTILL_MS: u64 = 3_000;
-/// When a bucket that was left is looked at once more: much later than clocks stand still.
+/// Time until an old bucket is cleared, in milliseconds. It is much longer than the time for which clocks may stop.
 pub const CLEARING_MS: u64 = 3_600_000;
-/// In how many parts that is waited: after each it is looked whether so many buckets were left meanwhile that what is there goes sooner.
+/// Maximum number of parts of this wait. After each part, the process checks the number of buckets that became old
+/// meanwhile. If it is large, the existing old buckets are cleared earlier.
 pub const MAX_CLEARING_LOOKS: u32 = 24;
 
-/// What the protocol goes by.
+/// Parameters of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Protocol {
-    /// How long a copy lives while a partition is cut, and where there is no directory.
+    /// Lifetime of a cached range map while a partition is split, and if there is no range map, in milliseconds.
     pub short_life_ms: u64,
-    /// How long a copy lives else.
+    /// Lifetime of a cached range map at other times, in milliseconds.
     pub long_life_ms: u64,
-    /// For how long clocks may stand still.
+    /// Time for which clocks may stop, in milliseconds.
     pub standstill_ms: u64,
-    /// After how long a bucket that was left is looked at once more.
+    /// Time until an old bucket is cleared, in milliseconds.
     pub clearing_ms: u64,
-    /// In how many parts that is waited, [`MAX_CLEARING_LOOKS`] at most.
+    /// Number of parts of this wait, at most [`MAX_CLEARING_LOOKS`].
     pub clearing_looks: u32,
-    /// The rules that are kept: all, but in tests.
+    /// Enabled rules: all rules, except in tests.
     pub(crate) rules: Rules,
 }
 
@@ -56,8 +59,8 @@ impl Default for Protocol {
 }
 
 impl Protocol {
-    /// How long to wait until no copy is gone by that may live for so long: it may be held by a process whose clocks stand
-    /// still.
+    /// Returns the time to wait until no process uses a cached range map with this lifetime. A process whose clocks
+    /// stop may use it for longer, so the time for which clocks may stop is added.
     pub(crate) fn wait_ms(&self, longest_ms: u64) -> u64 {
         if self.rules.keeps(crate::buckets::rules::Rule::MarginForStandstill) {
             longest_ms.saturating_add(self.standstill_ms)

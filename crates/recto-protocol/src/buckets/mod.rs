@@ -1,31 +1,35 @@
-//! Partitions that never grow without bound: the protocol as step functions.
+//! Protocol that keeps a large partition in buckets, so that no partition of the store grows without bound, as step
+//! functions.
 //!
-//! A partition that can outgrow what a store bears is kept in *buckets*: contiguous pieces of its order, each of which is
-//! a partition of the store. No query sees them.
+//! A partition that can become too large for a store is kept in *buckets*: contiguous ranges of its order, each stored
+//! as its own partition of the store. Queries do not see buckets.
 //!
-//! Nothing here does I/O, is async, or reads a clock, and nothing knows what a key means: keys are encoded, and compare as
-//! bytes. Why it is so stands in `docs/design/buckets.md`.
+//! No function here does I/O, is async, or reads a clock. No function interprets keys: they are encoded, and are
+//! compared as bytes. `docs/design/buckets.md` gives the reasons.
 //!
-//! | module | holds |
+//! In the names of this module, a `Directory` is a range map, which assigns keys to buckets. A `Piece` is one of its
+//! ranges. A `Cut` splits ranges. A `Floor` is a retention bound.
+//!
+//! | module | content |
 //! |---|---|
-//! | [`names`] | what things are called by |
-//! | [`limits`] | how much there may be of everything, and for how long things wait |
-//! | [`sampling`] | [`Sampling`]: which rows are sampled, and what samples say of all |
-//! | [`estimating`] | [`corrected`]: how many rows many pieces have, when a few are looked at |
-//! | [`growing`] | [`Growth`]: when a bucket is cut, and where |
-//! | [`sizing`] | when a bucket is cut, and how large buckets become of that |
-//! | [`directory`] | [`Directory`]: which buckets a partition is kept in |
-//! | [`shards`] | [`Shards`]: the rows of one bucket in several partitions of the store |
-//! | [`stored`] | the columns of that |
-//! | [`mod@copy`] | [`DirectoryCopy`]: for how long a process goes by what it has read of it |
-//! | [`routing`] | which buckets take a write, and which are read |
-//! | [`writing`] | [`Writing`]: one write on its way |
-//! | [`reading`] | [`Reading`]: one reading, from several buckets |
-//! | [`steps`] | what each step of a cut makes of a directory |
-//! | [`splitting`] | [`Splitting`]: a cut under way |
-//! | [`clearing`] | [`Clearing`]: what is left of it later |
-//! | [`rebuilding`] | [`Remains`]: a directory is made anew of what is left of it |
-//! | [`retaining`] | [`Retaining`]: what is not kept any more, on its way out |
+//! | [`names`] | types of keys, versions, timestamps and bucket numbers |
+//! | [`limits`] | size limits, and the times that the protocol waits |
+//! | [`sampling`] | [`Sampling`]: choice of sampled rows, and estimates from samples |
+//! | [`estimating`] | [`corrected`]: estimated number of rows of many ranges, from the content of some of them |
+//! | [`growing`] | [`Growth`]: when and where a bucket is split |
+//! | [`sizing`] | split thresholds, and the sizes of buckets that follow from them |
+//! | [`directory`] | [`Directory`]: range map of a partition |
+//! | [`shards`] | [`Shards`]: rows of one bucket, distributed over several partitions of the store |
+//! | [`stored`] | columns of a range map |
+//! | [`mod@copy`] | [`DirectoryCopy`]: cached range map, and the time for which a process may use it |
+//! | [`routing`] | buckets that receive a write, and buckets that are read |
+//! | [`writing`] | [`Writing`]: a write under way |
+//! | [`reading`] | [`Reading`]: a read under way, from several buckets |
+//! | [`steps`] | effect of each step of a split on a range map |
+//! | [`splitting`] | [`Splitting`]: a split under way |
+//! | [`clearing`] | [`Clearing`]: removal of old buckets after a split |
+//! | [`rebuilding`] | [`Remains`]: reconstruction of a damaged range map |
+//! | [`retaining`] | [`Retaining`]: deletion of rows beyond the retention bound |
 
 pub mod clearing;
 pub mod copy;

@@ -1,15 +1,17 @@
-//! What things are called by.
+//! Types of keys, versions, timestamps and bucket numbers.
 
-/// An encoded clustering key, whole, or an edge between such: compares byte by byte, in sort order.
+/// Complete encoded clustering key, or an edge between such keys. Keys are compared byte by byte, which gives the sort
+/// order.
 pub type Key = Vec<u8>;
 
-/// Of a directory: greater by one with each conditional write. 0: there is none.
+/// Version of a range map. Each conditional write increases it by one. 0: there is no range map.
 pub type Version = u64;
 
-/// The stamp of a write, in microseconds.
+/// Write timestamp, in microseconds.
 pub type Micros = i64;
 
-/// A partition of the store, which holds pieces of one that a query names. Its number never recurs there: of two the later
-/// one is greater. What there is before any directory is bucket 0.
+/// Number of a bucket: a partition of the store that stores ranges of a partition that queries name. In such a
+/// partition, no number is used twice, and a newer bucket has a greater number. Without a range map, all rows are in
+/// bucket 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Bucket(pub u64);

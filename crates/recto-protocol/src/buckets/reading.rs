@@ -1,4 +1,4 @@
-//! One reading of a span of keys, from as many buckets as it lies in.
+//! Read of a span of keys, from all buckets that contain it.
 
 use crate::buckets::copy::{Clock, DirectoryCopy};
 use crate::buckets::directory::Span;
@@ -6,50 +6,52 @@ use crate::buckets::limits::Protocol;
 use crate::buckets::routing::Slice;
 use crate::buckets::rules::Rule;
 
-/// What happened.
+/// Event that the caller reports.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ReadEvent {
-    /// It can begin.
+    /// The read can begin.
     Begin,
-    /// A copy of the directory, or of the window of it that has the first key; the last one, if it is read backward.
+    /// A range map is available, or the window of it that contains the first key; the last key, if the read goes
+    /// backward.
     Copy(DirectoryCopy),
-    /// All was read of so many of the slices that is wanted of them.
+    /// The caller has read this number of slices, as far as it needs them.
     Read(usize),
 }
 
-/// What is to be done.
+/// Action that the caller takes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ReadAction {
-    /// Take the copy that this process has, if it lives; else read one.
+    /// Use the cached range map of this process, if it is valid. Otherwise read a range map.
     Take,
-    /// Read a copy anew.
+    /// Read the range map again.
     Read,
-    /// Read these, in this order, each in the direction of the reading, or as many as are needed. What was read before is forgotten.
+    /// Read these slices, in this order, each in the direction of the read, as far as they are needed. Discard the rows
+    /// that were read before.
     Slices {
-        /// What is read of which bucket.
+        /// Slices to read, each of one bucket.
         slices: Vec<Slice>,
-        /// What another window has.
+        /// Part of the span that other windows contain.
         rest: Option<Span>,
     },
-    /// What was read is so.
+    /// The rows that were read are valid.
     Done,
 }
 
-/// A reading under way.
+/// Read under way.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Reading {
     span: Span,
-    /// Whether it begins at the last key.
+    /// Whether the read begins at the last key.
     is_backward: bool,
     copy: Option<DirectoryCopy>,
-    /// What is read; what was, when the copy was over by then.
+    /// Slices to read. During the check of an expired range map: slices that were read.
     slices: Vec<Slice>,
     is_checking: bool,
     protocol: Protocol,
 }
 
 impl Reading {
-    /// Of this span, from its first key on; `is_backward`: from its last one.
+    /// Returns a read of this span, from its first key; if `is_backward`, from its last key.
     pub fn new(span: Span, is_backward: bool, protocol: Protocol) -> Self {
         Self {
             span,
@@ -61,7 +63,7 @@ impl Reading {
         }
     }
 
-    /// What is to be done about what happened, when the clocks show this.
+    /// Handles an event, and returns the next action. `now` is the current time.
     pub fn step(&mut self, event: ReadEvent, now: Clock) -> ReadAction {
         match event {
             ReadEvent::Begin => ReadAction::Take,
@@ -104,8 +106,8 @@ impl Reading {
     }
 }
 
-/// Whether the same buckets are read by this copy for all that was read. A bucket that is not read any more never is
-/// again, so that it was so all the time.
+/// Returns whether this range map reads all these slices from the same buckets. If it does, these buckets were valid
+/// during the whole read, because a bucket that is no longer read is never read again.
 fn is_as_read(copy: &DirectoryCopy, read: &[Slice]) -> bool {
     read.iter().all(|slice| {
         let now = copy.directory().slices(&slice.span);

@@ -1,7 +1,8 @@
-//! A directory is made anew of what can be read of one that is damaged, or that is gone, and of the buckets that there are.
+//! Reconstruction of a range map that is damaged or lost, from its readable parts and from the existing buckets.
 //!
-//! It says for each key which bucket is read, and no more: what other buckets have there is to be taken to that one, each row at its
-//! own stamp. So no row is lost by whatever it says; only where it says what is so, little is to be moved.
+//! The new range map names the bucket that is read for each key, and nothing else. Rows of the key in other buckets
+//! have to be moved to that bucket, each with its own timestamp. So no row is lost, even if the new range map is wrong.
+//! But the number of rows to move is small only if it is right.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,11 +14,11 @@ use crate::buckets::stored::{
     PieceColumns, StaticColumns, StoredDirectory, StoredError, piece_columns, read_directory, static_columns,
 };
 
-/// Where nobody knows which number is the next one, it is so much greater than that of any bucket there is: one that is used again would
-/// be deleted in, at stamps of before.
+/// Distance of the next bucket number from the greatest number of an existing bucket, if the next number is unknown. If
+/// a number were used again, deletions with earlier timestamps could apply to the new bucket.
 const UNKNOWN_NUMBERS: u64 = 1 << 32;
 
-/// What can be read of a directory.
+/// Readable parts of a range map.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Remains {
     /// `version`.
@@ -30,37 +31,37 @@ pub struct Remains {
     pub longest_ms: Option<i64>,
     /// `floor`.
     pub floor: Option<Vec<u8>>,
-    /// Its rows, in the order of their starts.
+    /// Rows of the ranges, in the order of their starts.
     pub pieces: Vec<PieceRemains>,
 }
 
-/// What can be read of a piece's row.
+/// Readable parts of the row of a range.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PieceRemains {
-    /// Where it begins.
+    /// Start of the range.
     pub start: Key,
     /// `bucket`.
     pub bucket: Option<i64>,
-    /// All columns; none: one is missing that is always there, or is none of its type.
+    /// All columns; `None`: a required column is missing, or does not have its type.
     pub columns: Option<PieceColumns>,
 }
 
-/// A bucket that has rows.
+/// Bucket that has rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeldBucket {
-    /// Its number.
+    /// Number of the bucket.
     pub bucket: Bucket,
-    /// The key of its first row.
+    /// Key of its first row.
     pub first: Key,
-    /// That of its last one.
+    /// Key of its last row.
     pub last: Key,
 }
 
 impl Remains {
-    /// The directory, if nothing is wrong with it.
+    /// Returns the range map, if it is not damaged.
     ///
     /// # Errors
-    /// What is wrong with it, or the first such thing.
+    /// The damage, or the first of several.
     pub fn directory(&self) -> Result<Directory, StoredError> {
         let missing = |what| StoredError::Bytes {
             what,
@@ -101,11 +102,12 @@ impl Remains {
         Ok(whole)
     }
 
-    /// A directory that has each key in one bucket: as it was where that can be read, else by the buckets that there are. What cannot be read of
-    /// pieces is as in tables that are `sampling` like this. `version`: the one it is of if nobody knows which it was of.
+    /// Returns a range map that has each key in one bucket: as before if that is readable, and otherwise according to
+    /// the existing buckets. Ranges whose sampling is not readable get `sampling`. The range map gets `version` if its
+    /// earlier version is not readable.
     ///
     /// # Errors
-    /// A newer release wrote it; or nobody knows what is kept of it.
+    /// A newer release wrote the range map, or its retention bound is not readable.
     pub fn rebuilt(
         &self,
         held: &[HeldBucket],
@@ -124,7 +126,7 @@ impl Remains {
         for remains in self.pieces.iter().filter(|one| one.start.len() <= MAX_EDGE_BYTES) {
             pieces.push(remains.piece(&shared, sampling)?);
         }
-        // What is kept must be known, pieces or none.
+        // The retention bound must be readable, whether or not there are ranges.
         let floor = read_directory(
             StoredDirectory {
                 shared,
@@ -155,7 +157,7 @@ impl Remains {
         })
     }
 
-    /// A number that is greater than all that were given.
+    /// Returns a number that is greater than all numbers that were assigned.
     fn next_number(&self, pieces: &[(Piece, bool)], held: &[HeldBucket]) -> Bucket {
         let known = self.next_bucket.and_then(|next| u64::try_from(next).ok());
         let known = known.filter(|next| (1..MAX_NUMBER - UNKNOWN_NUMBERS).contains(next));
@@ -164,7 +166,7 @@ impl Remains {
         let greatest = named.chain(held.iter().map(|one| one.bucket)).max();
         let above = greatest.unwrap_or_default().0 + 1;
         Bucket(match known {
-            // It was too low by what was made with it since.
+            // The stored number is too low if buckets were created with it since.
             Some(known) => known.max(above),
             None => above + UNKNOWN_NUMBERS,
         })
@@ -172,7 +174,7 @@ impl Remains {
 }
 
 impl PieceRemains {
-    /// The piece, as far as it can be read; and whether it can be read which bucket is read.
+    /// Returns the range as far as it is readable, and whether the bucket that is read is known.
     fn piece(&self, shared: &StaticColumns, sampling: Sampling) -> Result<(Piece, bool), StoredError> {
         let alone = |columns: &PieceColumns| {
             let stored = StoredDirectory {
@@ -207,8 +209,8 @@ fn at_rest(start: Key, bucket: Bucket, sampling: Sampling) -> Piece {
     }
 }
 
-/// Pieces by nothing but the buckets that there are: one begins where the rows of its bucket do. Numbers rise, so that of what lies within
-/// the rows of a newer bucket nothing is read any more.
+/// Returns ranges that follow from the existing buckets alone. A range begins where the rows of its bucket begin. Newer
+/// buckets have greater numbers. So a bucket whose rows lie within the rows of a newer bucket is not read any more.
 fn painted(held: &[HeldBucket], sampling: Sampling) -> Vec<(Piece, bool)> {
     let mut sorted: Vec<&HeldBucket> = held.iter().collect();
     sorted.sort_by(|one, other| (&one.first, other.bucket).cmp(&(&other.first, one.bucket)));
@@ -220,7 +222,7 @@ fn painted(held: &[HeldBucket], sampling: Sampling) -> Vec<(Piece, bool)> {
         if is_begun || newer.iter().any(is_within) || one.first.len() > MAX_EDGE_BYTES {
             continue;
         }
-        // Those that end before this one begins have nothing more to say.
+        // Buckets that end before this bucket begins cannot contain it, or any later bucket.
         newer.retain(|other| other.last >= one.first);
         newer.push(one);
         let start = if pieces.is_empty() {
@@ -236,8 +238,9 @@ fn painted(held: &[HeldBucket], sampling: Sampling) -> Vec<(Piece, bool)> {
     pieces
 }
 
-/// Gives each piece a bucket of its own: those of which it is not known, or whose bucket another piece has, one that there is and that
-/// no piece names, the newest that has rows there; else a new one.
+/// Gives each range its own bucket. A range keeps its bucket if that is known and no other range keeps it. Other ranges
+/// get an existing bucket that no range names, the newest that has rows there. If no such bucket exists, they get a new
+/// bucket.
 fn settled(mut pieces: Vec<(Piece, bool)>, held: &[HeldBucket], next: &mut Bucket) -> Vec<Piece> {
     let spans: Vec<Span> = (0..pieces.len())
         .map(|index| Span {
@@ -251,12 +254,12 @@ fn settled(mut pieces: Vec<(Piece, bool)>, held: &[HeldBucket], next: &mut Bucke
         one.is_some_and(|one| one.last >= span.start && span.end.as_ref().is_none_or(|end| one.first < *end))
     };
     let mut read = BTreeSet::new();
-    // Those first whose buckets have rows there.
+    // Begin with the ranges whose buckets have rows there.
     for has_rows in [true, false] {
         let mut begin = 0;
         while begin < pieces.len() {
             let bucket = pieces[begin].0.roles.read;
-            // What lies side by side in one bucket stays so.
+            // Adjacent ranges of one bucket keep that bucket together.
             let beside = pieces[begin..].iter();
             let beside = beside.take_while(|(piece, is_known)| *is_known && piece.roles.read == bucket);
             let end = begin + beside.count();
@@ -294,7 +297,7 @@ fn settled(mut pieces: Vec<(Piece, bool)>, held: &[HeldBucket], next: &mut Bucke
     pieces.into_iter().map(|(piece, _)| piece).collect()
 }
 
-/// What a directory that was read says, as it would be read of what is stored.
+/// Readable parts of a range map that was read without damage: all of its columns.
 impl From<&Directory> for Remains {
     fn from(directory: &Directory) -> Self {
         let shared = static_columns(directory);

@@ -1,4 +1,4 @@
-//! What is not kept any more goes: it is hidden, then deleted, then forgotten.
+//! Deletion of rows beyond a retention bound: they are hidden, then deleted, and then their ranges are removed.
 //!
 //! ```text
 //!  begin ──► read ──► raise the floor ──► wait ──► delete whole buckets ──► forget their pieces ──► over
@@ -6,8 +6,8 @@
 //!              └──────────────┴── read again ◄──────────────┴────────────────────────┘
 //! ```
 //!
-//! The directory says how far it is: what lies below the floor and is named by pieces is to be deleted yet. So whoever comes there next goes on, waits anew, and
-//! deletes anew.
+//! The range map contains the progress: ranges beyond the bound still have to be deleted. So the next process that
+//! finds them continues. It waits again, and deletes again.
 
 use std::collections::BTreeSet;
 
@@ -17,59 +17,59 @@ use crate::buckets::names::{Bucket, Key, Version};
 use crate::buckets::rules::Rule;
 use crate::buckets::splitting::Decision;
 
-/// What happened.
+/// Event that the caller reports.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum RetainEvent {
-    /// It can begin.
+    /// The deletion can begin.
     Begin,
-    /// The directory, or the window of it that has the oldest pieces.
+    /// The range map, or the window of it that contains the oldest ranges, was read.
     Read(Directory),
     /// The conditional write ended.
     Decided(Decision),
-    /// So much time went by.
+    /// The wait is over.
     Waited,
-    /// All is deleted.
+    /// All rows are deleted.
     Deleted,
 }
 
-/// What is to be done.
+/// Action that the caller takes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum RetainAction {
-    /// Read the directory, serially.
+    /// Read the range map, serially.
     Read,
-    /// Put this, without the pieces that begin there, if this version is there.
+    /// Put this range map, without the ranges that start at `gone`, if this version is stored.
     Cas {
-        /// The version.
+        /// Expected version.
         expected: Version,
-        /// What to put.
+        /// Range map to put.
         put: Directory,
-        /// The edges of pieces that are no more.
+        /// Starts of the removed ranges.
         gone: Vec<Key>,
     },
-    /// Wait so long, by the clock that counts since the machine was started.
+    /// Wait for this time, measured with the clock that counts since the machine was started.
     Wait {
-        /// How long.
+        /// Time to wait, in milliseconds.
         ms: u64,
     },
-    /// Delete these buckets, each as a whole, so that nothing that comes late is seen there.
+    /// Delete these buckets, each as a whole, so that rows that arrive late are not visible there.
     Delete(BTreeSet<Bucket>),
-    /// Nothing is left to be done.
+    /// Nothing is left to do.
     Over,
 }
 
-/// What is not kept any more, on its way out.
+/// Deletion of rows beyond a retention bound.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Retaining {
     wanted: Floor,
     known: Option<Directory>,
-    /// What was waited for, or deleted.
+    /// Buckets for which the process has waited, or that it has deleted.
     buckets: BTreeSet<Bucket>,
     is_deleted: bool,
     protocol: Protocol,
 }
 
 impl Retaining {
-    /// Of what lies below a floor: as much of it as whole buckets are.
+    /// Returns the deletion of the rows beyond a bound. It deletes only whole buckets.
     pub fn new(wanted: Floor, protocol: Protocol) -> Self {
         Self {
             wanted,
@@ -80,7 +80,7 @@ impl Retaining {
         }
     }
 
-    /// What is to be done about what happened.
+    /// Handles an event, and returns the next action.
     pub fn step(&mut self, event: RetainEvent) -> RetainAction {
         match event {
             RetainEvent::Begin | RetainEvent::Decided(_) => RetainAction::Read,
@@ -133,8 +133,8 @@ impl Retaining {
 }
 
 impl Directory {
-    /// With a floor as high as the wanted one allows: at an edge between pieces that have no bucket in common. None: it is not
-    /// higher than it was.
+    /// Returns the range map with the furthest retention bound that `wanted` allows. The bound is at an edge between
+    /// ranges that have no bucket in common. Returns `None` if it would not hide more than before.
     fn raised(&self, wanted: &Floor, protocol: Protocol) -> Option<Self> {
         let is_higher = |edge: &Key| {
             let floor = self.floor.as_ref();
@@ -162,13 +162,13 @@ impl Directory {
         })
     }
 
-    /// How many pieces are below the floor, the oldest ones.
+    /// Returns the number of ranges beyond the bound. They are the oldest ranges.
     fn count_below(&self) -> usize {
         let Some(floor) = &self.floor else { return 0 };
         self.spans().filter(|(span, _)| floor.hides_all(span)).count()
     }
 
-    /// The buckets of what lies below the floor.
+    /// Returns the buckets of the ranges beyond the bound.
     fn below_floor(&self) -> BTreeSet<Bucket> {
         let count = self.count_below();
         match self.floor.as_ref().map(|floor| floor.kept) {
@@ -177,8 +177,8 @@ impl Directory {
         }
     }
 
-    /// Without the pieces below the floor, whose keys are those of the one beside them then: there is nothing; and where they began. None: this
-    /// window has no other.
+    /// Returns the range map without the ranges beyond the bound, and the starts of the removed ranges. The adjacent
+    /// range gets their keys, which have no rows. Returns `None` if this window has no other range.
     fn forgotten(&self) -> Option<(Self, Vec<Key>)> {
         let count = self.count_below();
         if count >= self.pieces.len() {
@@ -205,7 +205,7 @@ impl Directory {
     }
 }
 
-/// All buckets of some pieces.
+/// Returns all buckets of some ranges.
 fn named(pieces: &[Piece]) -> BTreeSet<Bucket> {
     let roles = pieces.iter().map(|piece| &piece.roles);
     roles

@@ -1,4 +1,4 @@
-//! Which buckets take a write, and which are read.
+//! Buckets that receive a write, and buckets that are read.
 
 use std::collections::BTreeSet;
 
@@ -7,37 +7,37 @@ use crate::buckets::limits::{MAX_SLICES, Protocol};
 use crate::buckets::names::{Bucket, Key};
 use crate::buckets::rules::Rule;
 
-/// What is done to a row.
+/// Operation on a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Operation {
-    /// It is written.
+    /// The row is written.
     Put,
-    /// It is deleted.
+    /// The row is deleted.
     Delete,
 }
 
-/// Why a key has no bucket.
+/// Reason why a key has no bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Unrouted {
-    /// Rows there are not kept any more.
+    /// The key is beyond the retention bound.
     #[error("it is below the floor: rows that old are not kept any more")]
     BelowFloor,
-    /// The window does not have it: another one is to be read.
+    /// The window does not contain the key. Another window has to be read.
     #[error("the window of the directory does not have it")]
     OutsideWindow,
 }
 
-/// What is read of one bucket.
+/// Part of one bucket that is read.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Slice {
-    /// The bucket.
+    /// Bucket.
     pub bucket: Bucket,
-    /// What of it is shown: all else that lies there is not so.
+    /// Keys to show. Other rows in the bucket are not valid.
     pub span: Span,
 }
 
 impl Roles {
-    /// Which buckets take it.
+    /// Returns the buckets that receive the operation.
     pub fn takers(&self, operation: Operation, protocol: Protocol) -> BTreeSet<Bucket> {
         let mut takers: BTreeSet<_> = self.writes.iter().copied().chain([self.read]).collect();
         if operation == Operation::Delete {
@@ -51,10 +51,10 @@ impl Roles {
 }
 
 impl Directory {
-    /// Which buckets take that, of this key.
+    /// Returns the buckets that receive the operation on this key.
     ///
     /// # Errors
-    /// None does, or none of this window.
+    /// No bucket receives it, or this window does not contain the key.
     pub fn takers(
         &self,
         key: &[u8],
@@ -69,14 +69,14 @@ impl Directory {
         Ok(piece.roles.takers(operation, protocol))
     }
 
-    /// What is to be read of a span, in the order of keys, as far as this window goes and rows are kept. Pieces that lie side by
-    /// side in one bucket are one.
+    /// Returns the slices to read for a span, in the order of keys, as far as this window contains them and rows are
+    /// kept. Adjacent ranges of one bucket make one slice.
     pub fn slices(&self, span: &Span) -> Vec<Slice> {
         self.merged(span, false, usize::MAX)
     }
 
-    /// The first of these, or the last ones where it is read backward, in the order of reading; and what of the span lies behind them. A page needs few of
-    /// many.
+    /// Returns the first of these slices, or the last ones for a backward read, in the order of the read; at most
+    /// [`MAX_SLICES`]. Also returns the rest of the span. A page needs only a few of many slices.
     pub fn first_slices(&self, span: &Span, is_backward: bool) -> (Vec<Slice>, Option<Span>) {
         let mut slices = self.merged(span, is_backward, MAX_SLICES + 1);
         let next = (slices.len() > MAX_SLICES).then(|| slices.pop()).flatten();
@@ -121,8 +121,9 @@ impl Directory {
         slices
     }
 
-    /// The first of these slices, or the last one if it is read backward, of one piece: where there are many pieces, no more is made of
-    /// them than is read. None: nothing of the span is in this window, or kept.
+    /// Returns the first slice of a span, or the last one for a backward read, of one range only. So it does not
+    /// compute the slices of many ranges that are not read. Returns `None` if this window contains no key of the span,
+    /// or if no key of the span is kept.
     pub fn first_slice(&self, span: &Span, is_backward: bool) -> Option<Slice> {
         let wanted = self.kept().common(span)?;
         let mut spans = self.spans_of(&wanted);
@@ -136,7 +137,7 @@ impl Directory {
         Some(Slice { bucket, span })
     }
 
-    /// What of a span lies behind this window.
+    /// Returns the part of a span after this window.
     pub fn rest(&self, span: &Span) -> Option<Span> {
         let end: Key = self.end.clone()?;
         let behind = Span {
@@ -146,7 +147,7 @@ impl Directory {
         span.common(&behind)
     }
 
-    /// What of a span lies before this window.
+    /// Returns the part of a span before this window.
     pub fn rest_before(&self, span: &Span) -> Option<Span> {
         let first = self.pieces.first().filter(|piece| !piece.start.is_empty())?;
         let before = Span {
@@ -156,7 +157,7 @@ impl Directory {
         span.common(&before)
     }
 
-    /// Where rows are kept.
+    /// Returns the span of keys that are kept.
     fn kept(&self) -> Span {
         self.floor.as_ref().map_or_else(Span::all, Floor::kept_span)
     }

@@ -1,81 +1,85 @@
-//! The rules of the protocol by name. A model leaves one out and finds the fault that it prevents.
+//! Rules of the protocol, by name. A model disables one rule and finds the fault that the rule prevents.
 
-/// One rule of the protocol. A release keeps all of them; a model leaves one out and finds what breaks.
+/// Rule of the protocol. A release enables all rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Rule {
-    /// The stamp of a write is taken when the copy is that it goes by.
+    /// A writer takes the timestamp of a write after it has the range map that routes the write.
     StampAfterCopy,
-    /// A write is acknowledged while the copy lives that it went by, or when it went wherever writes go by a later one.
+    /// A write is acknowledged while the cached range map that routed it is valid. After that, it is acknowledged only
+    /// if it went to all buckets that a newer range map requires.
     AcknowledgedByLivingCopy,
-    /// A write that went elsewhere is begun anew, with another stamp.
+    /// A write that went to the wrong buckets starts again, with a new timestamp.
     NewStampForNewCopy,
-    /// A write to the likely bucket is acknowledged when the directory says so.
+    /// A write to a guessed bucket is acknowledged after the range map has confirmed the bucket.
     GuessIsChecked,
-    /// Deletions go to buckets that were left, too.
+    /// Deletions also go to old buckets, which receive no writes any more.
     DeletionsReachOld,
-    /// Of a bucket is shown what lies within the piece.
+    /// A read shows only the rows of a bucket that belong to the range.
     ReadsClipped,
-    /// Who has read by a copy that is over reads it again, and begins again if other buckets are read.
+    /// A reader whose cached range map has expired reads the range map again. It starts again if other buckets are read
+    /// now.
     ReadAgainWhenOver,
-    /// A copy lives from before it was read.
+    /// The lifetime of a cached range map counts from the time before its read.
     LifeFromBeforeReading,
-    /// A copy is as old as the clock says by which it is older.
+    /// A cached range map has two ages, one for each clock. The larger age counts.
     LargerOfClocks,
-    /// Who waits for copies to be over waits for as much longer as clocks may stand still.
+    /// A process that waits for the expiry of cached range maps adds the time for which clocks may stop.
     MarginForStandstill,
-    /// Who waits for copies to be over waits for the longest that anybody may have.
+    /// A process that waits for the expiry of cached range maps waits for the longest lifetime that any of them may
+    /// have.
     LongestLifeRemembered,
-    /// A new bucket takes deletions before it takes writes.
+    /// A new bucket receives deletions before it receives writes.
     DeletionsFirst,
-    /// It takes writes when nobody deletes by a directory that does not name it.
+    /// A new bucket receives writes when no process deletes with a range map that does not name the bucket.
     WaitAfterDeletions,
-    /// Rows are copied when nobody writes by a directory that does not name it.
+    /// Rows are copied when no process writes with a range map that does not name the new bucket.
     WaitAfterWrites,
     /// The new bucket is read when all rows are copied.
     CopiedBeforeRead,
-    /// Rows are copied at their own stamps.
+    /// Rows are copied with their own timestamps.
     #[cfg_attr(
         not(test),
         allow(dead_code, reason = "who copies does so; models leave it out")
     )]
     CopiedAtOwnStamp,
-    /// The bucket before takes writes when it is not read any more, too.
+    /// The previous bucket still receives writes when it is no longer read.
     WrittenWhileRead,
-    /// It takes none any more when nobody reads by a directory by which it is read.
+    /// The previous bucket receives writes until no process uses a range map in which it is the bucket that is read.
     WaitBeforeLeaving,
-    /// A directory is changed only if it is of the version that was read.
+    /// A range map is changed only if it has the version that was read.
     #[cfg_attr(
         not(test),
         allow(dead_code, reason = "the store's condition; models leave it out")
     )]
     ChangedByVersion,
-    /// A conditional write of unknown outcome is not taken for applied.
+    /// A conditional write of unknown outcome does not count as applied.
     UnknownIsRead,
-    /// Who cuts reads the directory so that nobody reads an older one any more.
+    /// A process that splits reads the range map serially, so that no other process reads an older range map
+    /// afterwards.
     #[cfg_attr(
         not(test),
         allow(dead_code, reason = "who reads does so; models leave it out")
     )]
     ReadSerially,
-    /// Who goes on with what another began waits anew.
+    /// A process that continues the split of another process waits again.
     WaitedByOneself,
-    /// Who goes on with what another began copies anew.
+    /// A process that continues the split of another process copies the rows again.
     CopiedByOneself,
-    /// Bucket 0 says that there is the partition before anything is cut off.
+    /// A mark in bucket 0 shows that the partition exists, before the first range is split off.
     RootMarkedFirst,
-    /// What a bucket that was left still holds is copied before it goes.
+    /// The remaining rows of an old bucket are copied before the bucket is cleared.
     CopiedBeforeCleared,
-    /// A bucket is cleared when the directory is still as it was by which the rest was copied.
+    /// An old bucket is cleared if the range map is still the same as when its remaining rows were copied.
     LookedAgainBeforeClearing,
-    /// What is not kept any more is hidden by a floor before it is deleted.
+    /// Rows beyond the retention bound are hidden by the bound before they are deleted.
     HiddenBeforeDropped,
-    /// It is deleted when nobody reads by a directory that shows it.
+    /// These rows are deleted when no process reads with a range map that shows them.
     WaitBeforeDropping,
-    /// What says of a bucket goes when the bucket is deleted.
+    /// The ranges of a bucket are removed from the range map after the bucket is deleted.
     DroppedBeforeForgotten,
-    /// A floor stands between pieces that have no bucket in common.
+    /// A retention bound is between ranges that have no bucket in common.
     SharedBucketsStay,
 }
 
-/// The rules of this protocol that are kept.
+/// Set of the enabled rules of this protocol.
 pub(crate) type Rules = crate::rules::Rules<Rule>;

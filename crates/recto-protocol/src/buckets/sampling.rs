@@ -1,57 +1,61 @@
-//! Which rows are sampled, and what samples say of a bucket.
+//! Choice of sampled rows, and estimates of a bucket's content from its samples.
 //!
-//! A row is sampled or not by its key: retries and copies sample it alike, and nobody counts. The chance p is in proportion to the row's
-//! bytes, but no less than that of the mean row of the bucket before: by bytes alone the one large row that happens to be sampled, or
-//! not, would stand for thousands of small ones. A sample then stands for 1/p rows.
+//! Whether a row is sampled depends on its key. So retries and copies sample it alike, and no process counts rows. The
+//! chance p is proportional to the bytes of the row, but at least the chance of the mean row of the previous bucket.
+//! Otherwise one small row that happens to be sampled would represent thousands of rows. A sample represents 1/p rows.
 
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::buckets::directory::Figures;
 
-/// By what rows of a bucket are sampled: it stays the same as long as there is the bucket, so that who writes a row again
-/// and who copies it sample it alike.
+/// Sampling parameters of a bucket. They stay the same as long as the bucket exists, so that a process that writes a
+/// row again, or copies it, samples it alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Sampling {
-    /// Bytes of rows for each sample, about.
+    /// Approximate bytes of rows per sample.
     pub unit: u64,
-    /// The mean row of the bucket before, in bytes: smaller rows are sampled as often as rows of this size.
+    /// Bytes of the mean row of the previous bucket. Smaller rows are sampled as often as rows of this size.
     pub mean: u64,
 }
 
-/// Rows of more bytes may stay counted when they are deleted: who deletes does not know how large a row was.
+/// Size of a row, in bytes, up to which a deletion always marks the row's sample as deleted. Larger rows may stay
+/// counted, because a process that deletes a row does not know its size.
 pub const MAX_DELETED_ROW_BYTES: u64 = 64 << 10;
-/// How many standard deviations an estimate may be off in 95 of 100 cases.
+/// Number of standard deviations that the error of an estimate does not exceed in 95 of 100 cases.
 const DEVIATIONS: f64 = 1.96;
 const TWO_TO_64: u128 = 1 << 64;
 
-/// The hash of a key by which it is decided whether its row is sampled: the same in every process and release.
+/// Returns the hash of a key, which decides whether its row is sampled. It is the same in every process and release.
 pub fn hash(key: &[u8]) -> u64 {
     xxh3_64(key)
 }
 
-/// A sampled row.
+/// Sampled row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sample {
-    /// Its key.
+    /// Key of the row.
     pub key: crate::buckets::Key,
-    /// Its [counted size](crate::buckets::sizing::counted_bytes), in bytes.
+    /// [Counted size](crate::buckets::sizing::counted_bytes) of the row, in bytes.
     pub bytes: u64,
-    /// Whether it was deleted.
+    /// Whether the row was deleted.
     pub is_gone: bool,
 }
 
 impl Sampling {
-    /// Whether a row is sampled whose key has this hash. `bytes` is its [counted size](crate::buckets::sizing::counted_bytes).
+    /// Returns whether a row is sampled whose key has this hash. `bytes` is its
+    /// [counted size](crate::buckets::sizing::counted_bytes).
     pub fn is_sampled(self, hash: u64, bytes: u64) -> bool {
         u128::from(hash) < self.threshold(bytes)
     }
 
-    /// Whether who deletes a row marks its sample as gone, without knowing how large it was or whether it was sampled.
+    /// Returns whether a process that deletes a row marks its sample as deleted. The process does not know the size of
+    /// the row, or whether the row was sampled.
     pub fn marks_gone(self, hash: u64) -> bool {
         self.is_sampled(hash, MAX_DELETED_ROW_BYTES)
     }
 
-    /// Of 2^64 hashes, how many are sampled: whole numbers, so that every process and release says the same.
+    /// Returns the number of hashes, of 2^64, that are sampled. It is a whole number, so that every process and release
+    /// computes the same.
     fn threshold(self, bytes: u64) -> u128 {
         let bytes = u128::from(bytes.max(self.mean).max(1));
         (bytes * TWO_TO_64 / u128::from(self.unit.max(1))).min(TWO_TO_64)
@@ -61,13 +65,14 @@ impl Sampling {
         self.threshold(bytes) as f64 / TWO_TO_64 as f64
     }
 
-    /// How many rows a sampled one stands for that counts as so many bytes.
+    /// Returns the number of rows that a sampled row of this counted size represents.
     pub fn rows_for(self, bytes: u64) -> f64 {
         1.0 / self.chance(bytes)
     }
 
-    /// What samples say of all rows: how many there are, how many bytes, and the variances of that, as if there were one
-    /// sample more. Few samples would say too little of how far they may be off, and none would say that nothing is there.
+    /// Returns the number and the bytes of all rows, estimated from their samples, with variances. The variances assume
+    /// one more sample: few samples would show too little of the possible error, and no samples would suggest that
+    /// there are no rows.
     pub fn estimate<'s>(self, samples: impl IntoIterator<Item = &'s Sample>) -> Figures {
         let variance = |chance: f64| (1.0 - chance) / (chance * chance);
         let (mut rows, mut bytes) = (0.0, 0.0);
@@ -84,7 +89,7 @@ impl Sampling {
             bytes_variance += of_each * of_each * variance;
         }
         let mean = match self.mean {
-            // Each row is sampled alike, and those that are say how large rows are.
+            // All rows are sampled with the same chance, so the samples show the mean size of a row.
             MAX_DELETED_ROW_BYTES.. if rows > 0.0 => bytes / rows,
             mean => mean.max(1) as f64,
         };
@@ -99,7 +104,7 @@ impl Sampling {
 }
 
 impl Figures {
-    /// What both hold together.
+    /// Returns the sum of both.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {
@@ -110,12 +115,12 @@ impl Figures {
         }
     }
 
-    /// By how many rows the number of rows may be off, in 95 of 100 cases; 0: it is exact.
+    /// Returns the error that the number of rows does not exceed in 95 of 100 cases; 0: the number is exact.
     pub fn rows_error(self) -> u64 {
         half_width(self.rows_variance)
     }
 
-    /// By how many bytes the number of bytes may be off, in 95 of 100 cases; 0: it is exact.
+    /// Returns the error that the number of bytes does not exceed in 95 of 100 cases; 0: the number is exact.
     pub fn bytes_error(self) -> u64 {
         half_width(self.bytes_variance)
     }

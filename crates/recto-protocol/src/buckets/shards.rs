@@ -1,46 +1,47 @@
-//! Shards: the rows of one bucket spread over several partitions of the store, where more is asked of it than the replicas of one
-//! bear.
+//! Shards: the rows of one bucket, distributed over several partitions of the store, for a load that the replicas of
+//! one partition cannot serve.
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// Another hash than the one that says which rows are sampled: else the samples of a bucket would lie in some of its shards.
+/// Seed of the hash. The hash that selects sampled rows must be another one. Otherwise the samples of a bucket would be
+/// in some of its shards only.
 const SEED: u64 = 0x5265_6374_6F53_6861;
 
-/// One of the partitions of the store that a bucket is kept in.
+/// Partition of the store that stores a part of a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Shard(pub u32);
 
-/// How many shards each bucket of a table has: the same for as long as there is the table.
+/// Number of shards of each bucket of a table. It stays the same as long as the table exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Shards(u32);
 
 impl Shards {
-    /// Each bucket is one partition of the store.
+    /// One shard: each bucket is one partition of the store.
     pub const ONE: Self = Self(1);
 
-    /// So many; none: that is less than one.
+    /// Returns this number of shards; `None` if the number is 0.
     pub fn new(count: u8) -> Option<Self> {
         (count > 0).then_some(Self(count.into()))
     }
 
-    /// How many.
+    /// Returns the number of shards.
     pub fn count(self) -> u32 {
         self.0
     }
 
-    /// Whether there are several.
+    /// Returns whether there are several shards.
     pub fn are_several(self) -> bool {
         self.0 > 1
     }
 
-    /// The one that has the row of an encoded key: the same in every process and release.
+    /// Returns the shard of the row with this encoded key. It is the same in every process and release.
     pub fn of(self, key: &[u8]) -> Shard {
         let hash = xxh3_64_with_seed(key, SEED);
-        // What remains is less than what there are.
+        // The remainder is less than the number of shards.
         Shard((hash % u64::from(self.0)) as u32)
     }
 
-    /// All of them.
+    /// Returns all shards.
     pub fn all(self) -> impl ExactSizeIterator<Item = Shard> + Clone {
         (0..self.0).map(Shard)
     }

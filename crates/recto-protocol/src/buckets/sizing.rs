@@ -1,12 +1,12 @@
-//! How large buckets become, and how often rows are sampled for that.
+//! Sizes of buckets, and the sampling that they need.
 //!
-//! Nobody counts rows. Each is *sampled* with a chance in proportion to its bytes, and a bucket is cut at its k-th sample
-//! (article 004). Between two samples lie B bytes in the mean, so a bucket has kB; and as rows come independently of each
-//! other, its bytes are distributed as B times Gamma(k, 1), whatever the sizes of the rows are. So of a target, and of the
-//! chance at which a bucket may be larger, follows B.
+//! No process counts rows. Each row is *sampled* with a chance proportional to its bytes, and a bucket is split at its
+//! k-th sample (article 004). In the mean, there are B bytes between two samples, so a bucket has kB bytes. Rows arrive
+//! independently of each other. So the bytes of a bucket are distributed like B times Gamma(k, 1), for any sizes of
+//! rows. B follows from the target size, and from the chance with which a bucket may exceed it.
 //!
-//! Rows that are all of one size are a case that is known exactly: how many a bucket has is distributed negatively
-//! binomial ([`RowsPerBucket`]).
+//! For rows of one size, the distribution is known exactly: the number of rows of a bucket has a negative binomial
+//! distribution ([`RowsPerBucket`]).
 
 #[cfg(feature = "statistics")]
 use statrs::function::{
@@ -17,83 +17,84 @@ use statrs::function::{
 use crate::buckets::growing::FULL;
 use crate::buckets::sampling::{MAX_DELETED_ROW_BYTES, Sampling};
 
-/// Bytes that a row counts as beside those of its cells.
+/// Bytes that each row counts in addition to its cells.
 pub const ROW_BYTES: u64 = 64;
-/// The smallest target, in bytes.
+/// Minimum target, in bytes.
 pub const MIN_TARGET_BYTES: u64 = 64 << 10;
-/// The largest target, in bytes: ten times what a partition of Cassandra should have.
+/// Maximum target, in bytes: ten times the recommended size of a partition of Cassandra.
 pub const MAX_TARGET_BYTES: u64 = 1 << 30;
-/// The least chance at which a bucket may be larger than its target. Far less than that a disk fails meanwhile.
+/// Minimum chance with which a bucket may exceed its target. The chance that a disk fails in the same time is much
+/// greater.
 pub const MIN_EPSILON: f64 = 1e-15;
-/// The greatest such chance.
+/// Maximum chance with which a bucket may exceed its target.
 pub const MAX_EPSILON: f64 = 0.1;
-/// The most samples of a bucket.
+/// Maximum number of samples of a bucket.
 pub const MAX_SAMPLES: u32 = 1_024;
-/// The least chance of a row to be sampled. Seldomer ones have buckets of so many rows that floating point does not
-/// hold what is said of them.
+/// Minimum chance of a row to be sampled. With a smaller chance, floating point cannot represent the distribution of
+/// the number of rows.
 pub const MIN_CHANCE: f64 = 1e-9;
-/// The chance at which a bucket may be larger than its target, if nobody says another.
+/// Default chance with which a bucket may exceed its target.
 pub const DEFAULT_EPSILON: f64 = 1e-6;
 
-/// Of how much of the target a bucket is in the mean, at least, where nobody says how many samples it has.
+/// Minimum share of the target that a bucket has in the mean, if the user does not set the number of samples.
 const MEAN_FILL: f64 = 0.375;
-/// Buckets of no more rows than this have a sample of each: what is to be counted then are samples.
+/// Maximum number of rows of a bucket of which each row is sampled. To count its rows, count its samples.
 pub const MAX_SAMPLED_EACH: u64 = 128;
-/// How many samples a bucket of more rows is to have.
+/// Wanted number of samples of a bucket with more rows.
 const SAMPLES_OF_ROWS: u32 = 16;
 
-/// How often an interval is halved: then nothing is left of it in floating point.
+/// Number of bisections of an interval. After that, floating point cannot divide it further.
 const HALVINGS: u32 = 200;
 
-/// Why there is no such sizing.
+/// Reason why a sizing is not possible.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SizingError {
     /// The feature `statistics` is off.
     #[error("this build of Recto cannot size buckets")]
     NotBuiltIn,
-    /// A target that is too small or too large.
+    /// The target is too small or too large.
     #[error("`target` is {said} bytes, and must be from {MIN_TARGET_BYTES} to {MAX_TARGET_BYTES}")]
     Target {
-        /// What it is, in bytes.
+        /// Target, in bytes.
         said: u64,
     },
-    /// A chance that is none, or of which nobody could say whether it holds.
+    /// The chance is outside its limits. A smaller chance could not be verified.
     #[error("`epsilon` is {said:e}, and must be from {MIN_EPSILON:e} to {MAX_EPSILON}")]
     Epsilon {
-        /// What it is.
+        /// Chance.
         said: f64,
     },
-    /// Too few samples, or too many.
+    /// The number of samples is too small or too large.
     #[error("`samples` is {said}, and must be from 1 to {MAX_SAMPLES}")]
     Samples {
-        /// How many.
+        /// Number of samples.
         said: u32,
     },
-    /// A chance to be sampled that is none, or so small that nothing can be said of it.
+    /// The chance to be sampled is not from 0 to 1, or is too small for the computation.
     #[error("`chance` is {said:e}, and must be from {MIN_CHANCE:e} to 1")]
     Chance {
-        /// What it is.
+        /// Chance.
         said: f64,
     },
-    /// A row that is so large beside the target that each one would be sampled.
+    /// The largest row is so large, compared with the target, that each such row would be sampled.
     #[error("`target` is {target} bytes, too few for rows of {row} bytes: at least {least}")]
     Row {
-        /// The target, in bytes.
+        /// Target, in bytes.
         target: u64,
-        /// What the largest row counts as, in bytes.
+        /// Counted size of the largest row, in bytes.
         row: u64,
-        /// The target that would do, in bytes.
+        /// Minimum target for such rows, in bytes.
         least: u64,
     },
 }
 
-/// What a row counts as whose cells have so many bytes.
+/// Returns the counted size of a row whose cells have this number of bytes.
 pub fn counted_bytes(cells_bytes: u64) -> u64 {
     cells_bytes.saturating_add(ROW_BYTES)
 }
 
-/// When a bucket is cut, and what follows from that.
+/// Size at which a bucket is split, and the sizes of buckets that follow from it.
 ///
 /// ```
 /// use recto_protocol::buckets::sizing::Sizing;
@@ -109,10 +110,10 @@ pub struct Sizing {
     bytes_per_sample: f64,
 }
 
-/// When a bucket is looked at that is to have so many rows at most.
+/// Number of samples at which a bucket with a maximum number of rows is checked.
 ///
-/// Each row is sampled with the same chance. A bucket that is not full by its samples has more rows than it may with the chance
-/// epsilon at most; one that is full is counted, and cut.
+/// Each row is sampled with the same chance. A bucket that is not full according to its samples exceeds the maximum
+/// number of rows with at most the chance epsilon. A bucket that is full is counted, and split.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RowSizing {
     samples: u32,
@@ -120,14 +121,14 @@ pub struct RowSizing {
 }
 
 impl RowSizing {
-    /// Buckets of so many rows.
+    /// Returns the sizing for buckets of at most this number of rows.
     ///
     /// # Errors
-    /// There is none: a chance that is none.
+    /// The chance is outside its limits.
     pub fn new(rows: u64, epsilon: f64) -> Result<Self, SizingError> {
         check_epsilon(epsilon)?;
         if rows <= MAX_SAMPLED_EACH {
-            // Full is who has as many samples as it may have rows.
+            // A bucket is full when it has one sample for each of its maximum number of rows.
             let samples = count((rows as f64 / FULL).floor());
             return Ok(Self {
                 samples: samples.max(1),
@@ -141,13 +142,13 @@ impl RowSizing {
         })
     }
 
-    /// How many samples a bucket is to have.
+    /// Returns the wanted number of samples of a bucket.
     pub fn samples(&self) -> u32 {
         self.samples
     }
 
-    /// By what its rows are sampled: each counts as if it had as many bytes as [who deletes it](MAX_DELETED_ROW_BYTES) takes it
-    /// to have.
+    /// Returns the sampling parameters. Each row counts as if it had the size that a [deletion](MAX_DELETED_ROW_BYTES)
+    /// assumes.
     pub fn sampling(&self) -> Sampling {
         let unit = self.rows_per_sample * MAX_DELETED_ROW_BYTES as f64;
         Sampling {
@@ -158,11 +159,12 @@ impl RowSizing {
 }
 
 impl Sizing {
-    /// Buckets that are larger than `target_bytes` at most with the chance `epsilon`, of rows that count as
-    /// `largest_row_bytes` at most: with the fewest samples by which they are ⅜ of the target in the mean.
+    /// Returns the sizing for buckets that exceed `target_bytes` with at most the chance `epsilon`. The counted size of
+    /// a row is at most `largest_row_bytes`. The number of samples is the minimum with which buckets have at least ⅜ of
+    /// the target in the mean.
     ///
     /// # Errors
-    /// There is none: a limit of this module, or a target that is too small for its rows.
+    /// A value is outside the limits of this module, or the target is too small for its rows.
     pub fn new(target_bytes: u64, largest_row_bytes: u64, epsilon: f64) -> Result<Self, SizingError> {
         check_epsilon(epsilon)?;
         let is_enough = |samples: &u32| f64::from(*samples) / gamma_quantile(*samples, epsilon) >= MEAN_FILL;
@@ -170,10 +172,11 @@ impl Sizing {
         Self::with_samples(target_bytes, largest_row_bytes, epsilon, samples)
     }
 
-    /// The same with so many samples a bucket: with more of them buckets differ less, and more is written.
+    /// Returns the sizing with this number of samples of a bucket. With more samples, the sizes of buckets differ less,
+    /// and more samples are written.
     ///
     /// # Errors
-    /// As [`Sizing::new`]; too few samples or too many.
+    /// Same errors as [`Sizing::new`], or the number of samples is outside its limits.
     pub fn with_samples(
         target_bytes: u64,
         largest_row_bytes: u64,
@@ -185,7 +188,8 @@ impl Sizing {
         if !(MIN_TARGET_BYTES..=MAX_TARGET_BYTES).contains(&target_bytes) {
             return Err(SizingError::Target { said: target_bytes });
         }
-        // A row that is always sampled would count as B bytes and have more. So B is as large as the largest.
+        // A row that is always sampled would count as B bytes, but have more. So B is at least the size of the largest
+        // row.
         let quantile = gamma_quantile(samples, epsilon);
         let least = largest_row_bytes as f64 * (1.0 + quantile);
         if (target_bytes as f64) < least {
@@ -201,36 +205,37 @@ impl Sizing {
         })
     }
 
-    /// At which sample a bucket is cut (k).
+    /// Returns the number of the sample at which a bucket is split (k).
     pub fn samples(&self) -> u32 {
         self.samples
     }
 
-    /// How many bytes there are to a sample, in the mean (B).
+    /// Returns the mean number of bytes per sample (B).
     pub fn bytes_per_sample(&self) -> f64 {
         self.bytes_per_sample
     }
 
-    /// How large a bucket is, in the mean.
+    /// Returns the mean size of a bucket, in bytes.
     pub fn mean_bytes(&self) -> f64 {
         f64::from(self.samples) * self.bytes_per_sample
     }
 
-    /// How many rows buckets have whose rows all count as `row_bytes`.
+    /// Returns the distribution of the number of rows of buckets whose rows all have the counted size `row_bytes`.
     ///
     /// # Errors
-    /// Such rows are larger than those that the sizing is for.
+    /// Such rows are larger than the rows for which the sizing is valid.
     pub fn rows(&self, row_bytes: u64) -> Result<RowsPerBucket, SizingError> {
         RowsPerBucket::new(self.samples, row_bytes as f64 / self.bytes_per_sample)
     }
 }
 
-/// How many rows a bucket has that is cut at a sample, if each row is sampled with the same chance: negatively binomial.
+/// Number of rows of a bucket that is split at a sample, if each row is sampled with the same chance. It has a negative
+/// binomial distribution.
 ///
-/// Chances are exact to nine digits, however small they are, where buckets have a million rows or fewer; each
-/// tenfold more takes a digit.
+/// Chances are exact to nine digits, however small they are, if buckets have at most a million rows. Each factor of ten
+/// costs one digit.
 ///
-/// As in article 004, where each 512th row is sampled, and the 40th sample cuts:
+/// Example of article 004: one row of 512 is sampled in the mean, and the bucket is split at the 40th sample.
 ///
 /// ```
 /// use recto_protocol::buckets::sizing::RowsPerBucket;
@@ -247,10 +252,11 @@ pub struct RowsPerBucket {
 }
 
 impl RowsPerBucket {
-    /// A bucket that is cut at so many samples, of rows each of which is one with this chance.
+    /// Returns the distribution for a bucket that is split at this number of samples, if each row is sampled with this
+    /// chance.
     ///
     /// # Errors
-    /// Too few samples or too many; a chance that is none, or less than [`MIN_CHANCE`].
+    /// The number of samples is outside its limits, or the chance is greater than 1 or less than [`MIN_CHANCE`].
     pub fn new(samples: u32, chance: f64) -> Result<Self, SizingError> {
         check_samples(samples)?;
         if !(MIN_CHANCE..=1.0).contains(&chance) {
@@ -259,27 +265,27 @@ impl RowsPerBucket {
         Ok(Self { samples, chance })
     }
 
-    /// At which sample a bucket is cut.
+    /// Returns the number of the sample at which a bucket is split.
     pub fn samples(&self) -> u32 {
         self.samples
     }
 
-    /// The chance of a row to be sampled.
+    /// Returns the chance of a row to be sampled.
     pub fn chance(&self) -> f64 {
         self.chance
     }
 
-    /// How many there are in the mean.
+    /// Returns the mean number of rows.
     pub fn mean(&self) -> f64 {
         f64::from(self.samples) / self.chance
     }
 
-    /// The standard deviation of that.
+    /// Returns the standard deviation of the number of rows.
     pub fn deviation(&self) -> f64 {
         (f64::from(self.samples) * (1.0 - self.chance)).sqrt() / self.chance
     }
 
-    /// The chance of a bucket to have more rows: that fewer than k of so many rows are sampled.
+    /// Returns the chance that a bucket has more than this number of rows: fewer than k of these rows are sampled.
     pub fn more_than(&self, rows: u64) -> f64 {
         let samples = f64::from(self.samples);
         if rows < self.samples.into() {
@@ -288,7 +294,7 @@ impl RowsPerBucket {
         beta_reg(rows as f64 - samples + 1.0, samples, 1.0 - self.chance)
     }
 
-    /// The chance of a bucket to have fewer rows: that k of so many, but one, are sampled.
+    /// Returns the chance that a bucket has fewer than this number of rows: at least k of `rows` - 1 rows are sampled.
     pub fn fewer_than(&self, rows: u64) -> f64 {
         let samples = f64::from(self.samples);
         if rows <= self.samples.into() {
@@ -297,7 +303,7 @@ impl RowsPerBucket {
         beta_reg(samples, rows as f64 - samples, self.chance)
     }
 
-    /// The chance of a bucket to have exactly so many.
+    /// Returns the chance that a bucket has exactly this number of rows.
     pub fn exactly(&self, rows: u64) -> f64 {
         let (samples, others) = (f64::from(self.samples), rows as f64 - f64::from(self.samples));
         if others < 0.0 {
@@ -310,9 +316,9 @@ impl RowsPerBucket {
         (ways + samples * self.chance.ln() + others * (-self.chance).ln_1p()).exp()
     }
 
-    /// The fewest rows such that a bucket has as many at most with this chance, from 0 to 1.
+    /// Returns the smallest number of rows that a bucket does not exceed with this chance, from 0 to 1.
     pub fn quantile(&self, share: f64) -> u64 {
-        // Beyond it lies less than is left of a chance in floating point.
+        // Beyond this number, the remaining chance is too small for floating point.
         let most = self.mean() + 60.0 * self.deviation() + 1.0;
         let (mut least, mut most) = (u64::from(self.samples), whole(most));
         while least < most {
@@ -332,7 +338,7 @@ fn whole(number: f64) -> u64 {
     number as u64
 }
 
-/// Stand-ins for the distributions. `check_built_in` fails before anything calls them.
+/// Stand-ins for the distributions. `check_built_in` fails before any function calls them.
 #[cfg(not(feature = "statistics"))]
 fn beta_reg(_: f64, _: f64, _: f64) -> f64 {
     f64::NAN
@@ -378,10 +384,10 @@ fn count(number: f64) -> u32 {
     u32::try_from(whole(number)).unwrap_or(u32::MAX)
 }
 
-/// What Gamma(`shape`, 1) exceeds with the chance `upper`.
+/// Returns the value that a variable with the distribution Gamma(`shape`, 1) exceeds with the chance `upper`.
 fn gamma_quantile(shape: u32, upper: f64) -> f64 {
     let shape = f64::from(shape);
-    // 60 deviations above the mean, and some more for small shapes.
+    // 60 standard deviations above the mean, and more for small shapes.
     let (mut least, mut most) = (0.0, shape + 60.0 * shape.sqrt() + 60.0);
     for _ in 0..HALVINGS {
         let middle = f64::midpoint(least, most);

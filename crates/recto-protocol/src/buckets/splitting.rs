@@ -1,4 +1,4 @@
-//! A cut, from the first step to the last but one; and whoever goes on with one that was left half done.
+//! Split, from the first step to the last but one. Another process can continue a split that was left half done.
 //!
 //! ```text
 //!  begin ──► read ──► cut: conditional write ──► wait ──► copy ──► conditional write ──┬──► over
@@ -7,11 +7,13 @@
 //!                                                 └──────── steps are left ────────────┘
 //! ```
 //!
-//! Who goes on knows nothing of who began: it waits and copies anew. Each conditional write compares the version, so that of
-//! two who go on one is let on; and whatever is copied twice is copied at the stamps it had.
+//! A process that continues a split knows nothing about the process that began it: it waits again, and copies again.
+//! Each conditional write compares the version, so only one of two processes can continue. Rows that are copied twice
+//! are copied with their own timestamps.
 //!
-//! What one conditional write has no room for is several, one after the other, with one wait behind all of them: what is waited for is that nobody goes
-//! by how a piece was, and the other writes change other pieces.
+//! A split that does not fit into one conditional write needs several of them, one after the other, and one wait after
+//! the last. That is enough: the wait ensures that no process uses an earlier state of a range, and the other
+//! conditional writes change other ranges.
 
 use crate::buckets::directory::Directory;
 use crate::buckets::limits::Protocol;
@@ -19,81 +21,82 @@ use crate::buckets::names::Version;
 use crate::buckets::rules::Rule;
 use crate::buckets::steps::{Copying, Cut, Ripe, Room, copies};
 
-/// What happened.
+/// Event that the caller reports.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum SplitEvent {
-    /// It can begin.
+    /// The split can begin.
     Begin,
-    /// The directory, or the window of it that is cut.
+    /// The range map, or the window of it that is split, was read.
     Read(Directory),
-    /// It is marked in bucket 0 that the partition is there.
+    /// Bucket 0 has the mark that the partition exists.
     RootMarked,
     /// The conditional write ended.
     Decided(Decision),
-    /// So much time went by.
+    /// The wait is over.
     Waited,
-    /// All is copied. What was of unknown outcome was sent again.
+    /// All rows are copied. Requests of unknown outcome were sent again.
     Copied,
 }
 
-/// How a conditional write ended.
+/// Outcome of a conditional write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Decision {
-    /// It is applied.
+    /// The write is applied.
     Applied,
-    /// It is not: the version is another one.
+    /// The write is not applied: another version is stored.
     Refused,
-    /// It may be, now or later; or it was not sent.
+    /// The write may be applied, now or later, or was not sent.
     Unknown,
 }
 
-/// What is to be done.
+/// Action that the caller takes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum SplitAction {
-    /// Read the directory, serially: what is read, nobody reads an older one than that any more.
+    /// Read the range map, serially. Then no process reads an older range map any more.
     Read,
-    /// Mark in bucket 0 that the partition is there.
+    /// Mark in bucket 0 that the partition exists.
     MarkRoot,
-    /// Put this, if this version is there.
+    /// Put this range map, if this version is stored.
     Cas {
-        /// The version; 0: there is no directory.
+        /// Expected version; 0: there is no range map.
         expected: Version,
-        /// What to put: of it, what was changed since that.
+        /// Range map to put. Only the changes since the expected version are written.
         put: Directory,
     },
-    /// Wait so long, by the clock that counts since the machine was started.
+    /// Wait for this time, measured with the clock that counts since the machine was started.
     Wait {
-        /// How long.
+        /// Time to wait, in milliseconds.
         ms: u64,
     },
     /// Copy these rows.
     Copy(Vec<Copying>),
-    /// Nothing is left to be done; but buckets that were left may be [cleared](crate::buckets::Clearing) later.
+    /// Nothing is left to do. Old buckets may have to be [cleared](crate::buckets::Clearing) later.
     Over,
 }
 
-/// A cut under way.
+/// Split under way.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Splitting {
-    /// What is to be cut yet, as many by one conditional write as it has room for.
+    /// Splits that are not made yet. Each conditional write makes the first splits, as far as they fit into it.
     cuts: Vec<Cut>,
     room: Room,
-    /// Whether the partition grows so fast that it is to be cut again soon.
+    /// Whether the partition grows so fast that it will soon be split again.
     is_hot: bool,
     is_root_marked: bool,
-    /// Whether what is to be done was begun by another.
+    /// Whether another process began the current step.
     is_others: bool,
     known: Option<Directory>,
-    /// The version by which the last wait began, and the pieces that were being cut then.
+    /// Version at which the last wait began, and the ranges that were being split then.
     waited: Option<(Version, Vec<Ripe>)>,
-    /// The conditional write that is on its way.
+    /// Conditional write that is under way.
     put: Option<Directory>,
     protocol: Protocol,
 }
 
 impl Splitting {
-    /// To make these cuts, each of another bucket; none: to go on with what is half done. `is_hot`: the partition will be cut again soon, so that copies of
-    /// its directory stay short-lived. `room`: of one conditional write.
+    /// Returns a machine that makes these splits, each of another bucket. Without splits, the machine continues a split
+    /// that is half done. `is_hot`: the partition will soon be split again, so cached range maps keep their short
+    /// lifetime. `room`: limits of one conditional write.
     pub fn new(cuts: impl IntoIterator<Item = Cut>, is_hot: bool, room: Room, protocol: Protocol) -> Self {
         let cuts: Vec<Cut> = cuts.into_iter().flat_map(|cut| cut.in_parts(room)).collect();
         Self {
@@ -109,7 +112,7 @@ impl Splitting {
         }
     }
 
-    /// What is to be done about what happened.
+    /// Handles an event, and returns the next action.
     pub fn step(&mut self, event: SplitEvent) -> SplitAction {
         match event {
             SplitEvent::Begin => return SplitAction::Read,
@@ -169,7 +172,7 @@ impl Splitting {
         self.wait()
     }
 
-    /// What is there now was shown to everybody: from now on nobody begins by anything older.
+    /// Starts the wait. All processes can see the stored range map: from now on, no process starts to use an older one.
     fn wait(&mut self) -> SplitAction {
         let pieces = self.known.as_ref().map(Directory::being_cut).unwrap_or_default();
         let may_skip = pieces.iter().all(|(_, roles)| {

@@ -1,17 +1,17 @@
-//! What each step of a cut makes of a directory.
+//! Effect of each step of a split on a range map.
 //!
-//! | step | who takes writes | deletions | is read |
+//! | step | receives writes | receives deletions | is read |
 //! |---|---|---|---|
-//! | the piece lies in b | b | b | b |
-//! | 1. n takes deletions, too; wait | b | b n | b |
-//! | 2. n takes writes, too; wait | b n | b n | b |
-//! | 3. what b has is copied to n | b n | b n | b |
+//! | the range is in b | b | b | b |
+//! | 1. n also receives deletions; wait | b | b n | b |
+//! | 2. n also receives writes; wait | b n | b n | b |
+//! | 3. the rows of b are copied to n | b n | b n | b |
 //! | 4. n is read; wait | b n | b n | n |
-//! | 5. b is left | n | b n | n |
-//! | 6. later: what b still has is copied to n, and goes | n | n | n |
+//! | 5. b receives no writes any more | n | b n | n |
+//! | 6. later: the remaining rows of b are copied to n, and deleted in b | n | n | n |
 //!
-//! So what is done follows from the roles, and who finds them goes on. A piece that is cut again meanwhile has several
-//! buckets in a step, of which the newest is the one that counts.
+//! The roles determine the next step, so any process that finds them can continue. A range that is split again
+//! meanwhile has several buckets in a step. The newest of them counts.
 
 use crate::buckets::clearing::Cleared;
 use crate::buckets::directory::{Directory, Figures, Piece, Roles, Span};
@@ -20,33 +20,33 @@ use crate::buckets::names::{Bucket, Key};
 use crate::buckets::rules::Rule;
 use crate::buckets::sampling::Sampling;
 
-/// A cut that somebody wants.
+/// Requested split.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Cut {
-    /// Where, ascending.
+    /// Edges, ascending.
     pub edges: Vec<Key>,
-    /// Which part of each piece that is cut stays in its bucket.
+    /// Part of each split range that stays in its bucket.
     pub stays: Stays,
-    /// By what rows of the new buckets are sampled.
+    /// Sampling parameters of the new buckets.
     pub sampling: Sampling,
-    /// What each part holds, in their order; none at all: of no part that is known.
+    /// Content of each part, in their order, if known. An empty list: no content is known.
     pub figures: Vec<Option<Figures>>,
 }
 
-/// What one conditional write has room for.
+/// Limits of one conditional write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Room {
-    /// Pieces that it makes or changes.
+    /// Maximum number of ranges that it creates or changes.
     pub pieces: usize,
-    /// Their bytes.
+    /// Maximum bytes of these ranges.
     pub bytes: usize,
 }
 
-/// Bytes that a piece takes beside its edge, about.
+/// Approximate bytes of a range, in addition to its edge.
 const PIECE_BYTES: usize = 256;
 
 impl Default for Room {
-    /// Of a store that takes any.
+    /// Returns the limits on a store that accepts any size.
     fn default() -> Self {
         Self {
             pieces: MAX_CUT_EDGES,
@@ -56,7 +56,8 @@ impl Default for Room {
 }
 
 impl Room {
-    /// How many of these it has room for, each with so many pieces, whose edges have so many bytes together; the first one always has it.
+    /// Returns the number of items, from the first one on, that fit together. Each item is a number of ranges, and the
+    /// bytes of their edges. The first item always fits.
     pub(crate) fn fitting(self, extents: impl IntoIterator<Item = (usize, usize)>) -> usize {
         let (mut pieces, mut bytes) = (0_usize, 0_usize);
         let fits = |(more, edges): &(usize, usize)| {
@@ -70,12 +71,13 @@ impl Room {
 }
 
 impl Cut {
-    /// Of how many pieces it is one more each, and the bytes of their edges.
+    /// Returns the number of ranges that the split adds, and the bytes of their edges.
     pub(crate) fn extent(&self) -> (usize, usize) {
         (self.edges.len(), self.edges.iter().map(Vec::len).sum())
     }
 
-    /// The same as cuts for each of which there is room, one after the other: each leaves at rest what is to be cut by the next one.
+    /// Returns the split as several splits that each fit into one conditional write, to be made one after the other.
+    /// After each of them, no split is under way in the range that the next one splits.
     pub(crate) fn in_parts(mut self, room: Room) -> Vec<Self> {
         let mut parts = Vec::new();
         let extent = |edge: &Key| (1, edge.len());
@@ -92,7 +94,8 @@ impl Cut {
         }
     }
 
-    /// Takes so many of its edges, those furthest from what stays.
+    /// Removes this number of edges from the split, and returns them as a split. They are the edges furthest from the
+    /// part that stays.
     fn split_off(&mut self, count: usize) -> Self {
         let mut part = self.clone();
         let is_known = self.figures.len() == self.edges.len() + 1;
@@ -117,31 +120,34 @@ impl Cut {
     }
 }
 
-/// Which part of a piece stays where it is when it is cut; each other one gets a bucket of its own.
+/// Part of a range that stays in its bucket when the range is split. Each other part gets its own bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Stays {
-    /// The first one: what comes from now on are greater keys, or nothing of the kind is known.
+    /// The first part: new rows have greater keys, or nothing is known about new keys.
     First,
-    /// The last one: what comes from now on are smaller keys.
+    /// The last part: new rows have smaller keys.
     Last,
 }
 
-/// Rows that are to be copied.
+/// Rows to copy.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Copying {
-    /// From which bucket.
+    /// Bucket to copy from.
     pub from: Bucket,
-    /// To which one: each row whole, at its own stamp, with what remains until it expires; and samples likewise.
+    /// Bucket to copy to. Each row is copied as a whole, with its own timestamp and its remaining lifetime. Samples are
+    /// copied in the same way.
     pub to: Bucket,
-    /// Which rows.
+    /// Keys of the rows.
     pub span: Span,
 }
 
-/// A piece as it was when a wait for it began: when it is over, nobody goes by what was before. Several are in the order of their edges.
+/// Range as it was when a wait for it began. After the wait, no process uses an earlier state of the range. In a list,
+/// the ranges are in the order of their edges.
 pub(crate) type Ripe = (Span, Roles);
 
 impl Directory {
-    /// Step 1; none if there is nothing to cut: a piece begins at each edge, or the window does not have it.
+    /// Returns the range map after step 1; `None` if there is nothing to split: a range already begins at each edge, or
+    /// this window does not contain the edges.
     pub fn cut(&self, cut: &Cut, protocol: Protocol) -> Option<Self> {
         let mut next = self.next();
         let edges: Vec<_> = cut.edges.iter().collect();
@@ -158,7 +164,7 @@ impl Directory {
                 Stays::First => 0,
                 Stays::Last => starts.len() - 1,
             };
-            // Of a bucket of several pieces it is not known which of them holds what.
+            // If a bucket has several ranges, the content of each range is unknown.
             let is_known = cut.figures.len() == starts.len();
             let figures = cut.figures.iter().filter(|_| is_known);
             let figures = figures.copied().chain(std::iter::repeat(None));
@@ -178,7 +184,7 @@ impl Directory {
         (next.pieces.len() > self.pieces.len()).then_some(next)
     }
 
-    /// Step 1 of several cuts at once; none if there is nothing to cut.
+    /// Returns the range map after step 1 of several splits at once; `None` if there is nothing to split.
     pub(crate) fn cut_all(&self, cuts: &[Cut], protocol: Protocol) -> Option<Self> {
         let mut next: Option<Self> = None;
         for cut in cuts {
@@ -187,7 +193,7 @@ impl Directory {
                 next = Some(after);
             }
         }
-        // It is one change.
+        // All splits together are one change of the version.
         next.map(|next| Self {
             version: self.version + 1,
             ..next
@@ -202,12 +208,13 @@ impl Directory {
         } else {
             part.roles.writes.insert(bucket);
         }
-        // Who is being cut already has a bucket that samples so.
+        // If the range is being split already, its newer bucket has these parameters.
         part.next_sampling.get_or_insert(sampling);
     }
 
-    /// Steps 2, 4 and 5, each for the pieces that are ripe for it, as many as there is room for; none if no piece is. `waited`: this very
-    /// version was waited for, so that no copy of an earlier one is in use.
+    /// Returns the range map after step 2, 4 or 5 of the ranges that are ready for it; `None` if no range is ready. It
+    /// changes only ranges that fit into one conditional write. `waited`: the process has waited for this version, so
+    /// no cached range map of an earlier version is in use.
     pub(crate) fn advanced(
         &self,
         ripe: &[Ripe],
@@ -238,13 +245,14 @@ impl Directory {
         (fitting > 0).then_some(next)
     }
 
-    /// The pieces that are being cut, as they are.
+    /// Returns the ranges that are being split, in their current state.
     pub(crate) fn being_cut(&self) -> Vec<Ripe> {
         let pieces = self.spans().filter(|(_, piece)| !piece.roles.is_at_rest());
         pieces.map(|(span, piece)| (span, piece.roles.clone())).collect()
     }
 
-    /// Step 6: these pieces do not have these left buckets any more; none if no piece is as it was.
+    /// Returns the range map after step 6, in which these ranges no longer have these old buckets; `None` if no range
+    /// is as it was found.
     pub(crate) fn cleared(&self, pieces: &[Cleared]) -> Option<Self> {
         let mut next = self.next();
         let mut is_changed = false;
@@ -260,7 +268,8 @@ impl Directory {
         is_changed.then_some(next)
     }
 
-    /// Copies live longer again, since nothing is to be expected; none if they do.
+    /// Returns the range map with the long lifetime of cached range maps, because no split is expected; `None` if it
+    /// has this lifetime already.
     pub(crate) fn calmed(&self, protocol: Protocol) -> Option<Self> {
         let mut next = self.next();
         next.pieces.clone_from(&self.pieces);
@@ -269,7 +278,7 @@ impl Directory {
         (self.life_ms < protocol.long_life_ms).then_some(next)
     }
 
-    /// The next version, of which no pieces are there yet.
+    /// Returns the next version of the range map, without ranges.
     fn next(&self) -> Self {
         Self {
             version: self.version + 1,
@@ -279,7 +288,7 @@ impl Directory {
     }
 }
 
-/// What has to be copied before these pieces are read in newer buckets.
+/// Returns the rows that must be copied before these ranges are read in newer buckets.
 pub(crate) fn copies(ripe: &[Ripe]) -> Vec<Copying> {
     let copy = |(span, roles): &Ripe| {
         let to = roles.next_read()?;
@@ -293,7 +302,8 @@ pub(crate) fn copies(ripe: &[Ripe]) -> Vec<Copying> {
 }
 
 impl Roles {
-    /// Whether there is room for one more bucket: each goes from one kind to the next, and is left in the end.
+    /// Returns whether there is room for one more bucket. Each bucket passes from role to role, and becomes old in the
+    /// end.
     fn have_room(&self) -> bool {
         self.further().count() + 1 < MAX_FURTHER_BUCKETS
     }
@@ -302,7 +312,7 @@ impl Roles {
 impl Piece {
     fn advance(&mut self, protocol: Protocol) {
         let roles = &mut self.roles;
-        // Nobody reads them any more.
+        // No process reads these buckets any more.
         let read = roles.read;
         let mut left = roles.writes.clone();
         left.retain(|bucket| *bucket < read);
@@ -319,7 +329,7 @@ impl Piece {
                 self.sampling = sampling;
             }
         }
-        // Nobody deletes without them any more.
+        // No process uses a range map without these buckets for deletions any more.
         roles.writes.append(&mut roles.deletes);
         let is_last = roles.writes.last().is_none_or(|bucket| *bucket < roles.read);
         if is_last {

@@ -1,6 +1,8 @@
-//! The columns of `recto_buckets`: `docs/format.md`, "Buckets". Most are plain CQL; what is not is written here as bytes.
+//! Columns of `recto_buckets`. See `docs/format.md`, "Buckets". Most columns are plain CQL. This module encodes the
+//! others as bytes.
 //!
-//! A reader takes what a writer of a known version wrote, and nothing else: what is read is written again as the same.
+//! A decoder accepts only bytes that a writer of a known version wrote. A decoded value is encoded as the same bytes
+//! again.
 
 use std::collections::BTreeSet;
 
@@ -9,43 +11,43 @@ use crate::buckets::limits::{LONG_LIFE_MS, MAX_FURTHER_BUCKETS, MAX_NUMBER};
 use crate::buckets::names::{Bucket, Key};
 use crate::buckets::sampling::Sampling;
 
-/// The version of the form of a piece's further buckets.
+/// Version of the format of a range's further buckets.
 pub const FURTHER_FORMAT_VERSION: u8 = 1;
-/// The version of the form of a floor.
+/// Version of the format of a retention bound.
 pub const FLOOR_FORMAT_VERSION: u8 = 1;
 
 const KEPT_AFTER: u8 = 0;
 const KEPT_BEFORE: u8 = 1;
 
-/// Why stored columns are not read.
+/// Reason why stored columns cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoredError {
-    /// They are of a version that this release does not know.
+    /// The data has a version that this release does not know.
     #[error(
         "the {what} of a directory of buckets are of version {version}, which this release does not know"
     )]
     UnknownVersion {
-        /// What they are.
+        /// Kind of data.
         what: &'static str,
-        /// What they say of themselves.
+        /// Version that the data contains.
         version: u8,
     },
     /// No release wrote these bytes.
     #[error("the {what} of a directory of buckets are damaged: {reason}")]
     Bytes {
-        /// What they should be.
+        /// Kind of data that was expected.
         what: &'static str,
-        /// What is wrong.
+        /// Fault of the bytes.
         reason: &'static str,
     },
-    /// They make no directory.
+    /// The columns are not a valid range map.
     #[error("a directory of buckets is damaged: {0}")]
     Damaged(#[from] Damage),
 }
 
 impl StoredError {
-    /// What to do about it.
+    /// Returns advice for the user.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::UnknownVersion { .. } => {
@@ -58,7 +60,7 @@ impl StoredError {
     }
 }
 
-/// The static columns of a directory.
+/// Static columns of a range map.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StaticColumns {
     /// `version`, which conditional writes compare.
@@ -73,35 +75,35 @@ pub struct StaticColumns {
     pub floor: Option<Vec<u8>>,
 }
 
-/// The columns of a piece's row.
+/// Columns of the row of a range.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PieceColumns {
     /// `start`, by which the rows are sorted.
     pub start: Key,
-    /// `bucket`, which is read.
+    /// `bucket`: the bucket that is read.
     pub bucket: i64,
-    /// `further`: the other buckets; null: none.
+    /// `further`: the other buckets; null: the range has no other buckets.
     pub further: Option<Vec<u8>>,
     /// `unit` and `mean`.
     pub sampling: [i64; 2],
-    /// `next_unit` and `next_mean`; null: it is not being cut.
+    /// `next_unit` and `next_mean`; null: the range is not being split.
     pub next_sampling: Option<[i64; 2]>,
-    /// `rows`, `rows_variance`, `bytes`, `bytes_variance`; null: not known.
+    /// `rows`, `rows_variance`, `bytes`, `bytes_variance`; null: unknown.
     pub figures: Option<[i64; 4]>,
 }
 
-/// What is read of a directory.
+/// Columns that were read of a range map.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredDirectory {
-    /// The static columns.
+    /// Static columns.
     pub shared: StaticColumns,
-    /// The rows, in the order in which they are stored.
+    /// Rows of the ranges, in the order in which they are stored.
     pub pieces: Vec<PieceColumns>,
-    /// The key of the row behind those, if there is one.
+    /// Key of the row after these rows, if there is one.
     pub end: Option<Key>,
 }
 
-/// The static columns of a directory.
+/// Returns the static columns of a range map.
 pub fn static_columns(directory: &Directory) -> StaticColumns {
     let floor = directory.floor.as_ref().map(|floor| {
         let kept = match floor.kept {
@@ -119,7 +121,7 @@ pub fn static_columns(directory: &Directory) -> StaticColumns {
     }
 }
 
-/// The columns of a piece's row.
+/// Returns the columns of the row of a range.
 pub fn piece_columns(piece: &Piece) -> PieceColumns {
     let figures = piece.figures.map(|figures| {
         let Figures {
@@ -140,10 +142,10 @@ pub fn piece_columns(piece: &Piece) -> PieceColumns {
     }
 }
 
-/// The directory of these columns, or the window of it that has the key `from`.
+/// Returns the range map of these columns, or the window of it that contains the key `from`.
 ///
 /// # Errors
-/// They are of another version, or make no directory.
+/// The columns have another version, or are not a valid range map.
 pub fn read_directory(stored: StoredDirectory, from: &[u8]) -> Result<Directory, StoredError> {
     let shared = stored.shared;
     let (life_ms, longest_ms) = (shared.life_ms, shared.longest_ms);
@@ -218,7 +220,7 @@ fn number(what: &'static str, value: i64) -> Result<u64, Damage> {
     number.ok_or(Damage::Number { what, value })
 }
 
-/// As a column holds it. Nothing greater is ever counted to.
+/// Returns a number as a column value. No number reaches the limit.
 fn column(number: u64) -> i64 {
     number.min(MAX_NUMBER).cast_signed()
 }
@@ -266,7 +268,7 @@ fn decode_further(bytes: Option<&[u8]>) -> Result<Roles, StoredError> {
     Ok(roles)
 }
 
-/// None if it does not come behind the others.
+/// Adds a bucket; `None` if it is not greater than the others.
 fn push_bucket(buckets: &mut BTreeSet<Bucket>, bucket: Bucket) -> Option<()> {
     let is_next = buckets.last().is_none_or(|last| *last < bucket);
     is_next.then(|| {
@@ -290,7 +292,7 @@ fn decode_floor(bytes: Vec<u8>) -> Result<Floor, StoredError> {
     })
 }
 
-/// What follows the version.
+/// Returns the bytes after the version.
 fn versioned<'b>(what: &'static str, known: u8, bytes: &'b [u8]) -> Result<&'b [u8], StoredError> {
     match bytes.split_first() {
         Some((version, rest)) if *version == known => Ok(rest),

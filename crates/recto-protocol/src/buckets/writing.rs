@@ -1,4 +1,4 @@
-//! One write of a row on its way into its buckets.
+//! Write of one row to its buckets.
 //!
 //! ```text
 //!  take a copy ──► take a stamp ──► write ──┬─ the copy lives ────────────────► acknowledge
@@ -7,8 +7,9 @@
 //!       └────────────────────────────── read again ─── all that take it have it ─────┘
 //! ```
 //!
-//! A write that is begun anew is another write: what the first one left has an older stamp. An old stamp must not go where a
-//! newer directory says: a deletion that was acknowledged since may not have gone there.
+//! A write that starts again is another write. The rows that the first attempt left have an older timestamp. The old
+//! timestamp must not be used for the buckets of a newer range map, because a deletion that was acknowledged since may
+//! not have gone to these buckets.
 
 use std::collections::BTreeSet;
 
@@ -18,60 +19,60 @@ use crate::buckets::names::{Bucket, Key, Micros};
 use crate::buckets::routing::{Operation, Unrouted};
 use crate::buckets::rules::Rule;
 
-/// What happened.
+/// Event that the caller reports.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum WriteEvent {
-    /// It can begin.
+    /// The write can begin.
     Begin,
-    /// A copy of the directory, or of the window of it that has the key.
+    /// A range map is available, or the window of it that contains the key.
     Copy(DirectoryCopy),
-    /// A stamp was taken, greater than all that were taken before.
+    /// A timestamp was taken. It is greater than all timestamps that were taken before.
     Stamped(Micros),
-    /// It is applied, in all of the buckets. What was of unknown outcome was sent again, at the same stamp.
+    /// The write is applied in all buckets. Requests of unknown outcome were sent again, with the same timestamp.
     Written,
 }
 
-/// What is to be done.
+/// Action that the caller takes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum WriteAction {
-    /// Take the copy that this process has, if it lives; else read one.
+    /// Use the cached range map of this process, if it is valid. Otherwise read a range map.
     Take,
-    /// Read a copy anew.
+    /// Read the range map again.
     Read,
-    /// Take a stamp.
+    /// Take a timestamp.
     Stamp,
     /// Write the row to these buckets, or delete it there.
     Write {
-        /// Where.
+        /// Buckets.
         buckets: BTreeSet<Bucket>,
-        /// At which stamp.
+        /// Write timestamp.
         stamp: Micros,
     },
-    /// Delete the row where it does not belong, at its own stamp. Nobody waits for that.
+    /// Delete the row in a bucket to which it does not belong, at the row's own timestamp. No caller waits for this.
     Remove {
-        /// Where.
+        /// Bucket.
         bucket: Bucket,
-        /// At which stamp.
+        /// Timestamp of the deletion.
         stamp: Micros,
     },
-    /// It is done, at this stamp.
+    /// The write is done, with this timestamp.
     Acknowledge(Micros),
-    /// No bucket takes it.
+    /// No bucket receives the write.
     Refuse(Unrouted),
 }
 
-/// A write on its way.
+/// Write under way.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Writing {
     key: Key,
     operation: Operation,
-    /// Until something is known that is better.
+    /// Likely bucket, which is used until the range map is known.
     guess: Option<Bucket>,
     copy: Option<DirectoryCopy>,
-    /// Who takes it by that copy.
+    /// Buckets that receive the write, according to this range map.
     takers: BTreeSet<Bucket>,
     stamp: Option<Micros>,
-    /// Where it goes at that stamp.
+    /// Buckets to which the write goes, with this timestamp.
     buckets: BTreeSet<Bucket>,
     stage: Stage,
     protocol: Protocol,
@@ -79,17 +80,18 @@ pub struct Writing {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Stage {
-    /// No copy is there.
+    /// No range map is available.
     Taking,
-    /// It is on its way.
+    /// The write was sent.
     Writing,
-    /// It is written, and a copy is read: the first one, or another one since that was over.
+    /// The write is applied, and a range map is being read: the first one, or another one because the first has
+    /// expired.
     Reading,
 }
 
 impl Writing {
-    /// Of a row that has this key. Where no copy is there, a `guess` saves the time to read one: it is written to that
-    /// bucket beside the reading.
+    /// Returns a write of the row with this key. If no cached range map is valid, a `guess` saves the time to read one:
+    /// the row is written to that bucket while the range map is read.
     pub fn new(key: Key, operation: Operation, guess: Option<Bucket>, protocol: Protocol) -> Self {
         Self {
             key,
@@ -104,7 +106,7 @@ impl Writing {
         }
     }
 
-    /// What is to be done about what happened, when the clocks show this.
+    /// Handles an event, and returns the next actions. `now` is the current time.
     pub fn step(&mut self, event: WriteEvent, now: Clock) -> Vec<WriteAction> {
         match event {
             WriteEvent::Begin if self.guess.is_some() => vec![WriteAction::Read, WriteAction::Stamp],
@@ -136,13 +138,14 @@ impl Writing {
                 return actions;
             }
         }
-        // What was written before it was read again is wherever it is now, if that says so; however old it is by now.
+        // A range map that was read again is newer than the write. If it names the same buckets, the row is in the
+        // right ones, however old this range map is by now.
         let is_again = self.copy.is_some();
         let is_safe = is_again || copy.lives(now);
         self.copy = Some(copy);
         match self.stage {
             Stage::Reading => self.judge(is_safe),
-            // What is on its way is the guess.
+            // The write to the guessed bucket is under way.
             Stage::Writing => Vec::new(),
             Stage::Taking if self.guess.is_some() => Vec::new(),
             Stage::Taking if self.stamp.is_some() => self.write(),
@@ -169,7 +172,8 @@ impl Writing {
         self.stamp.map(write).into_iter().collect()
     }
 
-    /// It is written. `is_safe`: nobody can have gone on meanwhile with a cut that the copy does not know.
+    /// Decides about a write that is applied. `is_safe`: no process can have continued a split meanwhile that the range
+    /// map does not contain.
     fn judge(&mut self, is_safe: bool) -> Vec<WriteAction> {
         let is_there = self.takers.is_subset(&self.buckets);
         if !is_there && (self.guess.is_none() || self.keeps(Rule::GuessIsChecked)) {
@@ -182,7 +186,8 @@ impl Writing {
         vec![WriteAction::Read]
     }
 
-    /// What lies where it does not belong goes: nobody else would know of it.
+    /// Returns the deletions of the row in buckets to which it does not belong. No other process would find the row
+    /// there.
     fn removes(&self) -> Vec<WriteAction> {
         let Some(stamp) = self.stamp.filter(|_| self.operation == Operation::Put) else {
             return Vec::new();
@@ -193,7 +198,7 @@ impl Writing {
             .collect()
     }
 
-    /// As another write, by the copy that was just read.
+    /// Starts again as another write, with the range map that was just read.
     fn begin_again(&mut self) -> Vec<WriteAction> {
         let mut actions = self.removes();
         self.guess = None;

@@ -1,4 +1,4 @@
-//! What the protocol has to know of a collection: where its records stand in its views.
+//! Interface of a collection for the protocol: the entries and the claims of each record.
 
 use std::fmt::Debug;
 use std::hash::Hash;
@@ -6,35 +6,35 @@ use std::hash::Hash;
 use crate::views::misfit::Misfit;
 use crate::views::row::{Entry, EntryKey, Generation, ViewNumber};
 
-/// A collection with its views, as one generation of the schema has them.
+/// Collection with its views, in one generation of the schema.
 ///
-/// The engine's is [`ViewedCollection`](crate::views::ViewedCollection). The models have small ones, so that all that may happen
-/// can be looked at.
+/// The engine's implementation is [`ViewedCollection`](crate::views::ViewedCollection). The models have small
+/// implementations, so that they can explore all possible states.
 pub trait Arranged: Clone + Debug + Eq + Hash {
-    /// A record: the values of all fields.
+    /// Record: the values of all fields.
     type Record: Clone + Debug + Eq + Hash;
     /// New values of some fields.
     type Patch: Clone + Debug + Eq + Hash;
-    /// The cells of a view's key. Its order is good for sets only.
+    /// Cells of the key of a view's table. Their order is useful only for sets.
     type Key: Clone + Debug + Ord + Hash;
-    /// The other cells of an entry.
+    /// Other cells of an entry.
     type Cells: Clone + Debug + Eq + Hash;
 
-    /// Which schema it is of.
+    /// Returns the generation of the schema.
     fn generation(&self) -> Generation;
 
-    /// The entries of a record: at most one in each view that is written, ready or not. A view that the record does
-    /// not fit has no entry of it.
+    /// Returns the entries of a record: at most one in each view that is written, whether or not the view is ready. A
+    /// record has no entry in a view that it does not fit.
     fn entries(&self, record: &Self::Record) -> Vec<Entry<Self::Key, Self::Cells>>;
 
-    /// What a record claims: the values of each unique constraint, none of them null. The number is that of the
-    /// constraint's table, which no view has.
+    /// Returns the claims of a record: its values for each unique constraint, if none of these values is null. The
+    /// number in a claim is the number of the constraint's table. No view has that number.
     fn claims(&self, record: &Self::Record) -> Vec<EntryKey<Self::Key>> {
         let _ = record;
         Vec::new()
     }
 
-    /// Whether this unique constraint is one of the schema. Of one that is not, the table is about to be dropped.
+    /// Returns whether the schema has this unique constraint. If not, the table of the constraint will soon be dropped.
     fn has_unique(&self, number: ViewNumber) -> bool {
         let _ = number;
         false
@@ -43,13 +43,13 @@ pub trait Arranged: Clone + Debug + Eq + Hash {
     /// Returns each view and unique constraint that should have a record and cannot hold it.
     fn misfits(&self, record: &Self::Record) -> Vec<Misfit>;
 
-    /// Whether two versions of a record have the same value of this field.
+    /// Returns whether two versions of a record have the same value of this field.
     fn has_same_value(&self, field: usize, one: &Self::Record, other: &Self::Record) -> bool;
 
-    /// Returns a misfit that a change of a record would make; none if all were there before it.
+    /// Returns a misfit that a change of a record would add; `None` if all misfits existed before the change.
     ///
-    /// A record that did not fit a view before the change may be changed: it stays without an entry there. Only the field
-    /// that is the cause must keep its value.
+    /// A record that did not fit a view before the change may be changed: it stays without an entry in that view. Only
+    /// the field that is the cause must keep its value.
     fn new_misfit(&self, before: Option<&Self::Record>, after: &Self::Record) -> Option<Misfit> {
         let misfits = self.misfits(after);
         let before = before
@@ -63,26 +63,27 @@ pub trait Arranged: Clone + Debug + Eq + Hash {
         })
     }
 
-    /// Whether this view's table is still written. One that is not is about to be dropped, and nothing in it has to go.
+    /// Returns whether the table of this view is still written. If not, the table will soon be dropped, and no entry
+    /// has to be removed from it.
     fn has_view(&self, view: ViewNumber) -> bool;
 
-    /// How many views are written.
+    /// Returns the number of views that are written.
     fn view_count(&self) -> usize;
 
-    /// How many bytes a key has.
+    /// Returns the number of bytes of a key.
     fn key_bytes(&self, key: &Self::Key) -> usize;
 
-    /// The record with new values of some fields.
+    /// Returns the record with new values of some fields.
     fn patched(&self, record: &Self::Record, patch: &Self::Patch) -> Self::Record;
 
-    /// The entry of a record in one view.
+    /// Returns the entry of a record in one view.
     fn entry_in(&self, view: ViewNumber, record: &Self::Record) -> Option<Entry<Self::Key, Self::Cells>> {
         self.entries(record)
             .into_iter()
             .find(|entry| entry.key.view == view)
     }
 
-    /// Where a record has entries.
+    /// Returns the positions of the entries of a record.
     fn keys(&self, record: &Self::Record) -> Vec<EntryKey<Self::Key>> {
         self.entries(record).into_iter().map(|entry| entry.key).collect()
     }

@@ -1,5 +1,5 @@
-//! The table of a collection's records that change: its columns, the hidden ones among them, and a record's row in it, as
-//! conditional writes keep it, and as transactions do.
+//! Base table of a collection whose records change: its columns, including the hidden columns, and the row of a record,
+//! as conditional writes or transactions store it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,28 +12,28 @@ use crate::views::collection::{KeyCells, cell_of};
 use crate::views::row::{Found, Generation, Micros, Row, RowClaims, Token, Tokens, Version};
 use crate::views::stored::{Head, Life, StoredError, decode_tokens, encode_tokens};
 
-/// The base table of a collection.
+/// Base table of a collection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BaseTable {
     table: Arc<Table>,
-    /// For each field, the column that has it.
+    /// Column of each field.
     columns: Vec<usize>,
-    /// For each regular column but the hidden ones, the field that it has.
+    /// Field of each regular column except the hidden columns.
     fields: Vec<usize>,
 }
 
 impl BaseTable {
-    /// Which regular column conditional writes compare.
+    /// Index of the regular column that conditional writes compare.
     pub const TOKENS: u16 = 0;
-    /// Which regular column transactions compare: the version.
+    /// Index of the regular column that transactions compare: the version.
     pub const STAMP: u16 = 1;
-    /// Which regular column plain writes [mark](Self::done_cell).
+    /// Index of the regular column that plain writes set as a [mark](Self::done_cell).
     pub const DONE: u16 = 3;
 
-    /// The one of a collection.
+    /// Returns the base table of a collection.
     ///
     /// # Errors
-    /// A field that its key names cannot be in a key.
+    /// A field of the collection's key cannot be part of a key.
     pub fn new(collection: &Collection) -> Result<Self, TableError> {
         let (table, holds) = collection.base().table(&collection.name)?;
         let column_of = |field: usize| holds.iter().position(|holds| *holds == Holds::Field(field));
@@ -48,21 +48,21 @@ impl BaseTable {
         })
     }
 
-    /// The table.
+    /// Returns the table.
     pub fn table(&self) -> &Arc<Table> {
         &self.table
     }
 
-    /// Which regular columns a conditional write sets: all that are conditional.
+    /// Returns the indexes of the regular columns that a conditional write sets: all except [`DONE`](Self::DONE).
     pub fn conditional_columns(&self) -> Vec<u16> {
         let regular = 0..self.table.regular().len() as u16;
         regular.filter(|column| *column != Self::DONE).collect()
     }
 
-    /// What it sets them to, nulls too.
+    /// Returns the cells that a conditional write puts into these columns, including nulls.
     ///
     /// # Errors
-    /// [`StoredError::TooLarge`]: it may not be sent.
+    /// [`StoredError::TooLarge`]: the write must not be sent.
     pub fn conditional_cells(&self, row: &Row<Cells, KeyCells>) -> Result<Cells, StoredError> {
         let mut cells = Cells::new();
         cells.push(Some(&encode_tokens(&row.tokens)));
@@ -74,11 +74,11 @@ impl BaseTable {
         Ok(cells)
     }
 
-    /// The regular cells of a record's row where [transactions](crate::views::transaction) keep it: with no tokens, nothing to
-    /// mark, and a head only if it expires.
+    /// Returns the regular cells of a record's row on a store with [transactions](crate::views::transaction): no
+    /// tokens, no mark, and a head only if the record expires.
     ///
     /// # Errors
-    /// As [`conditional_cells`](Self::conditional_cells).
+    /// Same errors as [`conditional_cells`](Self::conditional_cells).
     pub fn transacted_cells(
         &self,
         record: &Cells,
@@ -98,16 +98,16 @@ impl BaseTable {
         Ok(hidden.into_iter().chain(fields).collect())
     }
 
-    /// What marks a version's entries as written.
+    /// Returns the cell that marks the entries of a version as written.
     pub fn done_cell(version: Version) -> Cells {
         std::iter::once(Some(&version.0.to_be_bytes()[..])).collect()
     }
 
-    /// The row of a record, whether tokens are kept or [transactions](crate::views::transaction) make them needless, and whether
-    /// the record lives or not: all its columns, as they stand in it.
+    /// Reads the row of a record from all columns of a row of the table. The row may have tokens, or no tokens on a
+    /// store with [transactions](crate::views::transaction). The record may be deleted or have expired.
     ///
     /// # Errors
-    /// As [`found`](Self::found).
+    /// Same errors as [`found`](Self::found).
     pub fn row(&self, row: RowRef<'_>) -> Result<Option<Row<Cells, KeyCells>>, StoredError> {
         let first = self.table.key_len();
         if row.get(first + usize::from(Self::TOKENS)).is_some() {
@@ -136,11 +136,11 @@ impl BaseTable {
         self.columns.iter().map(|column| row.get(*column)).collect()
     }
 
-    /// What a row of the table says: all its columns, as they stand in it. One without tokens is absent, whatever else it
-    /// has: a mark may outlive its row.
+    /// Reads all columns of a row of the table. A row without tokens is absent, even if it has other cells: a mark may
+    /// outlive its row.
     ///
     /// # Errors
-    /// It was written by a newer release, or is damaged.
+    /// A newer release wrote the row, or the row is damaged.
     pub fn found(&self, row: RowRef<'_>) -> Result<Found<Cells, KeyCells>, StoredError> {
         let first = self.table.key_len();
         let hidden = |column: usize| row.get(first + column);
@@ -148,7 +148,7 @@ impl BaseTable {
             let cell: [u8; 8] = hidden(column)?.try_into().ok()?;
             Some(Version(i64::from_be_bytes(cell)))
         };
-        // What is no version marks nothing: then entries are removed once more, which changes nothing.
+        // Ignore a mark that is not a version. Then the entries are removed again, which changes nothing.
         let done = version_in(usize::from(Self::DONE));
         let Some(tokens) = hidden(usize::from(Self::TOKENS)) else {
             return Ok(Found { row: None, done });

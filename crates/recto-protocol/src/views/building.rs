@@ -1,71 +1,73 @@
-//! How a view is added while records are written: what is to be done next, by what is recorded. Whoever
-//! is interrupted, or begins again, asks and goes on.
+//! Steps by which a view is added or dropped while records are written. The next step depends only on the recorded
+//! state. So a process that was interrupted, or that starts again, computes the next step and continues.
 
 use crate::views::member::Registration;
 use crate::views::row::{Generation, Micros};
 use crate::views::rules::{Rule, Rules};
 
-/// What the catalog says of a view.
+/// State of a view in the catalog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ViewState {
-    /// It is written, and not read.
+    /// The view is written, and not read.
     Building,
-    /// It is read.
+    /// The view is written and read.
     Ready,
-    /// It is written, and not read any more by who knows this. Who reads by an older catalog still finds all in it.
+    /// The view is written. A process that knows this state does not read the view any more. A process that reads with
+    /// an older catalog still finds all entries.
     Retiring,
-    /// It is neither; its table goes when no writer is left that writes it.
+    /// The view is neither written nor read. Its table is dropped when no writer remains that writes to it.
     Dropping,
 }
 
-/// For how long a process may read by a catalog, counted from when it asked for it. After that it asks again, or refuses
-/// to read.
+/// Time for which a process may read with a catalog, in microseconds, counted from its request for the catalog. After
+/// that, the process reads the catalog again, or rejects reads.
 pub const CATALOG_MICROS: Micros = 15_000_000;
-/// For how long a view is [`Retiring`](ViewState::Retiring) at least, counted from when that was recorded: longer than
-/// anyone reads by the catalog before.
+/// Minimum time for which a view is [`Retiring`](ViewState::Retiring), in microseconds, counted from the recording of
+/// this state. It is longer than the time for which a process may read with the previous catalog.
 pub const RETIRING_MICROS: Micros = 30_000_000;
 
-/// How far the making of a view has come since it was recorded. Later ones include the earlier.
+/// Progress of a view since it was recorded as [`Building`](ViewState::Building). A later value includes the earlier
+/// ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Built {
-    /// It is recorded.
+    /// The view is recorded.
     Begun,
     /// The [`barrier`] held.
     Passed,
     /// The base table was read to its end.
     Filled,
-    /// It was compared with the base table, and nothing was wrong.
+    /// The view was compared with the base table, and no fault was found.
     Verified,
 }
 
-/// What is known of a view on its way: one value with what is recorded, so that nothing said of an earlier state is
-/// taken for this one's.
+/// Known progress of a view that is added or dropped. The recorded state is part of the value, so that knowledge about
+/// an earlier state is not mistaken for knowledge about the current state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Progress {
-    /// It has no table, and is not recorded.
+    /// The view has no table, and is not recorded.
     Nothing,
-    /// Its table is there.
+    /// The table exists.
     Table,
-    /// It is recorded as [`Building`](ViewState::Building).
+    /// The view is recorded as [`Building`](ViewState::Building).
     Building(Built),
-    /// It is recorded as [`Ready`](ViewState::Ready).
+    /// The view is recorded as [`Ready`](ViewState::Ready).
     Ready,
-    /// It is recorded as [`Retiring`](ViewState::Retiring).
+    /// The view is recorded as [`Retiring`](ViewState::Retiring).
     Retiring {
-        /// Whether nobody reads by an older catalog any more.
+        /// Whether no process reads with an older catalog any more.
         is_unread: bool,
     },
-    /// It is recorded as [`Dropping`](ViewState::Dropping).
+    /// The view is recorded as [`Dropping`](ViewState::Dropping).
     Dropping {
         /// Whether the [`barrier`] held.
         is_unwritten: bool,
     },
-    /// That, and its table is gone.
+    /// The view is recorded as [`Dropping`](ViewState::Dropping), and its table was dropped.
     Dropped,
 }
 
 impl Progress {
-    /// What is known when this was recorded just now.
+    /// Returns the progress just after this state was recorded.
     pub const fn recorded(state: ViewState) -> Self {
         match state {
             ViewState::Building => Self::Building(Built::Begun),
@@ -76,30 +78,30 @@ impl Progress {
     }
 }
 
-/// What is to be done next.
+/// Next step for a view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum BuildStep {
-    /// Make the table.
+    /// Create the table.
     MakeTable,
     /// Record the view in this state, as a new generation.
     Record(ViewState),
-    /// Wait until the [`barrier`] holds of the generation that has it.
+    /// Wait until the [`barrier`] holds for the generation that has the recorded state.
     Barrier,
     /// Read the base table, and [`fill`](crate::views::fill) the view.
     Fill,
-    /// Compare it with the base table, and mend it.
+    /// Compare the view with the base table, and repair it.
     Verify,
-    /// Wait until nobody reads by an older catalog: [`RETIRING_MICROS`].
+    /// Wait for [`RETIRING_MICROS`], until no process reads with an older catalog.
     WaitForReaders,
     /// Drop the table.
     DropTable,
-    /// Record that the view is no more.
+    /// Record that the view no longer exists.
     Forget,
-    /// Nothing.
+    /// No step.
     Done,
 }
 
-/// What is to be done next for a view to be read.
+/// Returns the next step for a view.
 pub fn next_step(progress: Progress) -> BuildStep {
     next_step_by(progress, Rules::default())
 }
@@ -123,12 +125,13 @@ pub(crate) fn next_step_by(progress: Progress, rules: Rules) -> BuildStep {
     }
 }
 
-/// Whether no write will come any more by a schema older than `needed`: every process that lives says that it writes by
-/// that one or a newer, and what the dead have left is resolved. It is asked of all registrations, read serially after
-/// the generation was recorded; those that come later read the new catalog.
+/// Checks that no write that uses a schema older than `needed` can arrive any more. That is so if every live process
+/// announces this schema or a newer one, and the intents of dead processes are resolved. The caller passes all
+/// registrations, read serially after the generation was recorded. A process that registers later reads the new
+/// catalog.
 ///
 /// # Errors
-/// Whom it waits for: indexes of registrations.
+/// Indexes of the registrations for which the barrier waits.
 pub fn barrier(registrations: &[Registration], needed: Generation) -> Result<(), Vec<usize>> {
     barrier_by(registrations, needed, Rules::default())
 }
@@ -183,7 +186,7 @@ mod tests {
         assert_eq!(next_step(retiring), WaitForReaders);
         let unread = Progress::Retiring { is_unread: true };
         assert_eq!(next_step(unread), Record(ViewState::Dropping));
-        // That a barrier held when it was built says nothing here.
+        // A barrier that held while the view was built does not count here.
         assert_eq!(next_step(Progress::recorded(ViewState::Dropping)), Barrier);
         assert_eq!(next_step(Progress::Dropping { is_unwritten: true }), DropTable);
         assert_eq!(next_step(Progress::Dropped), Forget);

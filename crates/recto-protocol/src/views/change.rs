@@ -1,4 +1,4 @@
-//! What a change makes of a record: its next row, what must come into views, what must go.
+//! Effect of a change on a record: its next row, the entries to put, and the entries to remove.
 
 use std::collections::BTreeSet;
 
@@ -11,96 +11,98 @@ use crate::views::row::{
 };
 use crate::views::rules::{Rule, Rules};
 
-/// The row of a collection's record.
+/// Row of a collection's record.
 pub type RowOf<A> = Row<<A as Arranged>::Record, <A as Arranged>::Key>;
-/// What reading a collection's record found.
+/// Result of reading a collection's record.
 pub type FoundOf<A> = Found<<A as Arranged>::Record, <A as Arranged>::Key>;
-/// What a collection's row asks of its views.
+/// Writes to views that a collection's row requires.
 pub type EntriesOf<A> = Entries<<A as Arranged>::Key, <A as Arranged>::Cells>;
 
-/// What is asked to become of a record.
+/// Requested change of a record.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Change<R, P> {
-    /// It is put; refused if there is one.
+    /// Put a record; rejected if a record exists.
     Insert {
-        /// All its fields.
+        /// All fields of the record.
         record: R,
-        /// From when on it is gone.
+        /// Time from which the record does not exist any more.
         expires_at: Option<Micros>,
     },
-    /// Record of another store is put; refused if one is there. Views that it does not fit have no entry of it.
+    /// Put a record of another store; rejected if a record exists. A view that the record does not fit gets no entry of
+    /// it.
     Copy {
-        /// All its fields.
+        /// All fields of the record.
         record: R,
-        /// From when on it is gone.
+        /// Time from which the record does not exist any more.
         expires_at: Option<Micros>,
     },
-    /// It is put in the place of what is there.
+    /// Put a record in place of an existing record, if any.
     Put {
-        /// All its fields.
+        /// All fields of the record.
         record: R,
-        /// From when on it is gone.
+        /// Time from which the record does not exist any more.
         expires_at: Option<Micros>,
     },
-    /// It is put by somebody who knows some of its fields only: where there is one, it keeps the others.
+    /// Put a record of which the writer knows only some fields. An existing record keeps its other fields.
     PutKnown {
-        /// The fields that are known.
+        /// Fields that the writer knows.
         known: P,
-        /// All its fields, for where there is none.
+        /// All fields, for the case that no record exists.
         record: R,
-        /// From when on it is gone.
+        /// Time from which the record does not exist any more.
         expires_at: Option<Micros>,
     },
-    /// Some fields get new values, and it lives as long as it would have; refused if there is none.
+    /// Set some fields to new values, and keep the expiry; rejected if no record exists.
     Update(P),
-    /// It is deleted. Where there is none, that is written all the same: no earlier write can come after it.
+    /// Delete the record. Even if no record exists, the deletion is written, so that no earlier write can be applied
+    /// after it.
     Delete,
-    /// Nothing becomes of it, but that its version rises, above this one too: its entries are put once more, over whatever
-    /// somebody else put there. Where there is none, that is written all the same.
+    /// Keep the record, but raise its version above the previous version and above this version. The entries are put
+    /// again, over any data that another program put at their keys. Even if no record exists, the version is written.
     Raise(Version),
-    /// Nothing becomes of it, its version included, but that it takes all its claims anew; refused if there is none.
+    /// Keep the record and its version, but take all its claims again; rejected if no record exists.
     Claim,
 }
 
-/// A change of one record, and on what condition.
+/// Change of one record, with its condition.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Request<R, P> {
-    /// What is asked.
+    /// Requested change.
     pub change: Change<R, P>,
-    /// The version that must be there.
+    /// Version that must be stored; `None`: any version, or no record.
     pub if_version: Option<Version>,
 }
 
-/// Why a change is refused. Nothing is written.
+/// Reason why a change is rejected. A rejected change writes nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Refusal {
-    /// An insert found a record, of this version.
+    /// An insert found a record of this version.
     Exists(Version),
     /// An update found no record.
     Absent,
-    /// Another version is there than was asked for; none if there is no record.
+    /// The stored version is not the required version. The value is the stored version; `None` if there is no record.
     Changed(Option<Version>),
-    /// Another record has the values of this unique constraint that it would have.
+    /// Another record has the values that the record would have for this unique constraint.
     Taken(ViewNumber),
-    /// The record does not fit a view that should have it, or its unique values cannot be kept.
+    /// The record does not fit a view that should have it, or its unique values cannot be stored.
     DoesNotFit(Misfit),
-    /// It is to expire later than a store can keep anything that expires.
+    /// The expiry is later than a store can keep data that expires.
     ExpiresTooLate,
 }
 
-/// A record after a change.
+/// Record after a change.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct After<R> {
-    /// None: it is deleted.
+    /// The record; `None`: it is deleted.
     pub record: Option<R>,
-    /// From when on it is gone.
+    /// Time from which the record does not exist any more.
     pub expires_at: Option<Micros>,
-    /// What its version is above, beside the one before.
+    /// Version above which the new version must be, in addition to the previous version.
     pub above: Option<Version>,
 }
 
 impl<R> After<R> {
-    /// There is none.
+    /// Result of a deletion.
     pub(crate) const DELETED: Self = Self {
         record: None,
         expires_at: None,
@@ -108,10 +110,10 @@ impl<R> After<R> {
     };
 }
 
-/// What becomes of a record by a request.
+/// Returns the record after a request.
 ///
 /// # Errors
-/// Why it is refused.
+/// The reason why the request is rejected.
 pub fn decide<A: Arranged>(
     request: &Request<A::Record, A::Patch>,
     row: Option<&RowOf<A>>,
@@ -151,7 +153,7 @@ pub fn decide<A: Arranged>(
         (Change::Delete, _) => (None, None),
         (Change::Raise(least), _) => {
             above = Some(*least);
-            // Of one that has expired by this clock, too: by others it may live.
+            // Keep a record that has expired on this clock, too, because it may be alive on other clocks.
             row.map_or((None, None), |row| (row.record.clone(), row.expires_at))
         }
         (Change::Claim, Some((row, record))) => (Some(record.clone()), row.expires_at),
@@ -161,7 +163,7 @@ pub fn decide<A: Arranged>(
         expires_at,
         above,
     };
-    // A record that these changes keep has entries in the views that it fits.
+    // These changes are not checked for misfits: they keep a record, which has entries in the views that it fits.
     let is_kept = matches!(
         request.change,
         Change::Raise(_) | Change::Claim | Change::Copy { .. }
@@ -174,7 +176,7 @@ pub fn decide<A: Arranged>(
     }
 }
 
-/// When a record is to expire, if a store can keep it until then.
+/// Returns the expiry of a record, if a store can keep the record until then.
 fn within_a_life(expires_at: Option<Micros>, now: Micros) -> Result<Option<Micros>, Refusal> {
     let latest = now.saturating_add(MAX_KEPT_SECONDS * 1_000_000);
     if expires_at.is_some_and(|at| at > latest) {
@@ -183,7 +185,7 @@ fn within_a_life(expires_at: Option<Micros>, now: Micros) -> Result<Option<Micro
     Ok(expires_at)
 }
 
-/// The row that a change puts in the place of what was found.
+/// Returns the row that a change puts in place of the row that was found.
 pub fn next_row<A: Arranged>(
     found: &FoundOf<A>,
     after: After<A::Record>,
@@ -230,8 +232,8 @@ pub(crate) fn next_row_by<A: Arranged>(
     }
 }
 
-/// The row that a resolver puts in the place of what was found: another token and its own generation, and nothing else
-/// changes. Where there was no row, one that says that the record is deleted.
+/// Returns the row that a resolver puts in place of the row that was found: with another token and the resolver's
+/// generation, and otherwise the same. If there was no row, the result is the row of a deleted record.
 pub(crate) fn fenced_row<A: Arranged>(
     found: &FoundOf<A>,
     schema: &A,
@@ -262,8 +264,8 @@ pub(crate) fn fenced_row<A: Arranged>(
     }
 }
 
-/// Whether a row has so much to remove that it is resolved before it is changed: each change adds the keys of the
-/// version before, and only a mark clears them.
+/// Returns whether a row must be resolved before it is changed, because it has too much to remove. Each change adds the
+/// keys of the previous version, and only a mark clears them.
 pub fn must_resolve_first<A: Arranged>(found: &FoundOf<A>, schema: &A) -> bool {
     let limit = MAX_MUST_GO.max(2 * schema.view_count());
     let Some(row) = found.row.as_ref().filter(|_| !found.is_done()) else {
@@ -275,31 +277,36 @@ pub fn must_resolve_first<A: Arranged>(found: &FoundOf<A>, schema: &A) -> bool {
     keys().count() > limit || bytes > MAX_MUST_GO_BYTES
 }
 
-/// What a version asks of the views: written in parallel, plainly, and again until it is done.
+/// Writes to views that a version requires. They are plain writes, sent in parallel, and each is repeated until it
+/// succeeds.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Entries<K, C> {
-    /// The stamp of what is put.
+    /// Write timestamp of the entries to put.
     pub version: Version,
-    /// Entries to remove, each at a stamp.
+    /// Entries to remove, each with the timestamp of its deletion.
     pub removals: Vec<(EntryKey<K>, Version)>,
-    /// Entries to write, each as [`operations`] says.
+    /// Entries to put. [`operations`] returns the operations for each of them.
     pub puts: Vec<Entry<K, C>>,
     /// Claims to release, each by its token.
     pub releases: Vec<(EntryKey<K>, Token)>,
-    /// Until when they live; none: for ever.
+    /// Time until which the entries to put live; `None`: forever.
     pub until: Option<Micros>,
 }
 
 impl<K, C> Entries<K, C> {
-    /// How long what is put must live, by the clock at the moment it is sent, and sent again.
+    /// Returns the lifetime of the entries to put, in seconds. `now` is the time of sending; it is read again for each
+    /// repetition.
     pub fn ttl_seconds(&self, now: Micros) -> Option<u32> {
         ttl_until(self.until, now)
     }
 }
 
-/// What a row asks of the views of its collection. It is the same whenever it is asked, but of a record whose entries'
-/// [time](Row::entries_until) is over: what earlier versions had at its own keys is removed then, a stamp before its
-/// version, since another process may have put its entries, for as long as they live.
+/// Returns the writes to views that a row requires.
+///
+/// The result is the same at any time, until the [time](Row::entries_until) of the entries of a record that expires has
+/// passed. Then the row puts no entries. It removes the entries that earlier versions had at the record's own keys, at
+/// the timestamp before the row's version. That timestamp spares entries of the row that another process may have put.
+/// They expire by themselves.
 pub fn entries_of<A: Arranged>(row: &RowOf<A>, schema: &A, now: Micros) -> EntriesOf<A> {
     entries_of_by(row, schema, now, Rules::default())
 }
@@ -336,24 +343,24 @@ pub(crate) fn entries_of_by<A: Arranged>(
     entries
 }
 
-/// A plain write to one row of a view.
+/// Plain write to one row of a view.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum EntryOperation<C> {
-    /// The row is deleted.
+    /// The row is deleted at this timestamp.
     Delete(Version),
-    /// The row is put; with `replaces`, nulls delete.
+    /// The row is put. With `replaces`, nulls delete cells.
     Put {
-        /// The stamp.
+        /// Write timestamp.
         stamp: Version,
-        /// The regular cells but the version, which is the stamp.
+        /// Regular cells except the version, which is the timestamp.
         cells: C,
-        /// Whether it takes the place of a row that is there.
+        /// Whether the row replaces an existing row.
         replaces: bool,
     },
 }
 
-/// How an entry is written, in one mutation of its partition. One with nulls clears the row a stamp earlier: that is
-/// one tombstone for the row, and not one for each null.
+/// Returns the operations that put an entry, in one mutation of its partition. For an entry with nulls, the first
+/// operation clears the row, at the timestamp before. This makes one tombstone for the row, and not one for each null.
 pub fn operations<K, C: Clone>(entry: &Entry<K, C>, version: Version) -> Vec<EntryOperation<C>> {
     operations_by(entry, version, Rules::default())
 }
@@ -375,31 +382,33 @@ pub(crate) fn operations_by<K, C: Clone>(
     }
 }
 
-/// A change as one transaction, for a store that has them: all of it if the version that was read is still there.
+/// Change as one transaction, for a store that has transactions. The store applies all of it if the version that was
+/// read is still stored, and otherwise nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Transaction<R, K, C> {
-    /// The version that must be there; none: no row.
+    /// Version that must be stored; `None`: no row.
     pub expected: Option<Version>,
-    /// The record afterwards; none: it is deleted.
+    /// Record after the change.
     pub after: After<R>,
-    /// What views are to lose and get, at the new version.
+    /// Entries to remove from views and to put into views, at the new version.
     pub entries: Entries<K, C>,
-    /// The values of unique constraints that the record has afterwards.
+    /// Values of unique constraints that the record has afterwards.
     pub taken: Vec<EntryKey<K>>,
-    /// Those that it had before, and has not afterwards.
+    /// Values of unique constraints that the record had before, and does not have afterwards.
     pub released: Vec<EntryKey<K>>,
 }
 
-/// The transaction of a collection's record.
+/// Transaction of a collection's record.
 pub type TransactionOf<A> =
     Transaction<<A as Arranged>::Record, <A as Arranged>::Key, <A as Arranged>::Cells>;
 
-/// A change where the store has transactions. Nothing is left over there, so a row needs no tokens and has nothing to
-/// remove but what its last version had. By `now` it is told what has expired; `least` is the least version, greater
-/// than that of any record before, since a deleted one leaves no row that says its own.
+/// Returns a change as a transaction. A transaction leaves no work for later, so a row needs no tokens, and only the
+/// entries of its previous version have to be removed. `now` decides whether a record has expired. `least` is the
+/// minimum version. It must be greater than the version of any earlier record, because a deleted record leaves no row
+/// with its version.
 ///
 /// # Errors
-/// Why it is refused.
+/// The reason why the request is rejected.
 pub fn transaction<A: Arranged>(
     request: &Request<A::Record, A::Patch>,
     row: Option<&RowOf<A>>,
@@ -414,7 +423,7 @@ pub fn transaction<A: Arranged>(
     };
     let next = next_row(&found, after.clone(), schema, Token(0), least.0);
     let mut entries = entries_of(&next, schema, now);
-    // One clock decides, so entries live exactly as long as their record.
+    // One clock decides when a record expires, so entries live exactly as long as their record.
     entries.until = next.expires_at;
     if next.has_expired(now) {
         entries.puts.clear();

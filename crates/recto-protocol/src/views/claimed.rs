@@ -1,15 +1,16 @@
-//! What a change makes of a record's claims where the store has no transactions: which it keeps, which it has to take, and
-//! which to release.
+//! Effect of a change on the claims of a record, on a store without transactions: the claims that it keeps, has to
+//! take, and has to release.
 
 use crate::views::arranged::Arranged;
 use crate::views::change::{After, FoundOf, RowOf};
 use crate::views::row::{EntryKey, RowClaims};
 use crate::views::rules::Rules;
 
-/// The claims of the row that a change puts in the place of what was found, without those that are still to be taken.
+/// Returns the claims of the row that a change puts, without the claims that are still to be taken.
 ///
-/// One that the row has stays as it is if the values do: it is released by a later row only, and this one is put on
-/// condition that there is none. If the record is to expire at another time it is taken anew, as it goes with it.
+/// The row keeps a claim if the values stay the same. That is safe: only a later row can release the claim, and this
+/// row is put on condition that there is no later row. If the expiry of the record changes, the record takes the claim
+/// again, because the claim expires with the record.
 pub(crate) fn next_claims<A: Arranged>(
     found: &FoundOf<A>,
     after: &After<A::Record>,
@@ -33,15 +34,15 @@ pub(crate) fn next_claims<A: Arranged>(
             claims.held.insert(key.view, *token);
         }
     }
-    // What is taken anew cannot be released by an earlier token.
+    // A claim that is taken again gets a new token, so a release with an earlier token would be useless.
     claims
         .must_release
         .retain(|(key, _)| schema.has_unique(key.view) && !wanted.contains(key));
     claims
 }
 
-/// What a row's record claims and has not taken, in the order in which everybody takes them: also of one that has expired, which
-/// by other clocks may live.
+/// Returns the claims of a row's record that it has not taken, in the order in which all writers take claims. Includes
+/// the claims of a record that has expired, because it may be alive on other clocks.
 pub fn untaken<A: Arranged>(row: &RowOf<A>, schema: &A) -> Vec<EntryKey<A::Key>> {
     let claims = row.record.as_ref().map(|record| schema.claims(record));
     let mut claims = claims.unwrap_or_default();

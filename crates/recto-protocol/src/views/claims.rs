@@ -1,7 +1,8 @@
-//! The tables of a collection's unique constraints: who holds which values. `docs/format.md`, "Claims".
+//! Tables of a collection's unique constraints, which record the owner of each combination of values. See
+//! `docs/format.md`, "Claims".
 //!
-//! A constraint has a table of its own, whose partition is the values. A record that has none of them null has a row there,
-//! its *claim*; no other may have one at the same values.
+//! Each constraint has its own table, whose partition key is the values. A record has a row there, its *claim*, if none
+//! of its values is null. No other record may have a row with the same values.
 
 use std::sync::Arc;
 
@@ -14,15 +15,15 @@ use crate::views::collection::{KeyCells, cell_of, push_canonical};
 use crate::views::misfit::Misfit;
 use crate::views::row::{EntryKey, Token, ViewNumber};
 
-/// The column that says whose the values are, which no other table has.
+/// Column that stores the owner of the values. No other table has it.
 pub const OWNER_COLUMN: &str = "recto_owner";
 
-/// Why a change is refused, by a store without transactions.
+/// Rejection of a change by a store without transactions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refused {
-    /// Why.
+    /// Reason of the rejection.
     pub refusal: Refusal,
-    /// The key of the record that has the values that it would have, if it is [for that](Refusal::Taken).
+    /// Key of the record that has the requested values, if the reason is [`Refusal::Taken`].
     pub holder: Option<Cells>,
 }
 
@@ -35,7 +36,7 @@ impl From<Refusal> for Refused {
     }
 }
 
-/// The table of one unique constraint.
+/// Table of one unique constraint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClaimsTable {
     number: ViewNumber,
@@ -44,16 +45,16 @@ pub struct ClaimsTable {
 }
 
 impl ClaimsTable {
-    /// Which regular column says whose the values are.
+    /// Index of the regular column that stores the owner of the values.
     pub const OWNER: u16 = 0;
-    /// Which says by which token they were taken.
+    /// Index of the regular column that stores the token with which the values were taken.
     pub const TOKEN: u16 = 1;
 
-    /// The one of a collection's constraint on these fields. Its number never recurs, as those of views.
-    /// `allows_empty` says whether the value of an only field may be empty.
+    /// Returns the table of a collection's constraint on these fields. Its number is never used again, like the numbers
+    /// of views. `allows_empty` says whether the value of a single field may be empty.
     ///
     /// # Errors
-    /// One of the fields cannot be in a key.
+    /// One of the fields cannot be part of a key.
     pub fn new(
         number: ViewNumber,
         collection: &Collection,
@@ -84,7 +85,7 @@ impl ClaimsTable {
         })
     }
 
-    /// The name of such a table: of the collection's, as much as fits beside the rest.
+    /// Returns the name of a constraint's table: the name of the collection, shortened if necessary, and the number.
     pub fn table_name(number: ViewNumber, collection: &str) -> String {
         let end = format!("_unique_{}", number.0);
         let mut name = collection.to_owned();
@@ -92,28 +93,28 @@ impl ClaimsTable {
         name + &end
     }
 
-    /// Its number.
+    /// Returns the number of the table.
     pub fn number(&self) -> ViewNumber {
         self.number
     }
 
-    /// Its table.
+    /// Returns the table.
     pub fn table(&self) -> &Arc<Table> {
         &self.table
     }
 
-    /// The indexes of its fields in the collection.
+    /// Returns the indexes of the constraint's fields in the collection.
     pub fn fields(&self) -> &[usize] {
         &self.fields
     }
 
-    /// What a record claims; none if one of its values is null, or they cannot stand in a key.
+    /// Returns the claim of a record; `None` if one of its values is null, or if the values cannot be in a key.
     pub(crate) fn claim(&self, types: &[Type], record: &Cells) -> Option<EntryKey<KeyCells>> {
         self.asked_claim(types, record)
             .filter(|claim| self.misfit_of(&claim.key).is_none())
     }
 
-    /// Returns why the values of a record cannot be claimed; none if they can, or if one of them is null.
+    /// Returns the reason why the values of a record cannot be claimed; `None` if they can, or if one of them is null.
     pub(crate) fn misfit(&self, types: &[Type], record: &Cells) -> Option<Misfit> {
         self.misfit_of(&self.asked_claim(types, record)?.key)
     }
@@ -136,8 +137,8 @@ impl ClaimsTable {
         })
     }
 
-    /// The regular cells of a claim by the record with this [key](Self::owner_key). Where transactions make it needless there
-    /// is no token.
+    /// Returns the regular cells of a claim by the record with this [key](Self::owner_key). A claim has no token on a
+    /// store with transactions.
     pub fn cells(owner: &KeyCells, token: Option<Token>) -> Cells {
         let token = token.map(|token| token.0.to_be_bytes());
         [Some(owner.as_bytes()), token.as_ref().map(|token| &token[..])]
@@ -145,12 +146,12 @@ impl ClaimsTable {
             .collect()
     }
 
-    /// The key of a record, in the order of the collection's key fields, as claims say it.
+    /// Returns the key of a record in the form that claims store, in the order of the collection's key fields.
     pub fn owner_key(owner: &Cells) -> KeyCells {
         KeyCells::of(owner.iter().flatten())
     }
 
-    /// The values of a row of the table.
+    /// Returns the values of a row of the table.
     pub fn key(&self, row: RowRef<'_>) -> EntryKey<KeyCells> {
         let cells = (0..self.table.key_len()).filter_map(|column| row.get(column));
         EntryKey {
@@ -159,13 +160,13 @@ impl ClaimsTable {
         }
     }
 
-    /// The token of a row of the table; none if it has none.
+    /// Returns the token of a row of the table; `None` if it has no token.
     pub fn token(&self, row: RowRef<'_>) -> Option<Token> {
         let cell = row.get(self.table.key_len() + usize::from(Self::TOKEN))?;
         Some(Token(u128::from_be_bytes(cell.try_into().ok()?)))
     }
 
-    /// Whose the values are, as a row of the table says; none if that is damaged.
+    /// Returns the key of the record that owns the values, from a row of the table; `None` if the cell is damaged.
     pub fn owner(&self, row: RowRef<'_>) -> Option<Cells> {
         let cell = row.get(self.table.key_len() + usize::from(Self::OWNER))?;
         let key = KeyCells::from_bytes(cell)?;

@@ -1,4 +1,4 @@
-//! A collection of the schema with its views as tables: what the engine keeps views by.
+//! Collection of the schema with its views as tables. The engine uses it to maintain views.
 
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
@@ -16,7 +16,7 @@ use crate::views::row::{Entry, EntryKey, Generation, Version, ViewNumber};
 
 pub use recto_model::schema::MAX_VIEW_KEY_BYTES;
 
-/// A collection by one generation of its schema, with the tables of the views that are written.
+/// Collection in one generation of its schema, with the tables of the views that are written.
 ///
 /// ```
 /// use recto_model::{Cells, schema::Schema};
@@ -48,7 +48,7 @@ pub struct ViewedCollection {
     claims: Arc<[ClaimsTable]>,
 }
 
-/// A view as a table.
+/// View as a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ViewTable {
     number: ViewNumber,
@@ -67,17 +67,17 @@ impl Hash for ViewedCollection {
 pub struct FieldCells {
     /// Indexes of fields, each once.
     pub fields: Vec<usize>,
-    /// Their cells, in the same order.
+    /// Cells of the fields, in the same order.
     pub cells: Cells,
 }
 
-/// The cells of an entry's key, partition first: each behind its length. Its order is that of its bytes, which no list
-/// has: it is good for sets.
+/// Cells of an entry's key, partition first, each after its length. Keys are ordered by these bytes. No table has this
+/// order, so it is useful only for sets.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyCells(Box<[u8]>);
 
 impl KeyCells {
-    /// Of cells none of which is null.
+    /// Returns the key of these cells. None of them is null.
     pub(crate) fn of<'c>(cells: impl Iterator<Item = &'c [u8]>) -> Self {
         let mut bytes = Vec::new();
         for cell in cells {
@@ -87,12 +87,12 @@ impl KeyCells {
         Self(bytes.into())
     }
 
-    /// The key as it is stored among those that must go.
+    /// Returns the stored form of the key.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// The key that is stored as these bytes; none if they are no key.
+    /// Returns the key with this stored form; `None` if the bytes are not a key.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let mut rest = bytes;
         while let Some((_, after)) = split_cell(rest) {
@@ -101,7 +101,7 @@ impl KeyCells {
         rest.is_empty().then(|| Self(bytes.into()))
     }
 
-    /// The cells, partition first.
+    /// Returns the cells, partition first.
     pub fn cells(&self) -> impl Iterator<Item = &[u8]> {
         let mut rest = &*self.0;
         std::iter::from_fn(move || {
@@ -111,7 +111,8 @@ impl KeyCells {
         })
     }
 
-    /// The partition and the clustering cells, in the table of the view; none if it has another number of them.
+    /// Returns the partition cells and the clustering cells in the table of the view; `None` if the table's key has
+    /// another number of cells.
     pub fn in_table(&self, table: &Table) -> Option<(Cells, Cells)> {
         let partition = self.cells().take(table.partition().len());
         let clustering = self.cells().skip(table.partition().len());
@@ -119,8 +120,8 @@ impl KeyCells {
         is_key.then(|| (partition.map(Some).collect(), clustering.map(Some).collect()))
     }
 
-    /// Returns the limit that the key breaks in a table: not every table allows an empty partition, and no key may be
-    /// too large. `field_of` tells the field of a column.
+    /// Returns the limit that the key violates in a table; `None` if it fits. No key may be too large, and some tables
+    /// do not allow an empty partition. `field_of` returns the field of a column.
     pub(crate) fn misfit(
         &self,
         number: ViewNumber,
@@ -154,10 +155,10 @@ fn split_cell(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 impl ViewedCollection {
-    /// A collection with these of its views.
+    /// Returns a collection with these views.
     ///
     /// # Errors
-    /// A field that a view is by cannot be in a key.
+    /// A field of a view's key cannot be part of a key.
     pub fn new<'v>(
         generation: Generation,
         collection: &Collection,
@@ -179,7 +180,7 @@ impl ViewedCollection {
         })
     }
 
-    /// Adds the tables of its unique constraints.
+    /// Adds the tables of the unique constraints.
     #[must_use]
     pub fn with_unique(self, tables: impl IntoIterator<Item = ClaimsTable>) -> Self {
         Self {
@@ -188,56 +189,56 @@ impl ViewedCollection {
         }
     }
 
-    /// The tables of its unique constraints.
+    /// Returns the tables of the unique constraints.
     pub fn claims_tables(&self) -> &[ClaimsTable] {
         &self.claims
     }
 
-    /// The table of the unique constraint of this number.
+    /// Returns the table of the unique constraint with this number.
     pub fn claims_table(&self, number: ViewNumber) -> Option<&ClaimsTable> {
         self.claims.iter().find(|claims| claims.number() == number)
     }
 
-    /// Its views.
+    /// Returns the views.
     pub fn views(&self) -> &[ViewTable] {
         &self.views
     }
 
-    /// Derives the entry of a record in the view of this number; none if no view has the number.
+    /// Derives the entry of a record in the view with this number; `None` if no view has the number.
     pub fn outcome(&self, view: ViewNumber, record: &Cells) -> Option<EntryOutcome<KeyCells, Cells>> {
         Some(self.view(view)?.outcome(&self.types, record))
     }
 
-    /// Whether a record could be a misfit of a view or of a unique constraint.
+    /// Returns whether a record could be a misfit of a view or of a unique constraint.
     pub fn can_have_misfits(&self) -> bool {
         let tables = self.views.iter().map(|view| &view.table);
         let mut tables = tables.chain(self.claims.iter().map(ClaimsTable::table));
         tables.any(|table| can_have_misfits(table))
     }
 
-    /// The view of this number.
+    /// Returns the view with this number.
     pub fn view(&self, number: ViewNumber) -> Option<&ViewTable> {
         self.views.iter().find(|view| view.number == number)
     }
 }
 
 impl ViewTable {
-    /// Its number.
+    /// Returns the number of the view.
     pub fn number(&self) -> ViewNumber {
         self.number
     }
 
-    /// Its table.
+    /// Returns the table.
     pub fn table(&self) -> &Arc<Table> {
         &self.table
     }
 
-    /// What each column of it holds.
+    /// Returns the content of each column of the table.
     pub fn holds(&self) -> &[Holds] {
         &self.holds
     }
 
-    /// The regular cells of an entry, its stamp among them.
+    /// Returns the regular cells of an entry, including its timestamp.
     pub fn regular_cells(&self, entry: &Entry<KeyCells, Cells>, version: Version) -> Cells {
         let stamp = version.0.to_be_bytes();
         let mut fields = entry.cells.iter();
@@ -249,12 +250,12 @@ impl ViewTable {
         cells.collect()
     }
 
-    /// The fields that its key has, or something derived from them.
+    /// Returns the fields that the table's key contains, as they are or as derived values.
     pub fn key_fields(&self) -> impl Iterator<Item = usize> {
         (0..self.table.key_len()).filter_map(|column| self.field_of(column))
     }
 
-    /// The regular columns that somebody sets who knows some fields only: the stamp, and those fields.
+    /// Returns the regular columns that a writer sets if it knows only some fields: the timestamp, and these fields.
     pub fn known_columns(&self, is_known: impl Fn(usize) -> bool) -> Vec<u16> {
         let regular = self.holds[self.table.key_len()..].iter().zip(0..);
         let known = regular.filter(|(holds, _)| match **holds {
@@ -264,7 +265,7 @@ impl ViewTable {
         known.map(|(_, column)| column).collect()
     }
 
-    /// The entry that a row of the table is; none if it has no stamp.
+    /// Returns the entry in a row of the table; `None` if the row has no timestamp.
     pub fn seen(&self, row: RowRef<'_>) -> Option<Seen<KeyCells, Cells>> {
         let stamp = self.holds.iter().position(|holds| *holds == Holds::Hidden)?;
         let stamp = row.get(stamp)?.try_into().ok()?;
@@ -274,7 +275,8 @@ impl ViewTable {
         })
     }
 
-    /// The entry that a row of the table would be, whether it has a stamp or not: its version is 0.
+    /// Returns the entry in a row of the table, whether or not the row has a timestamp. The version of the returned
+    /// entry is 0.
     pub fn unversioned(&self, row: RowRef<'_>) -> Option<Seen<KeyCells, Cells>> {
         let key_len = self.table.key_len();
         let fields = (key_len..self.holds.len()).filter(|column| self.holds[*column] != Holds::Hidden);
@@ -301,7 +303,7 @@ impl ViewTable {
         }
     }
 
-    /// The field that a column holds, or something derived from it.
+    /// Returns the field that a column contains, as it is or as a derived value.
     fn field_of(&self, column: usize) -> Option<usize> {
         match *self.holds.get(column)? {
             Holds::Field(field) | Holds::Derived(field, _) => Some(field),
@@ -309,12 +311,12 @@ impl ViewTable {
         }
     }
 
-    /// Whether a record could be a misfit of this view. Values of a fixed size are never.
+    /// Returns whether a record could be a misfit of this view. Values of a fixed size never cause a misfit.
     pub fn can_have_misfits(&self) -> bool {
         can_have_misfits(&self.table)
     }
 
-    /// The entry of a record, whether it fits or not; none if the view leaves it out by rule.
+    /// Returns the entry of a record, whether or not it fits; `None` if the view leaves the record out by rule.
     fn asked_entry(&self, types: &[Type], record: &Cells) -> Option<Entry<KeyCells, Cells>> {
         let key_len = self.table.key_len();
         let mut key = Cells::new();
@@ -338,7 +340,7 @@ impl ViewTable {
         }
         let fields = self.holds[key_len..].iter().filter_map(|holds| match *holds {
             Holds::Field(field) => Some(cell_of(record, field)),
-            // What is derived stands in keys alone.
+            // Derived values are only in keys.
             Holds::Derived(..) | Holds::Hidden => None,
         });
         let cells: Cells = fields.collect();
@@ -353,7 +355,7 @@ impl ViewTable {
         })
     }
 
-    /// Whether a column before this one says that the field is null.
+    /// Returns whether an earlier column of the key says whether the field is null.
     fn tells_nulls_of(&self, field: usize, column: usize) -> bool {
         let derived = self.holds[..column].iter();
         derived
@@ -362,10 +364,10 @@ impl ViewTable {
     }
 }
 
-/// The most bytes of a value of a type whose values are of a bounded size.
+/// Maximum bytes of a value of a type whose values have a bounded size.
 const MAX_BOUNDED_BYTES: usize = 16;
 
-/// Whether values of this type are of [`MAX_BOUNDED_BYTES`] at most, and never empty.
+/// Returns whether values of this type have at most [`MAX_BOUNDED_BYTES`] bytes, and are never empty.
 fn is_bounded(ty: &Type) -> bool {
     matches!(
         ty,
@@ -385,13 +387,14 @@ fn is_bounded(ty: &Type) -> bool {
     )
 }
 
-/// Whether a key of this table could be too large, or its partition empty.
+/// Returns whether a key of this table could be too large, or its partition empty.
 fn can_have_misfits(table: &Table) -> bool {
     let key = &table.columns()[..table.key_len()];
     key.len() * MAX_BOUNDED_BYTES > MAX_VIEW_KEY_BYTES || !key.iter().all(|column| is_bounded(&column.ty))
 }
 
-/// The cell of a field. A record that was made by an older schema lacks those that were added since: they are null.
+/// Returns the cell of a field. A record that was written by an older schema has no cells of fields that were added
+/// since: these fields are null.
 pub(crate) fn cell_of(record: &Cells, field: usize) -> Option<&[u8]> {
     if field < record.len() {
         record.get(field)
@@ -400,14 +403,15 @@ pub(crate) fn cell_of(record: &Cells, field: usize) -> Option<&[u8]> {
     }
 }
 
-/// Records were validated when they were written; a cell that is none of its type stays as it is.
+/// Appends the canonical form of a cell. Records are validated when they are written. A cell that is nevertheless not
+/// of its type is appended unchanged.
 pub(crate) fn push_canonical(ty: &Type, cell: &[u8], out: &mut Vec<u8>) {
     if cell::canonical_key(ty, cell, out).is_err() {
         out.extend_from_slice(cell);
     }
 }
 
-/// What stands in a clustering column whose field is null, behind the column that says so.
+/// Returns the value of a clustering column whose field is null. An earlier column says that it is null.
 fn stand_in(ty: &Type) -> &'static [u8] {
     const TIME_UUID: [u8; 16] = [0, 0, 0, 0, 0, 0, 0x10, 0, 0x80, 0, 0, 0, 0, 0, 0, 0];
     match ty {

@@ -1,47 +1,49 @@
-//! Whether an entry of a view is true, by the base row that was read after it; and how what is false is mended.
+//! Compares an entry of a view with its base row, which was read after the entry. Decides whether the entry is true,
+//! and returns the write that repairs a false entry.
 //!
-//! Verified pages, `verify`, `repair` and the filling of a new view all ask here.
+//! Verified pages, `verify`, `repair` and the backfill of a new view use this module.
 
 use crate::views::arranged::Arranged;
 use crate::views::change::RowOf;
 use crate::views::row::{Entry, EntryKey, Micros, Version, ttl_until};
 use crate::views::rules::{Rule, Rules};
 
-/// An entry as it was read from a view.
+/// Entry as it was read from a view.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Seen<K, C> {
-    /// Where it stands.
+    /// Position of the entry.
     pub key: EntryKey<K>,
-    /// Its stamp: `recto_version`.
+    /// Write timestamp of the entry: `recto_version`.
     pub version: Version,
-    /// Its other cells, as far as they were read.
+    /// Other cells of the entry, as far as they were read.
     pub cells: C,
 }
 
-/// How the base row was read: in either case after the entry.
+/// Consistency of the read of the base row. In either case the base row is read after the entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum BaseRead {
-    /// At quorum. It may miss a conditional write that is decided and not acknowledged.
+    /// Read at quorum. It may miss a conditional write that is decided and not acknowledged.
     Quorum,
-    /// Serially.
+    /// Serial read.
     Serial,
 }
 
-/// What is to be thought of an entry.
+/// Verdict on an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Verdict {
-    /// The record stands there. Fields and version are the base's.
+    /// The record has an entry at this position. Its fields and its version are those of the base row.
     True,
-    /// It does not; the entry was left over, or will be removed by a write that is under way.
+    /// The record has no entry at this position. The entry was left over, or a write under way will remove it.
     Stale,
-    /// The record stands there, and its time is over by the clock here: it is not shown, and not removed, since by other
-    /// clocks it may live. It goes by itself.
+    /// The record has an entry at this position, but has expired on the local clock. A reader neither shows nor removes
+    /// the entry, because the record may be alive on other clocks. The entry expires by itself.
     Expired,
-    /// The base row is older than the entry: it is to be read again, serially.
+    /// The base row is older than the entry. It has to be read again, serially.
     Unknown,
 }
 
-/// Whether a record stands where an entry says, by its base row, which was read after the entry and never beside it.
+/// Returns the verdict on an entry, given the base row of its record. The base row must be read after the entry, and
+/// not concurrently with it.
 pub fn judge<A: Arranged>(
     seen: &Seen<A::Key, A::Cells>,
     row: Option<&RowOf<A>>,
@@ -77,24 +79,25 @@ fn stands_there<A: Arranged>(schema: &A, record: &A::Record, key: &EntryKey<A::K
     entry.is_some_and(|entry| entry.key == *key)
 }
 
-/// What makes a view true again: a plain write, which may be repeated and may come late.
+/// Repair of a view: a plain write, which may be repeated and may arrive late.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Mend<K, C> {
-    /// An entry that should not be is deleted, at this stamp.
+    /// Deletes an entry that should not exist, at this timestamp.
     Remove(EntryKey<K>, Version),
-    /// An entry that should be is put, at this stamp, as [`operations`](crate::views::operations) says.
+    /// Puts an entry that should exist, at this timestamp, with the operations that
+    /// [`operations`](crate::views::operations) returns.
     Put {
-        /// The entry.
+        /// Entry to put.
         entry: Entry<K, C>,
-        /// The stamp.
+        /// Write timestamp.
         version: Version,
-        /// How long it lives, by the clock that was given.
+        /// Lifetime in seconds, from the time that the caller passed; `None`: forever.
         ttl_seconds: Option<u32>,
     },
 }
 
-/// How an entry that is [`Stale`](Verdict::Stale) is removed: at its own stamp, so that no other version's goes with
-/// it.
+/// Returns the removal of an entry that is [`Stale`](Verdict::Stale). It has the entry's own timestamp, so that it
+/// removes no entry of another version.
 pub fn remove<A: Arranged>(seen: &Seen<A::Key, A::Cells>) -> Mend<A::Key, A::Cells> {
     remove_by::<A>(seen, 0, Rules::default())
 }
@@ -112,10 +115,11 @@ pub(crate) fn remove_by<A: Arranged>(
     Mend::Remove(seen.key.clone(), stamp)
 }
 
-/// How a view gets a record's entry, at the row's version; none if the record has none there.
+/// Returns the write that puts a record's entry into a view, at the row's version; `None` if the record has no entry
+/// there.
 ///
-/// It is for views that are ready, and for filling one that all writers know: a writer that does not would
-/// leave the entry behind when the record moves.
+/// Use it for views that are ready, and to fill a view that all writers know. A writer that does not know the view
+/// would leave the entry behind when the record's key in the view changes.
 pub fn fill<A: Arranged>(
     row: &RowOf<A>,
     view: crate::views::row::ViewNumber,
@@ -125,8 +129,8 @@ pub fn fill<A: Arranged>(
     fill_until(row, row.entries_until(), view, schema, now)
 }
 
-/// The same, where entries live until then, and not for as much longer as clocks may be apart: they are written by the
-/// clock that their record expires by.
+/// Returns the same write as [`fill`], but the entry lives until `until`, without additional time for the difference
+/// between clocks. Use it if the clock that decides when a record expires is also the clock that writes its entries.
 pub fn fill_until<A: Arranged>(
     row: &RowOf<A>,
     until: Option<Micros>,
@@ -145,19 +149,22 @@ pub fn fill_until<A: Arranged>(
     })
 }
 
-/// What is wrong with a view at one key.
+/// Fault of a view at one key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Difference {
-    /// A record has no entry where it should.
+    /// A record does not have the entry that it should have.
     Missing,
-    /// An entry is there of a record that stands elsewhere, or not at all.
+    /// An entry exists of a record that has its entry elsewhere, or that does not exist.
     Orphan,
     /// An entry has other cells, or another version, than its record.
     Differing,
 }
 
-/// What is wrong where a row has, or should have, its entry in a view; `seen` is what is there, read before the
-/// row. Where the record of a row has expired, nothing is wrong with its own entry, be it there or not. What a write under way will still change counts as wrong: who asks settles that by asking again.
+/// Returns the fault of a view where a row has, or should have, its entry. `seen` is the entry at that position, read
+/// before the row; `None` if there is no entry.
+///
+/// If the record has expired, its own entry is not a fault, whether the entry exists or not. A difference that a write
+/// under way will still remove counts as a fault. A caller has to check again to exclude such a difference.
 pub fn difference<A: Arranged>(
     seen: Option<&Seen<A::Key, A::Cells>>,
     row: Option<&RowOf<A>>,

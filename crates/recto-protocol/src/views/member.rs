@@ -1,37 +1,39 @@
-//! Who writes to a store: a process that is registered, renews its registration, and is dead when it does not.
+//! Processes that write to a store. A process registers and renews its registration. It counts as dead if it does not
+//! renew.
 //!
-//! No two clocks are compared. A process counts its lease by its own clock, from when it *sent* the renewal; an
-//! observer counts by its own how long the counter stands still, from when it *saw* it. Both clocks must count the time
-//! in which a machine is suspended.
+//! The protocol never compares two clocks. A process measures its lease with its own clock, from the time when it
+//! *sent* the renewal. An observer measures with its own clock how long the counter does not change, from the time when
+//! it *saw* the counter. Both clocks must include the time for which a machine is suspended.
 
 use std::collections::BTreeMap;
 
 use crate::views::row::{Generation, Micros};
 use crate::views::rules::{Rule, Rules};
 
-/// How often a process renews its registration.
+/// Interval between renewals of a registration, in microseconds.
 pub const RENEWAL_MICROS: Micros = 5_000_000;
-/// How long a process may write after it sent a renewal that succeeded.
+/// Time for which a process may write after it sent a renewal that succeeded, in microseconds.
 pub const LEASE_MICROS: Micros = 15_000_000;
-/// For how long a counter stands still of a process that is dead.
+/// Time after which a process is dead if its counter has not changed, in microseconds.
 pub const DEATH_MICROS: Micros = 30_000_000;
 
-/// What stands in `recto_writers` of a process. Only conditional writes touch it, on the counter.
+/// Registration of a process: its row in `recto_writers`. Only conditional writes on the counter change it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Registration {
-    /// Greater with each renewal.
+    /// Counter, which rises with each renewal.
     pub counter: u64,
-    /// The schema it writes by; none before it has read one.
+    /// Schema that the process uses for its writes; `None` before it has read a schema.
     pub generation: Option<Generation>,
-    /// Whether somebody found it dead: it can renew no more, and what it left is resolved.
+    /// Whether another process found this process dead. Then it cannot renew any more, and other processes resolve its
+    /// intents.
     pub is_dead: bool,
-    /// Whether all its intents are resolved.
+    /// Whether all intents of the process are resolved.
     pub is_resolved: bool,
 }
 
 impl Registration {
-    /// The first one: put before the catalog is read, so that whoever changes the schema waits for this process or is
-    /// seen by it.
+    /// Returns the first registration. A process writes it before it reads the catalog. So either a process that
+    /// changes the schema waits for this process, or this process reads the changed schema.
     pub const fn first() -> Self {
         Self {
             counter: 0,
@@ -41,8 +43,9 @@ impl Registration {
         }
     }
 
-    /// The same, found dead. It is put if the counter is the one that stood still, and greater by two: no renewal can be
-    /// applied any more, nor be taken for applied.
+    /// Returns the registration, marked as dead. It is written only if the stored counter is the counter that did not
+    /// change. Its own counter is greater by two: then no renewal can be applied any more, or be mistaken for an
+    /// applied one.
     #[must_use]
     pub fn dead(self) -> Self {
         Self {
@@ -53,27 +56,27 @@ impl Registration {
     }
 }
 
-/// What a process has to do before it may write.
+/// Next step of a process before it may write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Joining {
-    /// Put its first registration.
+    /// Write the first registration.
     Register,
     /// Read the catalog, serially.
     ReadCatalog,
-    /// Nothing: it may write.
+    /// No step: the process may write.
     Joined,
 }
 
-/// A process that writes.
+/// Process that writes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Member {
     counter: Option<u64>,
-    /// The newest schema it has read, by which its writes begin.
+    /// Newest schema that the process has read. New writes use it.
     schema: Option<Generation>,
     leased_from: Option<Micros>,
-    /// A renewal that was sent and of which nothing is known, and when it was sent first.
+    /// Renewal whose outcome is not known, and the time when it was first sent.
     pending: Option<(Registration, Micros)>,
-    /// Writes under way, by the schema they began by.
+    /// Number of writes under way, by the schema with which they began.
     under_way: BTreeMap<Generation, usize>,
     rules: Rules,
 }
@@ -96,7 +99,7 @@ impl Member {
         }
     }
 
-    /// What is to be done before the first write.
+    /// Returns the step that is needed before the first write.
     pub fn joining(&self) -> Joining {
         let catalog_first = !self.rules.keeps(Rule::RegisterBeforeCatalog);
         match (self.counter, self.schema) {
@@ -107,14 +110,15 @@ impl Member {
         }
     }
 
-    /// A schema was read from the catalog; writes begin by it from now on.
+    /// Records that the process has read a schema from the catalog. New writes use it from now on.
     pub fn read(&mut self, generation: Generation) {
         self.schema = self.schema.max(Some(generation));
     }
 
-    /// What a renewal puts where [`counter`](Self::counter) stands, sent `now` by its own clock. Until that one is
-    /// [renewed](Self::renewed) or [refused](Self::refused) it is the same again, and is sent with the same segments:
-    /// one that nothing is known of may be applied at any time.
+    /// Returns the registration that a renewal writes if [`counter`](Self::counter) is stored. `now` is the time of
+    /// sending, on the process's own clock. Until the renewal is [renewed](Self::renewed) or [refused](Self::refused),
+    /// this function returns the same registration, and the caller sends it with the same segments. The reason is that
+    /// a renewal whose outcome is unknown may be applied at any time.
     pub fn renewal(&mut self, now: Micros) -> Registration {
         if let Some((pending, _)) = self.pending {
             return pending;
@@ -128,13 +132,13 @@ impl Member {
         renewal
     }
 
-    /// The counter that must be there for a renewal; none: no registration.
+    /// Returns the counter that must be stored when a renewal is applied; `None`: there must be no registration.
     pub fn counter(&self) -> Option<u64> {
         self.counter
     }
 
-    /// The renewal was applied; `answered` is what its own clock shows now. The lease counts from when it was sent
-    /// first.
+    /// Records that the renewal was applied. `answered` is the current time on the process's own clock. The lease
+    /// counts from the first sending of the renewal.
     pub fn renewed(&mut self, answered: Micros) {
         let Some((renewal, sent)) = self.pending.take() else {
             return;
@@ -148,9 +152,11 @@ impl Member {
         self.leased_from = self.leased_from.max(Some(from));
     }
 
-    /// The renewal was not applied when it was sent last, and this counter is there; `answered` as above. Whether the
-    /// process lives: then it was applied when it was sent before. If not, the process was found dead, and may write no
-    /// more but as another one, which registers anew.
+    /// Records that the last sending of the renewal was not applied, and that the counter `current` is stored.
+    /// `answered` is the current time on the process's own clock. Returns whether the process is alive.
+    ///
+    /// If `current` is the counter of the renewal, an earlier sending was applied and the process is alive. If not, the
+    /// process was found dead. Then it must not write any more; it has to register again, as another process.
     pub fn refused(&mut self, current: Option<u64>, answered: Micros) -> bool {
         let own = self.pending.map(|(renewal, _)| renewal.counter);
         let is_applied = own.is_some() && own == current && self.rules.keeps(Rule::RenewalRemembered);
@@ -163,14 +169,14 @@ impl Member {
         is_applied
     }
 
-    /// Whether it may send a conditional write now.
+    /// Returns whether the process may send a conditional write now.
     pub fn has_lease(&self, now: Micros) -> bool {
         self.leased_from
             .is_some_and(|from| now.saturating_sub(from) < LEASE_MICROS)
     }
 
-    /// The schema it says that it writes by: the newest that it has read, when no write is under way that began by an
-    /// older one.
+    /// Returns the schema that the process announces. It is the newest schema that the process has read, if no write
+    /// under way began with an older schema. If one did, it is the oldest schema of the writes under way.
     pub fn announced(&self) -> Option<Generation> {
         let oldest = self.under_way.keys().next().copied();
         match oldest {
@@ -179,19 +185,20 @@ impl Member {
         }
     }
 
-    /// A write begins, by the newest schema that was read; that is returned, for [`ended`](Self::ended).
+    /// Records the start of a write, which uses the newest schema that was read. Returns that schema, for
+    /// [`ended`](Self::ended).
     pub fn began(&mut self) -> Option<Generation> {
         let generation = self.schema?;
         *self.under_way.entry(generation).or_default() += 1;
         Some(generation)
     }
 
-    /// Whether nothing is under way.
+    /// Returns whether no write is under way.
     pub fn is_idle(&self) -> bool {
         self.under_way.is_empty()
     }
 
-    /// A write that began by this schema is settled, or goes on by the newest one.
+    /// Records that a write that began with this schema is settled, or continues with the newest schema.
     pub fn ended(&mut self, generation: Generation) {
         if let Some(count) = self.under_way.get_mut(&generation) {
             *count -= 1;
@@ -202,7 +209,7 @@ impl Member {
     }
 }
 
-/// What an observer has seen of a process.
+/// Observation of a process by another process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Watch {
     counter: u64,
@@ -211,7 +218,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// It was seen for the first time, by the observer's own clock.
+    /// Starts the observation of a process. `now` is the time on the observer's own clock.
     pub fn new(counter: u64, now: Micros) -> Self {
         Self::new_by(counter, now, Rules::default())
     }
@@ -224,14 +231,15 @@ impl Watch {
         }
     }
 
-    /// It was seen again; `now` is from after the read.
+    /// Records a counter that was read. `now` is a time after the read.
     pub fn saw(&mut self, counter: u64, now: Micros) {
         if counter != self.counter {
             *self = Self::new_by(counter, now, self.rules);
         }
     }
 
-    /// The counter on whose standing still it is found dead; none while it may live.
+    /// Returns the counter if it did not change for so long that the process is dead; `None` while the process may be
+    /// alive.
     pub fn dead_at(&self, now: Micros) -> Option<u64> {
         let limit = if self.rules.keeps(Rule::DeathOutlastsLease) {
             DEATH_MICROS

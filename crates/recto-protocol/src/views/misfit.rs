@@ -7,7 +7,7 @@ use crate::views::row::{Entry, ViewNumber};
 pub enum EntryOutcome<K, C> {
     /// Entry of the record.
     Entry(Entry<K, C>),
-    /// Record that the view leaves out by rule: a field that the view is by is null.
+    /// Record that the view leaves out by rule: a field of the view's key is null.
     LeftOutByRule,
     /// Record that the view should have, and cannot hold. It has no entry.
     DoesNotFit(Misfit),
@@ -23,18 +23,18 @@ impl<K, C> EntryOutcome<K, C> {
     }
 }
 
-/// A record that a view should have and cannot hold, or whose unique values cannot be kept.
+/// Record that a view should have and cannot hold, or whose unique values cannot be stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Misfit {
     /// Number of the table of the view, or of the unique constraint.
     pub number: ViewNumber,
     /// Index of the field that is the cause: if the key is too large, the field with the most bytes in it.
     pub field: usize,
-    /// Limit that stands against it.
+    /// Limit that the record violates.
     pub cause: MisfitCause,
 }
 
-/// Limit that stands against a record in a view.
+/// Limit that a record violates in a view or a unique constraint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum MisfitCause {
     /// The only partition column would be empty, which the table of an earlier release does not allow.

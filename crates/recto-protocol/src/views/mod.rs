@@ -1,33 +1,43 @@
-//! How the views of a collection are kept, so that none ever shows what is not so: the protocol as step functions.
+//! Protocol that keeps the views of a collection equal to its records, as step functions.
 //!
-//! Nothing here does I/O, is async, or reads a clock. The engine says what happened and does what it is told; the models
-//! in the tests drive the same functions through all that may happen. Why it is so stands in `docs/design/views.md`.
+//! No function here does I/O, is async, or reads a clock. The engine reports each event, and executes the returned
+//! actions. The models in the tests drive the same functions through all possible events. `docs/design/views.md` gives
+//! the reasons.
 //!
-//! # Where a store has transactions
-//! [`transaction`] says what a change makes of a record and of its entries, and all of it is applied or nothing.
+//! # Stores with transactions
+//! [`transaction`] returns the changes of a record and of its entries. The store applies all of them or none.
 //!
-//! # On Cassandra
-//! The base row is the truth. A [`Write`] reads it, beside which it stores an intent; then it changes it by one
-//! conditional write, whose row says what [must go](Row::must_go); then it writes the entries, plainly, at the
-//! row's [`Version`], and answers. Whoever leaves on the way leaves an intent; [`Write::resolve`] replaces the row's
-//! token, so that nothing that is still on its way can be applied, and writes the entries once more.
+//! # Cassandra
+//! The *base row* of a record is its row in the base table of the collection. Its *entries* are its rows in the tables
+//! of views. An *intent* is a stored note that a process is about to change a record.
 //!
-//! | module | holds |
+//! The base row decides which entries are true. A [`Write`] takes these steps:
+//!
+//! 1. It reads the base row, and concurrently stores an intent.
+//! 2. It changes the row by one conditional write. The new row lists the keys that [must be removed](Row::must_go) from
+//!    views.
+//! 3. It writes the entries by plain writes, at the row's [`Version`].
+//! 4. It answers.
+//!
+//! A process that stops in between leaves an intent. [`Write::resolve`] replaces the row's token, so that no earlier
+//! request can be applied any more, and writes the entries again.
+//!
+//! | module | content |
 //! |---|---|
-//! | [`arranged`] | [`Arranged`]: where a collection's records stand in its views |
-//! | [`collection`] | [`ViewedCollection`]: the same of a collection of the schema |
+//! | [`arranged`] | [`Arranged`]: interface of a collection, which returns the entries of each record |
+//! | [`collection`] | [`ViewedCollection`]: the implementation for a collection of the schema |
 //! | [`misfit`] | records that a view should have and cannot hold |
-//! | [`claims`] | who holds the values of unique constraints |
-//! | [`claimed`] | what a change makes of a record's claims |
-//! | [`taking`] | how a record takes them where the store has no transactions |
-//! | [`row`] | what is stored of a record: base row, tokens, versions, entries |
-//! | [`change`] | what a change makes of a record, what must come and what must go |
-//! | [`mod@write`] | [`Write`]: a change under way, or the resolving of an intent |
-//! | [`segments`] | where a process keeps its intents |
-//! | [`member`] | who writes: registration, lease, and who is dead |
-//! | [`building`] | how a view is added meanwhile |
-//! | [`stored`], [`base`], [`writers`] | the bytes of all that, and the tables that they stand in |
-//! | [`mod@judge`] | whether an entry is true, and how it is mended |
+//! | [`claims`] | tables of unique constraints, which record the owner of each value |
+//! | [`claimed`] | claims that a change keeps, takes and releases |
+//! | [`taking`] | steps by which a record takes claims on a store without transactions |
+//! | [`row`] | stored state of a record: base row, tokens, versions, entries |
+//! | [`change`] | effect of a change on a record, and the entries to put and to remove |
+//! | [`mod@write`] | [`Write`]: a change under way, or the resolution of an intent |
+//! | [`segments`] | segments, in which a process keeps its intents |
+//! | [`member`] | processes that write: registration, lease, and detection of dead processes |
+//! | [`building`] | steps by which a view is added while records are written |
+//! | [`stored`], [`base`], [`writers`] | encoding of these values, and the tables that store them |
+//! | [`mod@judge`] | whether an entry is true, and the write that repairs it |
 
 pub mod arranged;
 pub mod base;

@@ -1,27 +1,29 @@
-//! What is stored of a record: its base row with the hidden columns, and its entries in views.
+//! Stored state of a record: its base row with the hidden columns, and its entries in views.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::views::rules::{Rule, Rules};
 
-/// How many tokens a row remembers: its own, and those of the versions before.
+/// Maximum number of tokens of a row: its own token, and the tokens of earlier versions.
 pub const MAX_TOKENS: usize = 8;
-/// How many keys a row may have to remove before it is resolved first; or twice its views, if that is more.
+/// Maximum number of keys that a row has to remove or to release; twice the number of views, if that is more. A row
+/// beyond the limit is resolved before it is changed.
 pub const MAX_MUST_GO: usize = 16;
 
-/// How many bytes these keys may have together.
+/// Maximum bytes of these keys, together.
 pub const MAX_MUST_GO_BYTES: usize = 64 << 10;
 
-/// Microseconds since 1970, as a wall clock shows them. Nothing is decided by comparing those of two machines, but
-/// whether a record has expired.
+/// Microseconds since 1970, on a wall clock. The protocol compares times of two machines only to decide whether a
+/// record has expired.
 pub type Micros = i64;
 
-/// A version of a record, and the stamp of all that is written of it to views.
+/// Version of a record, and the write timestamp of all its entries in views.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version(pub Micros);
 
 impl Version {
-    /// The version after `before`: at least now, and at least two more, so that between any two there is a stamp.
+    /// Returns the version after `before`: at least `now`, and greater by at least two, so that there is a timestamp
+    /// between any two versions.
     pub fn after(before: Option<Self>, now: Micros) -> Self {
         Self::after_by(before, now, Rules::default())
     }
@@ -36,36 +38,37 @@ impl Version {
         }
     }
 
-    /// The stamp before it, at which a row is cleared for what this version puts.
+    /// Returns the timestamp just before the version. A writer clears a row at this timestamp before it puts the
+    /// version's cells.
     #[must_use]
     pub fn before(self) -> Self {
         Self(self.0.saturating_sub(1))
     }
 }
 
-/// The number of a catalog's schema: greater with each change.
+/// Number of a schema in the catalog. Each change of the schema has a greater number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Generation(pub u64);
 
-/// The number of a view's table, which never recurs.
+/// Number of a view's table. A number is never used again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ViewNumber(pub u64);
 
-/// What a conditional write puts that no other does: random.
+/// Random value that one conditional write puts, and no other write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Token(pub u128);
 
-/// The tokens of a row, newest first. Conditional writes compare the whole list.
+/// Tokens of a row, newest first. Conditional writes compare the whole list.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Tokens(Vec<Token>);
 
 impl Tokens {
-    /// The list that is stored as `tokens`, newest first; none if there is no token, or there are too many.
+    /// Returns the list of these tokens, newest first; `None` if there is no token, or more than [`MAX_TOKENS`].
     pub fn new(tokens: Vec<Token>) -> Option<Self> {
         (1..=MAX_TOKENS).contains(&tokens.len()).then_some(Self(tokens))
     }
 
-    /// The list after one more.
+    /// Returns the list with one more token. A full list forgets its oldest token.
     pub fn pushed(before: Option<&Self>, token: Token) -> Self {
         Self::pushed_by(before, token, Rules::default())
     }
@@ -80,72 +83,72 @@ impl Tokens {
         Self(std::iter::once(token).chain(before).take(remembered).collect())
     }
 
-    /// All of them, newest first.
+    /// Returns all tokens, newest first.
     pub fn as_slice(&self) -> &[Token] {
         &self.0
     }
 
-    /// The token of the version that is there.
+    /// Returns the token of the stored version.
     pub fn newest(&self) -> Token {
         self.0[0]
     }
 
-    /// Whether it is remembered that a token was put.
+    /// Returns whether the row remembers that a token was put.
     pub fn contains(&self, token: Token) -> bool {
         self.0.contains(&token)
     }
 
-    /// Whether tokens may have been forgotten. If not, the first one found no row.
+    /// Returns whether tokens may have been forgotten. If not, the write that put the oldest token found no row.
     pub fn is_full(&self) -> bool {
         self.0.len() == MAX_TOKENS
     }
 }
 
-/// Where an entry stands: in which view's table, and its key there.
+/// Position of an entry: the table of a view, and a key in that table.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EntryKey<K> {
-    /// The view's table.
+    /// Number of the view's table.
     pub view: ViewNumber,
-    /// The cells of the table's key.
+    /// Cells of the table's key.
     pub key: K,
 }
 
-/// What a view holds of a record, but for the version.
+/// Entry of a record in a view, without the version.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Entry<K, C> {
-    /// Where it stands.
+    /// Position of the entry.
     pub key: EntryKey<K>,
-    /// The cells of the table's regular columns.
+    /// Cells of the table's regular columns.
     pub cells: C,
-    /// Whether one of them is null.
+    /// Whether one of the cells is null.
     pub has_nulls: bool,
 }
 
-/// A base row: the columns that only conditional writes touch, all of which each writes.
+/// Base row: the columns that only conditional writes change. Each conditional write sets all of them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Row<R, K> {
-    /// `recto_tokens`. A row that has none is absent.
+    /// `recto_tokens`. A row without tokens is absent.
     pub tokens: Tokens,
     /// `recto_version`.
     pub version: Version,
-    /// By which schema it was written: a writer that knows an older one only must not touch it.
+    /// Schema with which the row was written. A writer that knows only older schemas must not change the row.
     pub generation: Generation,
-    /// The record; none if it is deleted.
+    /// Record; `None` if it is deleted.
     pub record: Option<R>,
-    /// From when on there is no record.
+    /// Time from which the record does not exist any more.
     pub expires_at: Option<Micros>,
-    /// Keys of entries that earlier versions had and this one has not.
+    /// Keys of entries that earlier versions had and this version does not have.
     pub must_go: BTreeSet<EntryKey<K>>,
-    /// Its claims.
+    /// Claims of the record.
     pub claims: RowClaims<K>,
 }
 
-/// What a row says of its record's claims, where the store has no transactions.
+/// Claims of a record, as its row lists them, on a store without transactions.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct RowClaims<K> {
-    /// The token of each claim that the record has, by the constraint; the values are the record's.
+    /// Token of each claim that the record has, by constraint. The claimed values are the record's values.
     pub held: BTreeMap<ViewNumber, Token>,
-    /// Claims that earlier versions had and this one has not, each with its token.
+    /// Claims that earlier versions had and this version does not have, each with its token.
     pub must_release: BTreeSet<(EntryKey<K>, Token)>,
 }
 
@@ -156,25 +159,25 @@ impl<K> RowClaims<K> {
         must_release: BTreeSet::new(),
     };
 
-    /// Whether there are none.
+    /// Returns whether the row lists no claims.
     pub fn is_none(&self) -> bool {
         self.held.is_empty() && self.must_release.is_empty()
     }
 }
 
 impl<R, K> Row<R, K> {
-    /// The record, unless it is deleted or has expired.
+    /// Returns the record, unless it is deleted or has expired.
     pub fn record_at(&self, now: Micros) -> Option<&R> {
         self.record.as_ref().filter(|_| !self.has_expired(now))
     }
 
-    /// Whether its time is over.
+    /// Returns whether the record has expired.
     pub fn has_expired(&self, now: Micros) -> bool {
         self.expires_at.is_some_and(|at| at <= now)
     }
 
-    /// Until when its entries live: for as much longer as clocks may be apart. By the base row it is told whether
-    /// they still count.
+    /// Returns the time until which the entries live: the expiry of the record plus the maximum difference between
+    /// clocks. The base row decides whether the entries still count.
     pub fn entries_until(&self) -> Option<Micros> {
         self.entries_until_by(Rules::default())
     }
@@ -188,9 +191,11 @@ impl<R, K> Row<R, K> {
         self.expires_at.map(|at| at.saturating_add(apart))
     }
 
-    /// How long the base row must be kept, in whole seconds from now; `None`: for ever. One that says
-    /// that there is no record is kept for as long as a request of before may still come, and as its version is ahead
-    /// of the clock, so that neither the absence of tokens nor a version recurs.
+    /// Returns the number of whole seconds, from `now`, for which the base row must be kept; `None`: forever.
+    ///
+    /// The row of a deleted or expired record is kept for as long as an earlier request may still arrive
+    /// ([`ABSENT_ROW_SECONDS`]). If its version is later than `now`, or than the expiry, the difference is added.
+    /// Otherwise the row could lose its tokens, or a version could recur, while such a request may still arrive.
     pub fn ttl_seconds(&self, now: Micros) -> Option<u32> {
         let ends = match (&self.record, self.expires_at) {
             (Some(_), None) => return None,
@@ -205,40 +210,42 @@ impl<R, K> Row<R, K> {
     }
 }
 
-/// How long a base row that says that there is no record is kept: ten days.
+/// Time for which the base row of a deleted record is kept, in seconds: ten days.
 pub const ABSENT_ROW_SECONDS: i64 = 10 * 24 * 3600;
 
-/// How far clocks may be apart: an hour. A record that expires is in its views for as much longer.
+/// Maximum difference between clocks, in microseconds: an hour. The entries of a record that expires live longer than
+/// the record by this time.
 pub const CLOCKS_APART_MICROS: Micros = 3_600 * SECOND;
 
-/// The longest that anything with an end is kept, as in Cassandra: 20 years. What should be kept for longer goes then.
+/// Maximum lifetime of data that expires, in seconds: 20 years, as in Cassandra. Data that should live longer expires
+/// at this time.
 pub const MAX_KEPT_SECONDS: i64 = 630_720_000;
 
 const SECOND: Micros = 1_000_000;
 
-/// So many microseconds in whole seconds, as a store takes them.
+/// Returns a lifetime in whole seconds, rounded up, within the limits of a store.
 fn ttl_of(micros: Micros) -> u32 {
     let seconds = micros.saturating_add(SECOND - 1) / SECOND;
     seconds.clamp(1, MAX_KEPT_SECONDS).unsigned_abs() as u32
 }
 
-/// How long what is written now must live to be there until then.
+/// Returns the lifetime in seconds with which data that is written `now` lives until `until`.
 pub fn ttl_until(until: Option<Micros>, now: Micros) -> Option<u32> {
     until.map(|until| ttl_of(until.saturating_sub(now)))
 }
 
-/// What reading a record's base row found.
+/// Result of reading the base row of a record.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Found<R, K> {
-    /// The row; none if it has no tokens.
+    /// The row; `None` if it has no tokens.
     pub row: Option<Row<R, K>>,
-    /// `recto_done`, which plain writes put: the version whose entries are all written. Whoever replaces the token keeps
-    /// version and must-go, so the marks of all tokens of a version say the same.
+    /// `recto_done`, which plain writes set: the version whose entries are all written. A process that replaces the
+    /// token keeps the version and the must-go keys, so a mark is valid for all tokens of a version.
     pub done: Option<Version>,
 }
 
 impl<R, K> Found<R, K> {
-    /// No row.
+    /// Returns the result for a record without a row.
     pub const fn absent() -> Self {
         Self {
             row: None,
@@ -246,7 +253,7 @@ impl<R, K> Found<R, K> {
         }
     }
 
-    /// Whether all entries of the version that is there are written, so that nothing is left to remove.
+    /// Returns whether all entries of the stored version are written, so that no entry is left to remove.
     pub fn is_done(&self) -> bool {
         self.is_done_by(Rules::default())
     }

@@ -1,6 +1,6 @@
-//! The rules of the protocol by name. A model leaves one out and finds the fault that it prevents.
+//! Rules of the protocol, by name. A model disables one rule and finds the fault that the rule prevents.
 
-/// One rule of the protocol. A release keeps all of them; a model leaves one out and finds what breaks.
+/// Rule of the protocol. A release enables all rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(
     not(test),
@@ -10,45 +10,46 @@
     )
 )]
 pub(crate) enum Rule {
-    /// The conditional write is sent when the intent is stored, not beside it.
+    /// A writer sends the conditional write after the intent is stored, not concurrently with it.
     IntentFirst,
-    /// The conditional write is sent only while the lease holds.
+    /// A writer sends the conditional write only while its lease is valid.
     LeaseHolds,
-    /// A row of a newer schema is left alone until that schema is read.
+    /// A writer does not change a row of a newer schema until it has read that schema.
     NewerRowReloads,
-    /// Entries are of the schema that the row says it was written by, whatever the process has read since.
+    /// A writer derives entries with the schema that the row names, even if the process has read a newer schema since.
     EntriesByRowsSchema,
-    /// A conditional write of unknown outcome is sent again as it was, not begun anew.
+    /// If the outcome of a conditional write is unknown, the writer repeats the identical write. It does not start a
+    /// new attempt.
     RepeatIdentical,
-    /// That a repeated write was not sent says nothing of the one before it.
+    /// If the repetition of a write was not sent, the outcome of the earlier write stays unknown.
     DoubtStays,
-    /// What a read shows after an unknown outcome decides nothing.
+    /// A read after an unknown outcome does not decide the outcome.
     ReadDecidesNothing,
     /// A row remembers the tokens of earlier versions.
     TokensRemembered,
-    /// Where neither the own token is remembered nor the one before it, the outcome is unknown.
+    /// If a row remembers neither the writer's own token nor the token before it, the outcome is unknown.
     ForgottenIsUnknown,
-    /// What the version before had still to remove is carried on.
+    /// A new version still removes the keys that the previous version had to remove.
     MustGoCarried,
-    /// The entries of the version before have to go.
+    /// A new version removes the entries of the previous version.
     MustGoOld,
-    /// What the new version puts does not have to go.
+    /// A new version does not remove the keys at which it puts entries.
     MustGoSparesNew,
-    /// Only the mark of the newest version says that nothing is left to remove.
+    /// Only a mark of the newest version means that no entry is left to remove.
     DoneByVersion,
-    /// The mark is set when all entries are written.
+    /// A writer sets the mark after it has written all entries.
     DoneAfterEntries,
-    /// A write is acknowledged when all entries are written.
+    /// A write is acknowledged after all entries are written.
     AcknowledgeAfterEntries,
-    /// An intent is settled when all entries are written.
+    /// An intent is settled after all entries are written.
     SettleAfterEntries,
-    /// A version is greater than the one before, whatever the clock says.
+    /// A version is greater than the previous version, even if the clock is behind it.
     VersionsRise,
-    /// A version is greater by two, so that there is a stamp between them.
+    /// A version is greater by at least two, so that there is a timestamp between any two versions.
     VersionGap,
-    /// Entries have their row's version for a stamp, whoever writes them.
+    /// The write timestamp of an entry is its row's version, whichever process writes the entry.
     EntriesAtVersion,
-    /// Entries are put by a copy of the directory that is older than the reading of their row.
+    /// A writer puts entries with a cached range map that is older than its read of the row.
     #[cfg_attr(
         not(test),
         allow(
@@ -57,65 +58,67 @@ pub(crate) enum Rule {
         )
     )]
     CopyBeforeRow,
-    /// What came to lie elsewhere is not taken for written.
+    /// An entry that now belongs to another bucket does not count as written.
     MovedIsNotWritten,
-    /// It is put elsewhere when the row was read again.
+    /// A writer puts such an entry into the other bucket only after it has read the row again.
     MovedReadsRow,
-    /// Where the row is of a newer version by then, that one is resolved.
+    /// If the row then has a newer version, the writer resolves that version.
     NewerRowIsResolved,
-    /// An entry with nulls removes what was there before it.
+    /// An entry with nulls removes the cells that were at its key before.
     NullsRemoved,
-    /// Who resolves an intent first replaces the row's token.
+    /// A process that resolves an intent first replaces the row's token.
     FenceReplacesToken,
-    /// Who resolves the intent of an absent record puts a deleted row there.
+    /// A process that resolves the intent of an absent record writes a deleted row.
     FenceAbsent,
-    /// Who resolves an intent gives the row its own generation.
+    /// A process that resolves an intent writes its own generation to the row.
     FenceGeneration,
     /// A deleted record keeps its row.
     DeletedRowStays,
-    /// A view is filled when no writer is left that does not know it.
+    /// A view is filled when no writer remains that does not know the view.
     Barrier,
-    /// The barrier waits until the intents of the dead are resolved.
+    /// The barrier waits until the intents of dead processes are resolved.
     BarrierSweepsDead,
-    /// A schema is announced when no write begun by an older one is under way.
+    /// A process announces a schema only when none of its writes under way began with an older schema.
     DrainBeforeAnnouncing,
     /// A process registers before it reads the catalog.
     RegisterBeforeCatalog,
-    /// A lease is counted from when its renewal was sent.
+    /// A lease counts from the time when its renewal was sent.
     LeaseFromSending,
-    /// A renewal that was not applied when it was sent again, and whose counter is there, was applied before.
+    /// If the repetition of a renewal was not applied, and the stored counter is the renewal's, an earlier sending was
+    /// applied.
     RenewalRemembered,
-    /// A process is dead when its counter stood still for longer than any lease.
+    /// A process is dead when its counter did not change for longer than any lease.
     DeathOutlastsLease,
-    /// Whether a process is dead is decided on its counter, by a conditional write.
+    /// A conditional write on the counter decides whether a process is dead.
     DeathDecidedOnCounter,
-    /// A segment is deleted after a renewal that succeeded when all of it was settled.
+    /// A segment is deleted only after a successful renewal that was sent when all intents of the segment were settled.
     SegmentAfterRenewal,
-    /// A process removes its registration when it has nothing under way, and all its intents are settled.
+    /// A process removes its registration when it has no write under way and all its intents are settled.
     SettledBeforeLeaving,
-    /// The intents of the dead are resolved once more before they go.
+    /// The intents of a dead process are resolved once more before they are deleted.
     DeadResolvedTwice,
-    /// The base is read after the entry.
+    /// A reader reads the base row after the entry.
     BaseAfterEntry,
-    /// A false entry is removed at its own stamp.
+    /// A false entry is removed at its own timestamp.
     RemoveAtOwnStamp,
-    /// An entry newer than the base as read decides nothing.
+    /// An entry that is newer than the base row as read decides nothing.
     NewerEntryIsUnknown,
-    /// Entries outlive a record that expires by as much as clocks may be apart.
+    /// The entries of a record that expires live longer than the record, by the maximum difference between clocks.
     EntriesOutlive,
-    /// The entry of a record that has expired is not removed by who reads it.
+    /// A reader does not remove the entry of an expired record.
     ExpiredIsLeft,
-    /// Unique values are claimed before the row is written that has them.
+    /// A writer claims unique values before it writes the row that has them.
     ClaimBeforeRow,
-    /// Who takes a claim over first replaces the token of the record that has it.
+    /// Before a writer takes a claim from another record, it replaces the token of that record.
     HolderFenced,
-    /// A claim that is one's own is taken anew.
+    /// A record takes its own claim again, with a new token.
     TakenAnew,
-    /// A claim of unknown outcome that is not there is taken by another token: the same might be there twice.
+    /// If the outcome of a claim is unknown and the claim is not stored, the writer uses another token. Otherwise one
+    /// token could be stored twice.
     ClaimTokenOnce,
-    /// A claim is released by the token that it was taken with.
+    /// A claim is released by the token with which it was taken.
     ReleasedByToken,
 }
 
-/// The rules of this protocol that are kept.
+/// Set of the enabled rules of this protocol.
 pub(crate) type Rules = crate::rules::Rules<Rule>;

@@ -1,32 +1,33 @@
-//! Where a process keeps its intents: in segments that are filled one after the other, never opened again, and deleted
-//! whole, so that a deletion is paid for thousands of writes and not for each.
+//! Segments, in which a process stores its intents. A process fills one segment after the other, never opens one again,
+//! and deletes each as a whole. So thousands of writes share the cost of one deletion.
 
 use std::collections::BTreeMap;
 
 use crate::views::rules::{Rule, Rules};
 
-/// How many intents a segment holds.
+/// Maximum number of intents of a segment.
 pub const MAX_SEGMENT_INTENTS: u32 = 4_096;
-/// How many segments a process has, whose intents are not settled yet or which are not deleted yet. At that many no other is
-/// opened, so that at last its writes wait.
+/// Maximum number of segments of a process that are not deleted yet. At this number the process opens no other segment,
+/// so that in the end its writes wait.
 pub const MAX_SEGMENTS: usize = 1_024;
-/// How long the intents of a dead process stay when they have been resolved, until they are resolved once more and go:
-/// a day.
+/// Time from the first resolution of a dead process's intents until they are resolved again and deleted, in seconds: a
+/// day.
 pub const DEAD_SEGMENT_SECONDS: u64 = 24 * 3600;
 
-/// Where an intent stands.
+/// Position of an intent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct IntentPlace {
-    /// The segment of its process.
+    /// Number of the segment.
     pub segment: u64,
-    /// Its row.
+    /// Number of the row in the segment.
     pub row: u32,
 }
 
-/// The segments of a process.
+/// Segments of a process.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Segments {
-    /// Those that are not deleted, the open one last. The registration names all of them: only so would they be found.
+    /// Segments that are not deleted; the open segment is the last one. The registration names all of them, because
+    /// other processes find them only through it.
     living: BTreeMap<u64, Segment>,
     open: Option<u64>,
     rules: Rules,
@@ -36,16 +37,17 @@ pub struct Segments {
 struct Segment {
     intents: u32,
     unsettled: u32,
-    /// Whether all of it was settled when a renewal was sent that succeeded.
+    /// Whether all intents of the segment were settled when a renewal was sent that succeeded.
     may_go: bool,
 }
 
-/// What a renewal says of segments. It goes with the renewal: sent again with it, and told when that one succeeded.
+/// Segments that a renewal names. The value belongs to the renewal: it is sent again with the renewal, and is passed to
+/// [`Segments::renewed`] when the renewal succeeds.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Naming {
-    /// The segments that the registration names, ascending.
+    /// Segments that the registration names, ascending.
     pub names: Vec<u64>,
-    /// Those in which all was settled, with how many intents they had.
+    /// Segments whose intents were all settled, each with its number of intents.
     settled: Vec<(u64, u32)>,
 }
 
@@ -64,8 +66,8 @@ impl Segments {
         }
     }
 
-    /// A place for an intent; none if there is no room in a segment that the registration names: the process has to
-    /// renew first.
+    /// Returns the position of a new intent; `None` if no segment that the registration names has room. Then the
+    /// process has to renew its registration first.
     pub fn note(&mut self) -> Option<IntentPlace> {
         let open = self.open?;
         let segment = self.living.get_mut(&open)?;
@@ -78,20 +80,20 @@ impl Segments {
         Some(IntentPlace { segment: open, row })
     }
 
-    /// Whether a renewal is wanted before its time, since there may soon be no place for an intent.
+    /// Returns whether the process should renew early, because there may soon be no room for an intent.
     pub fn is_half_full(&self) -> bool {
         let open = self.open.and_then(|open| self.living.get(&open));
         open.is_none_or(|segment| segment.intents >= MAX_SEGMENT_INTENTS / 2)
     }
 
-    /// An intent is settled.
+    /// Records that an intent is settled.
     pub fn settle(&mut self, place: IntentPlace) {
         if let Some(segment) = self.living.get_mut(&place.segment) {
             segment.unsettled = segment.unsettled.saturating_sub(1);
         }
     }
 
-    /// How many intents are not settled.
+    /// Returns the number of intents that are not settled.
     pub fn unsettled(&self) -> u64 {
         self.living
             .values()
@@ -99,13 +101,13 @@ impl Segments {
             .sum()
     }
 
-    /// Whether all intents are deleted that there were.
+    /// Returns whether all intents are deleted.
     pub fn is_clear(&self) -> bool {
         self.living.values().all(|segment| segment.intents == 0)
     }
 
-    /// A renewal is about to be sent: this is what it says. It names the next segment, too, if there are intents in the
-    /// open one, in which intents have their place until it succeeded.
+    /// Returns the segments that a renewal names, which is about to be sent. If the open segment has intents, the
+    /// renewal names the next segment, too. Until the renewal succeeds, intents get their position in the open segment.
     pub fn renewing(&self) -> Naming {
         let open = self.open.and_then(|open| self.living.get(&open));
         let is_used = open.is_none_or(|segment| segment.intents > 0);
@@ -120,7 +122,8 @@ impl Segments {
         }
     }
 
-    /// The renewal succeeded that says this, so that the process was not taken for dead when it was sent.
+    /// Records that the renewal with these segments succeeded. So no other process had found this process dead when the
+    /// renewal was sent.
     pub fn renewed(&mut self, naming: &Naming) {
         let next = naming.names.last().copied();
         if let Some(next) = next.filter(|next| self.open.is_none_or(|open| *next > open)) {
@@ -135,8 +138,9 @@ impl Segments {
         }
     }
 
-    /// The segments that may be deleted, each whole and at the stamp of its newest intent: all of them is settled, and
-    /// a renewal succeeded since. Those of a process that was taken for dead stay for whoever resolves them.
+    /// Returns the segments that may be deleted, each as a whole and at the timestamp of its newest intent: all its
+    /// intents are settled, and a renewal succeeded since. The segments of a process that was found dead stay for the
+    /// processes that resolve them.
     pub fn deletable(&self) -> Vec<u64> {
         let may_go = |segment: &Segment| {
             let is_settled = segment.intents > 0 && segment.unsettled == 0;
@@ -146,25 +150,25 @@ impl Segments {
         segments.map(|(number, _)| *number).collect()
     }
 
-    /// A segment is deleted.
+    /// Records that a segment is deleted.
     pub fn deleted(&mut self, segment: u64) {
         self.living.remove(&segment);
     }
 }
 
-/// What is to be done with a segment of a process that was found dead.
+/// Next step for a segment of a process that was found dead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DeadSegment {
-    /// Each of its intents is to be resolved.
+    /// Resolve each intent of the segment.
     Resolve,
-    /// Nothing, for now.
+    /// Wait.
     Wait,
-    /// It is to be deleted.
+    /// Delete the segment.
     Delete,
 }
 
-/// What is to be done with a dead process' segment that was wholly resolved `resolved` times, the first time
-/// `waited_seconds` ago.
+/// Returns the next step for a segment of a dead process. All intents of the segment were resolved `resolved` times,
+/// the first time `waited_seconds` ago.
 pub fn dead_segment(resolved: u32, waited_seconds: u64) -> DeadSegment {
     dead_segment_by(resolved, waited_seconds, Rules::default())
 }
@@ -223,7 +227,8 @@ mod tests {
         assert_eq!(segments.note(), Some(place(1, 0)));
     }
 
-    /// What an earlier renewal did not name is not opened by its success, nor may what was settled since go.
+    /// An earlier renewal that succeeds does not open a segment that it did not name. It also does not permit the
+    /// deletion of a segment that was settled later.
     #[test]
     fn a_renewal_stands_for_what_it_said() {
         let mut segments = Segments::default();
@@ -255,7 +260,7 @@ mod tests {
         let naming = segments.renewing();
         segments.settle(places[1]);
         segments.renewed(&naming);
-        // It was not settled yet when that renewal was sent.
+        // The segment was not settled yet when that renewal was sent.
         assert!(segments.deletable().is_empty());
         renew(&mut segments);
         assert_eq!(segments.deletable(), [0]);

@@ -1,8 +1,8 @@
-//! The bytes of a base row's hidden columns, which outlive a process: `docs/format.md`, "Hidden columns". The other hidden
-//! values are plain CQL.
+//! Encoding of a base row's hidden columns, which outlive a process. See `docs/format.md`, "Hidden columns". The other
+//! hidden values are plain CQL.
 //!
-//! A reader takes what a writer of a known version wrote, and nothing else: what is read is written again as the same
-//! bytes.
+//! A decoder accepts only bytes that a writer of a known version wrote. A decoded value is encoded as the same bytes
+//! again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,60 +12,60 @@ use recto_model::schema::HEAD_COLUMN;
 use crate::views::collection::KeyCells;
 use crate::views::row::{EntryKey, Generation, Micros, Row, RowClaims, Token, Tokens, ViewNumber};
 
-/// The version of the form of `recto_tokens`.
+/// Version of the format of `recto_tokens`.
 pub const TOKENS_FORMAT_VERSION: u8 = 1;
-/// The version of the form of `recto_head`.
+/// Version of the format of `recto_head`.
 pub const HEAD_FORMAT_VERSION: u8 = 1;
-/// The version of the form of a `recto_head` with claims.
+/// Version of the format of a `recto_head` with claims.
 pub const HEAD_WITH_CLAIMS_VERSION: u8 = 2;
 
-/// How many bytes a `recto_head` may have: more than twice the keys of as many views as a collection has, and what was to
-/// be removed before.
+/// Maximum bytes of a `recto_head`. This is more than twice the keys of the maximum number of views of a collection,
+/// plus the keys that were to be removed before.
 pub const MAX_HEAD_BYTES: usize = 2 << 20;
 
 const TOKEN_BYTES: usize = 16;
 const COUNT_BYTES: usize = 4;
-/// Version, life, generation, expiry, how many keys, how many claims, how many to release.
+/// Bytes of version, life, generation, expiry, number of keys, number of claims, and number of claims to release.
 const MAX_FIXED_BYTES: usize = 30;
-/// Of a claim that is held: the constraint, and its token.
+/// Bytes of a claim that is held: the number of the constraint, and the token.
 const HELD_BYTES: usize = 8 + TOKEN_BYTES;
-/// Of a key, what stands before its bytes: its view and its length.
+/// Bytes before the bytes of a key: the number of its view, and its length.
 const KEY_HEADER_BYTES: usize = 12;
 
 const LIVES: u8 = 0;
 const DELETED: u8 = 1;
 const EXPIRES: u8 = 2;
 
-/// Why stored bytes are not read, or not written.
+/// Reason why stored bytes cannot be read, or cannot be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoredError {
-    /// They are of a version that this release does not know.
+    /// The bytes have a version that this release does not know.
     #[error("{column} is of version {version}, which this release does not know")]
     UnknownVersion {
-        /// The column.
+        /// Column or table.
         column: &'static str,
-        /// What they say of themselves.
+        /// Version that the bytes contain.
         version: i32,
     },
-    /// No release wrote them.
+    /// No release wrote these bytes.
     #[error("{column} is damaged: {reason}")]
     Damaged {
-        /// The column.
+        /// Column or table.
         column: &'static str,
-        /// What is wrong.
+        /// Fault of the bytes.
         reason: &'static str,
     },
-    /// So many keys must go that they do not fit. Only when written.
+    /// The keys that must be removed are too large together. Only for writes.
     #[error("keys of {bytes} bytes must go from views; at most {MAX_HEAD_BYTES} fit")]
     TooLarge {
-        /// How many bytes the column would have.
+        /// Bytes that the column would have.
         bytes: usize,
     },
 }
 
 impl StoredError {
-    /// What to do about it.
+    /// Returns advice for the user.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::UnknownVersion { .. } => {
@@ -82,7 +82,7 @@ impl StoredError {
         Self::Damaged { column, reason }
     }
 
-    /// Of a version that is not the one which is known.
+    /// Returns the error of a version that is not the known version.
     pub(crate) fn of_version(column: &'static str, version: i32) -> Self {
         if version < 1 {
             return Self::damaged(column, "there is no such version");
@@ -91,7 +91,7 @@ impl StoredError {
     }
 }
 
-/// The cell of `recto_tokens`.
+/// Returns the cell of `recto_tokens`.
 pub fn encode_tokens(tokens: &Tokens) -> Vec<u8> {
     let tokens = tokens.as_slice();
     let mut bytes = Vec::with_capacity(1 + tokens.len() * TOKEN_BYTES);
@@ -100,10 +100,10 @@ pub fn encode_tokens(tokens: &Tokens) -> Vec<u8> {
     bytes
 }
 
-/// The tokens in a cell of `recto_tokens`.
+/// Returns the tokens of a cell of `recto_tokens`.
 ///
 /// # Errors
-/// It is of another version, or damaged.
+/// The cell has another version, or is damaged.
 pub fn decode_tokens(cell: &[u8]) -> Result<Tokens, StoredError> {
     const COLUMN: &str = "recto_tokens";
     let tokens = versioned(COLUMN, TOKENS_FORMAT_VERSION, cell)?;
@@ -117,19 +117,19 @@ pub fn decode_tokens(cell: &[u8]) -> Result<Tokens, StoredError> {
         ))
 }
 
-/// How long a record lives.
+/// Lifetime of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Life {
-    /// For ever.
+    /// The record lives forever.
     Lives,
-    /// It is deleted.
+    /// The record is deleted.
     Deleted,
-    /// Until then.
+    /// The record lives until this time.
     Expires(Micros),
 }
 
 impl Life {
-    /// When it ends.
+    /// Returns the time when the record expires.
     pub fn expires_at(self) -> Option<Micros> {
         match self {
             Self::Expires(at) => Some(at),
@@ -138,21 +138,21 @@ impl Life {
     }
 }
 
-/// What `recto_head` says of a row.
+/// Content of `recto_head`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head {
-    /// The schema it was written by.
+    /// Schema with which the row was written.
     pub generation: Generation,
-    /// Whether there is a record.
+    /// Whether the record exists, and until when.
     pub life: Life,
-    /// Keys of entries that earlier versions had and this one has not.
+    /// Keys of entries that earlier versions had and this version does not have.
     pub must_go: BTreeSet<EntryKey<KeyCells>>,
-    /// Claims.
+    /// Claims of the record.
     pub claims: RowClaims<KeyCells>,
 }
 
 impl Head {
-    /// The one of a row.
+    /// Returns the head of a row.
     pub fn of(row: &Row<Cells, KeyCells>) -> Self {
         let life = match (&row.record, row.expires_at) {
             (None, _) => Life::Deleted,
@@ -167,10 +167,10 @@ impl Head {
         }
     }
 
-    /// The cell.
+    /// Returns the cell.
     ///
     /// # Errors
-    /// [`StoredError::TooLarge`] beyond [`MAX_HEAD_BYTES`]: nothing may be written then.
+    /// [`StoredError::TooLarge`] beyond [`MAX_HEAD_BYTES`]: the row must not be written.
     pub fn encode(&self) -> Result<Vec<u8>, StoredError> {
         let RowClaims { held, must_release } = &self.claims;
         let key_bytes = |key: &EntryKey<KeyCells>| KEY_HEADER_BYTES + key.key.as_bytes().len();
@@ -214,10 +214,10 @@ impl Head {
         Ok(bytes)
     }
 
-    /// What a cell says.
+    /// Returns the content of a cell.
     ///
     /// # Errors
-    /// It is of another version, or damaged.
+    /// The cell has another version, or is damaged.
     pub fn decode(cell: &[u8]) -> Result<Self, StoredError> {
         let damaged = |reason| StoredError::damaged(HEAD_COLUMN, reason);
         if cell.len() > MAX_HEAD_BYTES {
@@ -227,10 +227,10 @@ impl Head {
         read_head(rest, version == HEAD_WITH_CLAIMS_VERSION).map_err(damaged)
     }
 
-    /// What a cell says of the record's life, for who needs nothing else of it.
+    /// Returns the lifetime of the record from a cell, and does not decode the rest of the cell.
     ///
     /// # Errors
-    /// It is of another version, or damaged before it says that.
+    /// The cell has another version, or is damaged before the end of the lifetime.
     pub fn life(cell: &[u8]) -> Result<Life, StoredError> {
         let (_, mut rest) = head(cell)?;
         let read = read_life(&mut rest);
@@ -240,7 +240,7 @@ impl Head {
 }
 
 impl Life {
-    /// Whether there is a record now.
+    /// Returns whether the record exists at this time.
     pub fn lives_at(self, now: Micros) -> bool {
         match self {
             Self::Lives => true,
@@ -295,7 +295,7 @@ fn read_head(mut rest: &[u8], has_claims: bool) -> Result<Head, &'static str> {
     })
 }
 
-/// What stands there in its order, behind how many there are.
+/// Reads a count and that number of items, which must be in ascending order.
 fn read_set<T: Ord>(
     rest: &mut &[u8],
     read: impl Fn(&mut &[u8]) -> Result<T, &'static str>,
@@ -344,14 +344,14 @@ fn split<const N: usize>(rest: &mut &[u8]) -> Result<[u8; N], &'static str> {
     Ok(*bytes)
 }
 
-/// The version of a head, and what stands behind it.
+/// Returns the version of a head, and the bytes after the version.
 fn head(cell: &[u8]) -> Result<(u8, &[u8]), StoredError> {
     let version = cell.first().copied().unwrap_or_default();
     let known = version.clamp(HEAD_FORMAT_VERSION, HEAD_WITH_CLAIMS_VERSION);
     Ok((version, versioned(HEAD_COLUMN, known, cell)?))
 }
 
-/// What stands behind the version.
+/// Returns the bytes after the version.
 fn versioned<'c>(column: &'static str, known: u8, cell: &'c [u8]) -> Result<&'c [u8], StoredError> {
     match cell.split_first() {
         None => Err(StoredError::damaged(column, "it is empty")),

@@ -1,5 +1,5 @@
-//! Taking unique values for a record where the store has no transactions, as a machine: it is told what happened and says
-//! what to do next. Why it is so stands in `docs/design/unique.md`.
+//! State machine that takes unique values for a record, on a store without transactions. The caller reports each event,
+//! and the machine returns the next step. `docs/design/unique.md` gives the reasons.
 //!
 //! ```text
 //!           ┌──────── nobody's, or one's own ◄──┐
@@ -10,24 +10,25 @@
 //!           └────────────────────────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! Whoever takes a claim over goes by its token: one that was there, and is there again, would be taken over from a record that
-//! was fenced too early. So no token is put twice.
+//! A writer that takes a claim from another record compares the token of the claim. If one token could be stored twice,
+//! the writer could take a claim from a record that it fenced too early. So no token is put twice.
 
 use crate::views::row::Token;
 use crate::views::rules::{Rule, Rules};
 
-/// What a claim says: which record has the values, and the token of the conditional write by which it took them. Another
-/// one each time that they are taken, be it by the same record.
+/// Claim: the record that has the values, and the token of the conditional write with which it took them. Each time
+/// that the values are taken, the token is new, even if the same record takes them again.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Claim<K> {
-    /// The key of the record.
+    /// Key of the record.
     pub owner: K,
-    /// Random.
+    /// Random token.
     pub token: Token,
 }
 
 impl<K: PartialEq> Claim<K> {
-    /// Whether what releases `own` removes this one: a late release removes nothing that was taken since.
+    /// Returns whether a release of `own` removes this claim. A late release must not remove a claim that was taken
+    /// since.
     pub fn is_released_by(&self, own: &Self) -> bool {
         self.is_released_by_rules(own, Rules::default())
     }
@@ -37,47 +38,49 @@ impl<K: PartialEq> Claim<K> {
     }
 }
 
-/// How the conditional write of a claim ended.
+/// Outcome of the conditional write of a claim.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ClaimDecision<K> {
-    /// It is applied.
+    /// The write is applied.
     Applied,
-    /// It is not, and this is there.
+    /// The write is not applied, and this claim is stored; `None`: no claim is stored.
     NotApplied(Option<Claim<K>>),
-    /// It may be, now or later.
+    /// The write may be applied, now or later.
     Unknown,
 }
 
-/// What is to be done next.
+/// Next step of taking a claim.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum TakingStep<K> {
-    /// Put the claim if this one is there; none: if there is none.
+    /// Put the claim if this claim is stored; `None`: if no claim is stored.
     Send(Option<Claim<K>>),
-    /// Read this record's base row at quorum: has it the values?
+    /// Read the base row of this record at quorum, and report whether the record has the values.
     Look(K),
-    /// Replace this record's token, as who resolves an intent: had it the values then?
+    /// Replace the token of this record, as the resolution of an intent does, and report whether the record had the
+    /// values at that time.
     Fence(K),
-    /// The values are the record's own, if its conditional write is applied.
+    /// The values belong to the record, if its conditional write is applied.
     Held,
-    /// This record has them.
+    /// This record has the values.
     Taken(K),
-    /// It cannot be told whether the claim was there once. It is taken by another token, on a row that is read anew.
+    /// Read the row again, and take the claim with another token. It is unknown whether the claim was stored before.
     Anew,
 }
 
-/// The taking of one claim.
+/// Taking of one claim.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Taking<K> {
     own: Claim<K>,
-    /// What was there when it was looked at last.
+    /// Claim that was stored at the last attempt.
     there: Option<Claim<K>>,
-    /// Whether one was sent of whose outcome nothing is known.
+    /// Whether a write was sent whose outcome is unknown.
     in_doubt: bool,
     rules: Rules,
 }
 
 impl<K: Clone + PartialEq> Taking<K> {
-    /// By this record, with a token that no other attempt has. The first step is to put the claim where there is none.
+    /// Starts to take a claim for a record, with a token that no other attempt has. The first step puts the claim if no
+    /// claim is stored.
     pub fn begin(own: Claim<K>) -> (Self, TakingStep<K>) {
         Self::begin_by(own, Rules::default())
     }
@@ -92,16 +95,16 @@ impl<K: Clone + PartialEq> Taking<K> {
         (taking, TakingStep::Send(None))
     }
 
-    /// The claim as it will be.
+    /// Returns the claim that is put.
     pub fn own(&self) -> &Claim<K> {
         &self.own
     }
 
-    /// The conditional write ended.
+    /// Handles the outcome of the conditional write.
     pub fn decided(&mut self, decision: ClaimDecision<K>) -> TakingStep<K> {
         match decision {
             ClaimDecision::Applied => TakingStep::Held,
-            // The same again, until it is decided.
+            // Repeat the same write until its outcome is known.
             ClaimDecision::Unknown => {
                 self.in_doubt = true;
                 self.send()
@@ -109,7 +112,7 @@ impl<K: Clone + PartialEq> Taking<K> {
             ClaimDecision::NotApplied(there) => {
                 self.there = there;
                 match &self.there {
-                    // By an earlier sending.
+                    // An earlier attempt to send the claim was applied.
                     Some(there) if there.token == self.own.token => TakingStep::Held,
                     _ if self.in_doubt && self.rules.keeps(Rule::ClaimTokenOnce) => TakingStep::Anew,
                     Some(there) if there.owner == self.own.owner && !self.rules.keeps(Rule::TakenAnew) => {
@@ -122,7 +125,7 @@ impl<K: Clone + PartialEq> Taking<K> {
         }
     }
 
-    /// The record that has the claim was read.
+    /// Handles the read of the record that has the claim.
     pub fn looked(&mut self, has_values: bool) -> TakingStep<K> {
         match &self.there {
             Some(there) if has_values => TakingStep::Taken(there.owner.clone()),
@@ -131,7 +134,8 @@ impl<K: Clone + PartialEq> Taking<K> {
         }
     }
 
-    /// The token of the record that has the claim was replaced: whatever it was about to write cannot come any more.
+    /// Handles the replacement of the token of the record that has the claim. No earlier write of that record can be
+    /// applied any more.
     pub fn fenced(&mut self, had_values: bool) -> TakingStep<K> {
         match &self.there {
             Some(there) if had_values => TakingStep::Taken(there.owner.clone()),

@@ -1,5 +1,5 @@
-//! One change of one record, or the resolving of one intent, as a machine: it is told what happened and says what to
-//! do next.
+//! State machine of one change of a record, or of the resolution of one intent. The caller reports each event, and the
+//! machine returns the next actions.
 //!
 //! ```text
 //!            ┌── lost, or of a newer schema ◄───────────────────┐
@@ -9,11 +9,12 @@
 //!                                                   └─ unknown  └─ cannot be told, or out of time ► resolve
 //! ```
 //!
-//! Unique values that the record is to have and has not are claimed on the way (`write/claiming.rs`).
+//! The unique values that the record needs and does not have are claimed before the conditional write
+//! (`write/claiming.rs`).
 //!
-//! Where views are kept in buckets, entries may come to lie elsewhere after the row was read that they are of. Then the row
-//! is read again: if it is as it was, they are written again, by what is known of the buckets since; if it is of a newer
-//! version, that one is resolved.
+//! If views are kept in buckets, the entries of a row may come to belong to other buckets after the row was read. Then
+//! the machine reads the row again. If the row has the same version, the machine writes the entries again, with the
+//! newer range map. If the row has a newer version, the machine resolves that version.
 
 mod claiming;
 
@@ -29,54 +30,58 @@ use crate::views::rules::{Rule, Rules};
 use crate::views::taking::{Claim, ClaimDecision, TakingStep};
 use claiming::Claiming;
 
-/// What a process knows at the moment of a step.
+/// State of the process at the time of a step.
 #[derive(Debug, Clone, Copy)]
 pub struct Here<'a, A: Arranged> {
-    /// The collection by the schema that the process has read last.
+    /// Collection in the newest schema that the process has read.
     pub schema: &'a A,
-    /// The key of the record, as claims say it.
+    /// Key of the record, in the form that claims store.
     pub owner: &'a A::Key,
-    /// Its wall clock.
+    /// Time of the wall clock.
     pub now: Micros,
-    /// A fresh token: another one at each step.
+    /// Fresh token, another one for each step.
     pub token: Token,
-    /// Whether the lease still holds of the registration in whose segment the intent is. A process that lost its
-    /// registration drops all its writes, as if it had crashed, before it takes another: others resolve them.
+    /// Whether the process still has the lease of the registration whose segment contains the intent. A process that
+    /// lost its registration drops all its writes, as if it had crashed, before it registers again. Other processes
+    /// resolve these writes.
     pub has_lease: bool,
 }
 
-/// What happened.
+/// Event that the caller reports.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Event<R, K> {
-    /// It can begin; or go on, after it was told to reload the schema.
+    /// The machine can begin, or can continue after [`Action::Reload`].
     Begin,
     /// The base row was read.
     Read(Found<R, K>),
     /// The intent is stored.
     Noted,
-    /// The read failed, or the intent is not known to be stored, and the process gives up. What resolves an intent
-    /// waits to [begin](Self::Begin) again.
+    /// The read failed, or the intent may not be stored, and the process gives up. If the machine resolves an intent,
+    /// it waits to [begin](Self::Begin) again.
     Failed,
-    /// The conditional write that puts this token ended. One that is waited for no longer changes nothing.
+    /// The conditional write that puts this token ended. The machine ignores the event if it no longer waits for this
+    /// write.
     Decided(Token, Decision),
     /// The conditional write of a claim that puts this token ended.
     Claimed(Token, ClaimDecision<K>),
-    /// The record that has a claim which is to get this token was read: whether it has the values.
+    /// For the claim with this token: the record that has the stored claim was read. The flag says whether that record
+    /// has the values.
     HolderLooked(Token, bool),
-    /// The token of that record was replaced: whether it had the values.
+    /// For the claim with this token: the token of the record that has the stored claim was replaced. The flag says
+    /// whether that record had the values.
     HolderFenced(Token, bool),
-    /// What the taking of this claim needed could not be done, and the process gives up.
+    /// A step of taking the claim with this token could not be done, and the process gives up.
     NotClaimed(Token),
     /// All entries are written.
     Written,
-    /// Some are not: since the base row was read they came to lie in other buckets.
+    /// Some entries are not written: since the base row was read, they came to belong to other buckets.
     Moved,
-    /// Whoever waits for the answer waits no longer.
+    /// The caller that waits for the answer stops waiting.
     Deadline,
 }
 
 impl<R, K> Event<R, K> {
-    /// Whether it ends a step of the taking of the claim that gets this token.
+    /// Returns whether the event ends a step of taking the claim with this token.
     pub(super) fn answers_claim(&self, own: Token) -> bool {
         match self {
             Self::Claimed(token, _) | Self::HolderLooked(token, _) | Self::HolderFenced(token, _) => {
@@ -87,115 +92,120 @@ impl<R, K> Event<R, K> {
     }
 }
 
-/// How a conditional write ended.
+/// Outcome of a conditional write.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Decision {
-    /// It is applied.
+    /// The write is applied.
     Applied,
-    /// It is not, and these are the tokens that are there.
+    /// The write is not applied, and these tokens are stored.
     NotApplied(Option<Tokens>),
-    /// It may be, now or later.
+    /// The write may be applied, now or later.
     Unknown,
-    /// It was not sent, or is over a limit: this one is not applied, nor will be. One that was sent before may.
+    /// The write was not sent, or exceeds a limit. It is not applied, and will not be. An earlier sending of it may be
+    /// applied.
     NotSent,
 }
 
-/// What is to be done.
+/// Action that the caller takes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Action<A: Arranged> {
-    /// Read the base row at quorum; beside it, if `note`, store an intent. From the second attempt on, after a pause.
+    /// Read the base row at quorum. If `note`, store an intent concurrently. From the second attempt on, pause first.
     Look {
-        /// Whether an intent is to be stored.
+        /// Whether to store an intent.
         note: bool,
-        /// Counted from 1.
+        /// Number of the attempt, from 1.
         attempt: u32,
     },
-    /// Read the catalog, then [`Begin`](Event::Begin).
+    /// Read the catalog, then report [`Begin`](Event::Begin).
     Reload,
-    /// Send the conditional write, if what it asks of the views is within the store's limits; it must be written when this
-    /// one is applied.
+    /// Send the conditional write, if the writes to views that it requires are within the store's limits: when the
+    /// conditional write is applied, they must succeed.
     Cas(Conditional<A>),
-    /// Do what the taking of these values says, and tell what became of it.
+    /// Execute a step of taking these values, and report its result.
     Claim {
-        /// The values.
+        /// Values to claim.
         key: EntryKey<A::Key>,
-        /// The claim that is put.
+        /// Claim to put.
         own: Claim<A::Key>,
-        /// What is to be done.
+        /// Step to execute.
         step: TakingStep<A::Key>,
-        /// Until when the claim lives; none: for ever.
+        /// Time until which the claim lives; `None`: forever.
         until: Option<Micros>,
     },
-    /// Release claims that were taken and are not needed, each by its token, when this process has a lease. No caller waits for
-    /// it. If the registration is lost first, the next one [releases](Write::releasing) them.
+    /// Release claims that were taken and are not needed, each by its token, when this process has a lease. No caller
+    /// waits for the release. If the process loses its registration first, it [releases](Write::releasing) them under
+    /// its next registration.
     Release(Vec<(EntryKey<A::Key>, Token)>),
-    /// Write these entries until all are written. One of a view that is not in the catalog any more, whose table is gone,
-    /// counts as written. Where a view is in buckets, entries are put by what was known of these before the base row was
-    /// read; removals go wherever deletions go now. Release the claims that it says.
+    /// Write these entries, and repeat until all are written. An entry of a view that is no longer in the catalog, and
+    /// whose table was dropped, counts as written. If a view is in buckets, put entries with the range map that was
+    /// known before the base row was read. Send removals to the buckets to which deletions go now. Also release the
+    /// listed claims.
     Write(EntriesOf<A>),
-    /// Set `recto_done` to the version, stamped with it; nobody waits for it.
+    /// Set `recto_done` to the version, with the version as write timestamp. No caller waits for this write.
     MarkDone(Version),
-    /// Tell whoever waits. Said once.
+    /// Send the answer to the waiting caller. The machine returns this action at most once.
     Answer(Answer),
-    /// The intent is done with, and the machine is at its end.
+    /// The intent is settled, and the machine has ended.
     Settled,
 }
 
-/// A conditional write of a base row: all its columns but `recto_done`, if the tokens are as expected.
+/// Conditional write of a base row: it sets all columns except `recto_done`, if the tokens are as expected.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Conditional<A: Arranged> {
-    /// `None`: null. Never whether the row exists: a late mark makes one that has no tokens.
+    /// Expected tokens; `None`: null. The condition is never that the row does not exist, because a late mark creates a
+    /// row without tokens.
     pub expected: Option<Tokens>,
-    /// What to put.
+    /// Row to put.
     pub row: RowOf<A>,
-    /// What the row asks of the views, by the schema that it is written by.
+    /// Writes to views that the row requires, derived with the schema with which the row is written.
     pub entries: EntriesOf<A>,
 }
 
-/// What became of a change.
+/// Result of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Answer {
-    /// It is applied, and every view shows it.
+    /// The change is applied, and every view shows it.
     Done(Version),
-    /// It is applied; views will show it.
+    /// The change is applied. Views will show it later.
     Pending(Version),
-    /// Nothing is written.
+    /// The change is rejected. Nothing is written.
     Refused(Refusal),
-    /// Nothing is written: the process could not, in time.
+    /// Nothing is written, because the process could not write in time.
     NotWritten(NotWritten),
-    /// It may be applied, or not; it will be decided.
+    /// The change may be applied, or not. Its outcome will be decided later.
     Unknown,
 }
 
-/// Why a process wrote nothing.
+/// Reason why a process wrote nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum NotWritten {
-    /// It was out of time.
+    /// The deadline passed.
     Deadline,
-    /// Its lease had run out.
+    /// The lease had expired.
     NoLease,
-    /// The store could not be read, or the intent not be stored.
+    /// The store could not be read, or the intent could not be stored.
     Failed,
 }
 
-/// A change of a record under way, or the resolving of an intent.
+/// Change of a record that is under way, or resolution of an intent.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Write<A: Arranged> {
-    /// The change; none: to resolve whatever became of an earlier one.
+    /// The change; `None`: resolve the outcome of an earlier change.
     request: Option<Request<A::Record, A::Patch>>,
-    /// Whether somebody waits for an answer.
+    /// Whether a caller waits for an answer.
     is_awaited: bool,
     noted: bool,
     attempt: u32,
-    /// The version whose entries it has written itself, before it changes the record: the mark may come late.
+    /// Version whose entries this machine has written itself, before it changes the record. The mark of that version
+    /// may arrive late.
     resolved: Option<Version>,
-    /// The version of the change, once it is applied.
+    /// Version of the change, after it is applied.
     applied: Option<Version>,
-    /// What was applied, and whose entries came to lie elsewhere before all were written.
+    /// Applied write whose entries came to belong to other buckets before all of them were written.
     moved: Option<Conditional<A>>,
-    /// What it claimed and has not by its row, each by its token.
+    /// Claims that this machine took, each with its token.
     claimed: BTreeMap<EntryKey<A::Key>, Token>,
-    /// Whether a record that has expired is ended.
+    /// Whether the machine deletes a record that has expired.
     ends_expired: bool,
     state: State<A>,
     rules: Rules,
@@ -212,9 +222,9 @@ enum State<A: Arranged> {
     Claiming(Claiming<A>),
     Deciding {
         conditional: Conditional<A>,
-        /// Whether one was sent of whose outcome nothing is known.
+        /// Whether a write was sent whose outcome is unknown.
         in_doubt: bool,
-        /// Whether it is the row of the change; else one that resolves what is there.
+        /// Whether this is the row of the change. If not, it resolves the stored row.
         is_change: bool,
     },
     Writing(Conditional<A>),
@@ -224,19 +234,20 @@ enum State<A: Arranged> {
 type Actions<A> = Vec<Action<A>>;
 
 impl<A: Arranged> Write<A> {
-    /// A change. It needs a lease.
+    /// Returns the machine of a change. A change needs a lease.
     pub fn change(request: Request<A::Record, A::Patch>) -> Self {
         Self::new(Some(request), Rules::default())
     }
 
-    /// The resolving of an intent: what became of it is decided, and the views are as the base row says.
-    /// The intent may be dropped when it is settled.
+    /// Returns the machine that resolves an intent. It decides the outcome of the earlier change, and makes the views
+    /// equal to the base row. The intent may be deleted when it is settled.
     pub fn resolve() -> Self {
         Self::new(None, Rules::default())
     }
 
-    /// The fencing of a record whose claim is in the way: it is [resolved](Self::resolve), and deleted if it has expired, so
-    /// that nobody holds it for living by another clock.
+    /// Returns the machine that fences a record whose claim conflicts with a change. It [resolves](Self::resolve) the
+    /// record. If the record has expired, it deletes the record, so that no process considers it alive because of
+    /// another clock.
     pub fn fencing() -> Self {
         Self {
             ends_expired: true,
@@ -244,8 +255,9 @@ impl<A: Arranged> Write<A> {
         }
     }
 
-    /// The release of claims that a change took before its process lost the registration, under the next one. The record
-    /// is [resolved](Self::resolve) first, as another change of the record may have relied on the claims.
+    /// Returns the machine that releases the claims of a change whose process lost its registration. It runs under the
+    /// next registration. It first [resolves](Self::resolve) the record, because another change of the record may have
+    /// relied on the claims.
     pub fn releasing(claims: impl IntoIterator<Item = (EntryKey<A::Key>, Token)>) -> Self {
         Self {
             claimed: claims.into_iter().collect(),
@@ -269,8 +281,8 @@ impl<A: Arranged> Write<A> {
         }
     }
 
-    /// Returns the claims that this machine took and may still have to release. An intent does not name claims: processes
-    /// that resolve it leave them.
+    /// Returns the claims that this machine took and may still have to release. An intent does not name claims, so
+    /// processes that resolve it do not release them.
     pub fn unreleased(&self, schema: &A) -> Vec<(EntryKey<A::Key>, Token)> {
         let row = match &self.state {
             State::Writing(conditional) => Some(&conditional.row),
@@ -279,20 +291,20 @@ impl<A: Arranged> Write<A> {
         self.unneeded(row, schema)
     }
 
-    /// Whether it is at its end.
+    /// Returns whether the machine has ended.
     #[cfg(test)]
     pub(crate) fn is_over(&self) -> bool {
         self.state == State::Over
     }
 
-    /// Whether it waits to [`Begin`](Event::Begin): at first, when it was told to reload the schema, and when resolving an
-    /// intent failed.
+    /// Returns whether the machine waits to [`Begin`](Event::Begin): at first, after [`Action::Reload`], and after the
+    /// resolution of an intent failed.
     #[cfg(test)]
     pub(crate) fn is_waiting(&self) -> bool {
         self.state == State::Waiting
     }
 
-    /// What to do now that this happened. An event that it does not wait for changes nothing.
+    /// Handles an event, and returns the next actions. An event for which the machine does not wait changes nothing.
     pub fn step(&mut self, event: Event<A::Record, A::Key>, here: &Here<'_, A>) -> Vec<Action<A>> {
         match (event, &mut self.state) {
             (Event::Begin, State::Waiting) => self.look(here),
@@ -328,7 +340,7 @@ impl<A: Arranged> Write<A> {
         }
     }
 
-    /// Whether the conditional write it waits for is the change's.
+    /// Returns whether the machine waits for the conditional write of the change.
     #[cfg(test)]
     pub(crate) fn sends_change(&self) -> bool {
         matches!(self.state, State::Deciding { is_change: true, .. })
@@ -347,7 +359,7 @@ impl<A: Arranged> Write<A> {
         }]
     }
 
-    /// Goes on when the base row is read and the intent stored.
+    /// Continues when the base row is read and the intent is stored.
     fn act_if_ready(&mut self, here: &Here<'_, A>) -> Actions<A> {
         let State::Looking { generation, found } = &mut self.state else {
             return Vec::new();
@@ -404,7 +416,7 @@ impl<A: Arranged> Write<A> {
             _ => next_row_by(&found, after, here.schema, here.token, here.now, self.rules),
         };
         if matches!(request.change, Change::Raise(_)) {
-            // It claims no more than it did.
+            // A raised record needs no additional claims.
             return self.send(found, row, true, here);
         }
         self.claim(found, row, here)
@@ -471,7 +483,8 @@ impl<A: Arranged> Write<A> {
             Decision::NotApplied(current) => {
                 let own = conditional.row.tokens.newest();
                 match fate(own, conditional.expected.as_ref(), current.as_ref()) {
-                    // It was sent once, and that one was not applied: whatever was forgotten since.
+                    // The write was sent only once, and that was not applied. So it is refused, even if tokens were
+                    // forgotten.
                     Fate::Unknown if !*in_doubt => Fate::Refused,
                     fate => fate,
                 }
@@ -552,8 +565,8 @@ impl<A: Arranged> Write<A> {
         actions
     }
 
-    /// The row is read again, so that what is put then is known to be newer than all that was removed there before it was
-    /// known where it lies.
+    /// Reads the row again. The entries that are put after this read are newer than all removals that the other bucket
+    /// received before the machine knew of that bucket.
     fn moved(&mut self, here: &Here<'_, A>) -> Actions<A> {
         if !self.rules.keeps(Rule::MovedIsNotWritten) {
             return self.written(here);
@@ -576,8 +589,8 @@ impl<A: Arranged> Write<A> {
             _ if !self.is_awaited => Vec::new(),
             State::Waiting | State::Looking { .. } => self.give_up(NotWritten::Deadline, here),
             State::Deciding { is_change: true, .. } => self.doubt(here),
-            // The change itself was not sent. The request on its way resolves the row before it, or puts a claim. It is
-            // waited for, because a claim that came after its release would stay.
+            // The change itself was not sent. The pending request resolves the previous row, or puts a claim. Wait for
+            // it, because a claim that arrived after its release would stay.
             State::Claiming(_) | State::Deciding { .. } | State::Writing(_) => {
                 self.request = None;
                 self.answer(Answer::NotWritten(NotWritten::Deadline))
@@ -586,8 +599,8 @@ impl<A: Arranged> Write<A> {
         }
     }
 
-    /// It cannot be told whether the change is applied: it is said so, and the process decides it by resolving its own
-    /// intent.
+    /// Handles a change whose outcome is unknown: answers so, and decides the outcome by resolving the intent of the
+    /// change.
     fn doubt(&mut self, here: &Here<'_, A>) -> Actions<A> {
         let mut actions = self.answer(Answer::Unknown);
         self.request = None;
@@ -597,15 +610,15 @@ impl<A: Arranged> Write<A> {
 
     fn give_up(&mut self, why: NotWritten, here: &Here<'_, A>) -> Actions<A> {
         if self.request.is_none() {
-            // An intent is not settled by giving up: whoever resolves it begins anew.
+            // Giving up does not settle an intent. Its resolution can begin again.
             self.state = State::Waiting;
             return Vec::new();
         }
         self.end_unclaimed(Answer::NotWritten(why), here)
     }
 
-    /// Ends a change that is not written. Another change of the record may have relied on the claims of this one: the record
-    /// is fenced before they are released. The fence needs no lease; the releases wait for one.
+    /// Ends a change that is not written. Another change of the record may have relied on the claims of this change, so
+    /// the record is fenced before the claims are released. The fence needs no lease. The releases wait for a lease.
     fn end_unclaimed(&mut self, answer: Answer, here: &Here<'_, A>) -> Actions<A> {
         if self.claimed.is_empty() {
             return self.end(answer);
@@ -632,19 +645,20 @@ impl<A: Arranged> Write<A> {
     }
 }
 
-/// What became of a conditional write of which the last one sent was not applied.
+/// Outcome of a conditional write whose last sending was not applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Fate {
-    /// An earlier one was.
+    /// An earlier sending was applied.
     Applied,
-    /// None was, and none will be.
+    /// No sending was applied, and none will be.
     Refused,
-    /// Tokens were forgotten since.
+    /// Unknown, because tokens were forgotten since.
     Unknown,
 }
 
-/// What became of a conditional write that puts `own` where `expected` is, now that `current` is there and it was not
-/// applied when it was last sent. Tokens never recur, so one that is gone as the newest is gone for good.
+/// Returns the outcome of a conditional write that puts `own` if `expected` is stored. Its last sending was not
+/// applied, and `current` is stored now. Tokens never recur: a token that is no longer the newest never becomes the
+/// newest again.
 pub fn fate(own: Token, expected: Option<&Tokens>, current: Option<&Tokens>) -> Fate {
     let Some(current) = current else {
         return Fate::Unknown;

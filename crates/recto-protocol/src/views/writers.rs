@@ -1,5 +1,5 @@
-//! The tables of those who write, in plain CQL: `recto_writers`, in which processes are registered, and `recto_intents`.
-//! `docs/format.md`, "Writers and intents".
+//! Tables of processes that write, in plain CQL: `recto_writers`, which stores their registrations, and
+//! `recto_intents`. See `docs/format.md`, "Writers and intents".
 
 use std::fmt;
 
@@ -10,30 +10,30 @@ use crate::views::member::Registration;
 use crate::views::row::{Generation, Micros};
 use crate::views::stored::StoredError;
 
-/// The version of a registration, and of the intents in its segments.
+/// Version of the format of a registration, and of the intents in its segments.
 pub const WRITERS_VERSION: i32 = 1;
-/// In how many partitions registrations stand: few, since each is read whole, and more than one, since each renewal is a
-/// conditional write of its partition.
+/// Number of partitions that store registrations. It is small, because each partition is read as a whole. It is more
+/// than one, because each renewal is a conditional write of its partition.
 pub const WRITER_PARTITIONS: u8 = 8;
 
 const WRITERS: &str = "recto_writers";
 const INTENTS: &str = "recto_intents";
-/// How long deletions of intents are kept: longer than a node that was away is told of what it missed. An intent that
-/// comes back after that stands in a segment that nobody reads.
+/// Time for which deletions of intents are kept, in seconds. It is longer than the time for which other nodes keep
+/// missed writes for an unreachable node. An intent that reappears later is in a segment that no process reads.
 const INTENT_GRACE_SECONDS: u32 = 4 * 3600;
 
-/// Which process: random, and another one at each start.
+/// Identity of a process: random, and another one after each start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Incarnation(pub [u8; 16]);
 
 impl Incarnation {
-    /// The partition of its registration.
+    /// Returns the partition of the process's registration.
     pub fn writers_partition(self) -> Cells {
         let partition = i32::from(self.0[0] % WRITER_PARTITIONS).to_be_bytes();
         std::iter::once(Some(&partition[..])).collect()
     }
 
-    /// The partition of one of its segments.
+    /// Returns the partition of one of the process's segments.
     pub fn intents_partition(self, segment: u64) -> Cells {
         [Some(&self.0[..]), Some(&segment.to_be_bytes())]
             .into_iter()
@@ -47,30 +47,30 @@ impl fmt::Display for Incarnation {
     }
 }
 
-/// A row of `recto_writers`.
+/// Row of `recto_writers`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Writer {
-    /// Greater with each renewal.
+    /// Counter, which rises with each renewal.
     pub counter: u64,
-    /// The schema it writes by; none before it has read one.
+    /// Schema that the process uses for its writes; `None` before it has read a schema.
     pub generation: Option<Generation>,
-    /// Whether it was found dead.
+    /// Whether the process was found dead.
     pub is_dead: bool,
-    /// Where its intents stand, ascending.
+    /// Segments of its intents, ascending.
     pub segments: Vec<u64>,
-    /// How often all of them were resolved since it was found dead.
+    /// Number of times that all its intents were resolved since it was found dead.
     pub resolved: u32,
-    /// When that was for the first time, by the clock of who did it.
+    /// Time of the first of these resolutions, on the clock of the process that resolved the intents.
     pub resolved_at: Option<Micros>,
 }
 
 impl Writer {
-    /// Which regular column conditional writes compare.
+    /// Index of the regular column that conditional writes compare.
     pub const COUNTER: u16 = 1;
-    /// The one that they compare when the process is dead.
+    /// Index of the regular column that conditional writes compare if the process is dead.
     pub const RESOLVED: u16 = 5;
 
-    /// What a renewal puts.
+    /// Returns the row that a renewal writes.
     pub fn new(registration: Registration, segments: Vec<u64>) -> Self {
         Self {
             counter: registration.counter,
@@ -82,7 +82,7 @@ impl Writer {
         }
     }
 
-    /// What a barrier asks of it.
+    /// Returns the registration, as a barrier needs it.
     pub fn registration(&self) -> Registration {
         Registration {
             counter: self.counter,
@@ -92,7 +92,7 @@ impl Writer {
         }
     }
 
-    /// The table.
+    /// Returns the table.
     pub fn table() -> Table {
         let cas = ColumnKind::Regular(WriteKind::Cas);
         let columns = vec![
@@ -109,7 +109,7 @@ impl Writer {
         Table::new(WRITERS, columns, TableOptions::default()).expect("these columns are a table")
     }
 
-    /// Its regular cells, all of which are set together.
+    /// Returns the regular cells. Each write sets all of them.
     pub fn cells(&self) -> Cells {
         let segments = self.segments.iter();
         let segments = segments
@@ -128,10 +128,11 @@ impl Writer {
         cells
     }
 
-    /// The registration that a row of the table is: all its columns.
+    /// Reads a registration from all columns of a row of the table.
     ///
     /// # Errors
-    /// It is of a newer release, or damaged. Neither may be taken for absent: it may write.
+    /// The row has the version of a newer release, or is damaged. Such a row must not be taken for absent, because its
+    /// process may write.
     pub fn read(row: RowRef<'_>) -> Result<(Incarnation, Self), StoredError> {
         let read = Columns { table: WRITERS, row };
         let version = i32::from_be_bytes(read.fixed(2)?);
@@ -164,19 +165,19 @@ impl Writer {
     }
 }
 
-/// A row of `recto_intents`: somebody is about to change this record.
+/// Row of `recto_intents`: a process is about to change this record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Intent {
-    /// The collection.
+    /// Name of the collection.
     pub collection: String,
-    /// The cells of the record's key, in the order of the collection's key fields.
+    /// Cells of the record's key, in the order of the collection's key fields.
     pub key: Cells,
-    /// The stamp it is written at: a segment is deleted at that of its newest.
+    /// Write timestamp of the intent. A segment is deleted at the timestamp of its newest intent.
     pub stamp: Micros,
 }
 
 impl Intent {
-    /// The table.
+    /// Returns the table.
     pub fn table() -> Table {
         let plain = ColumnKind::Regular(WriteKind::Plain);
         let columns = vec![
@@ -195,7 +196,7 @@ impl Intent {
         Table::new(INTENTS, columns, options).expect("these columns are a table")
     }
 
-    /// Its regular cells.
+    /// Returns the regular cells.
     pub fn cells(&self) -> Cells {
         let key = self.key.iter().flatten();
         let key = key.map(|cell| Value::Blob(cell.to_vec())).collect();
@@ -206,10 +207,10 @@ impl Intent {
         cells
     }
 
-    /// The intent that a row of the table is: all its columns.
+    /// Reads an intent from all columns of a row of the table.
     ///
     /// # Errors
-    /// It is damaged. It may not be taken for absent.
+    /// The row is damaged. It must not be taken for absent.
     pub fn read(row: RowRef<'_>) -> Result<Self, StoredError> {
         let read = Columns { table: INTENTS, row };
         let collection = read.optional(3).and_then(|cell| std::str::from_utf8(cell).ok());
@@ -250,7 +251,7 @@ fn push_value(cells: &mut Cells, ty: &Type, value: &Value) {
     written.expect("a value of its type");
 }
 
-/// A row of one of the tables.
+/// Row of one of the tables.
 #[derive(Clone, Copy)]
 struct Columns<'r> {
     table: &'static str,
@@ -276,7 +277,7 @@ impl<'r> Columns<'r> {
         move |cell| cell.try_into().map_err(|_| self.damaged())
     }
 
-    /// The elements of a list.
+    /// Returns the elements of a list.
     fn values(self, column: usize, ty: &Type) -> Result<Vec<Value>, StoredError> {
         let cell = self.optional(column).ok_or(self.damaged())?;
         match cell::decode(ty, cell) {

@@ -1,30 +1,30 @@
-//! The collection and the key in a request's path; the queue or its work unit, and where one of its messages stands.
+//! Parts of a request's path: the collection and the key, the queue or its work unit, and the position of a message.
 //!
-//! Paths are taken apart as they were sent and decoded afterwards, so that an encoded `,` or `/` is
-//! part of a value and never a separator.
+//! A path is split first and decoded afterwards, so that an encoded `,` or `/` is part of a value and never a
+//! separator.
 
 use axum::http::Uri;
 use recto::text::percent_decoded;
 
 use crate::problem::Problem;
 
-/// The segment after `/v1/collections`, and after `/v1/queues`.
+/// Number of the segment after `/v1/collections`, and after `/v1/queues`.
 const COLLECTION_SEGMENT: usize = 3;
-/// The segment after `/records`, and after `/messages` of a queue.
+/// Number of the segment after `/records`, and after `/messages` of a queue.
 const KEY_SEGMENT: usize = 5;
-/// The segment after a queue, if it leads to its work units, and the one after that.
+/// Number and name of the segment between a queue and its work unit.
 const UNITS: (usize, &str) = (4, "units");
 const UNIT_SEGMENT: usize = 5;
-/// The segment after `/messages` of a work unit.
+/// Number of the segment after `/messages` of a work unit.
 const UNIT_KEY_SEGMENT: usize = 7;
 
-/// The collection that a path names.
+/// Returns the collection of a path.
 pub(crate) fn collection(uri: &Uri) -> Result<String, Problem> {
     let segment = uri.path().split('/').nth(COLLECTION_SEGMENT).unwrap_or_default();
     percent_decoded(segment).ok_or_else(|| Problem::no_collection(segment))
 }
 
-/// The texts of the key fields that a path names, in the key's order.
+/// Returns the texts of the key fields of a path, in the key's order.
 pub(crate) fn key(uri: &Uri) -> Result<Vec<String>, Problem> {
     let segment = uri.path().split('/').nth(KEY_SEGMENT).unwrap_or_default();
     let parts = segment.split(',').map(percent_decoded);
@@ -34,7 +34,7 @@ pub(crate) fn key(uri: &Uri) -> Result<Vec<String>, Problem> {
     })
 }
 
-/// The queue that a path names; or its work unit, as `QUEUE/UNIT`.
+/// Returns the queue of a path; or its work unit, as `QUEUE/UNIT`.
 pub(crate) fn queue(uri: &Uri) -> Result<String, Problem> {
     let queue = queue_name(segment(uri, COLLECTION_SEGMENT))?;
     match segment(uri, UNIT_SEGMENT) {
@@ -43,15 +43,15 @@ pub(crate) fn queue(uri: &Uri) -> Result<String, Problem> {
     }
 }
 
-/// What is to be done with a work unit.
+/// Operation on a work unit.
 pub(crate) struct UnitVerb {
     pub(crate) queue: String,
     pub(crate) unit: String,
-    /// Nothing, if the path names the unit alone.
+    /// Name of the operation; empty if the path names only the unit.
     pub(crate) verb: String,
 }
 
-/// What a path that ends with `/units/{unit}:{verb}` says.
+/// Returns the queue, the unit and the verb of a path that ends with `/units/{unit}:{verb}` or `/units/{unit}`.
 pub(crate) fn unit_verb(uri: &Uri) -> Result<UnitVerb, Problem> {
     let last = segment(uri, UNIT_SEGMENT);
     let (unit, verb) = last.rsplit_once(':').unwrap_or((last, ""));
@@ -71,13 +71,14 @@ fn is_of_units(uri: &Uri) -> bool {
     segment(uri, number) == name
 }
 
-/// A name as a segment says it. One with `/` in it would be a work unit's, which paths name otherwise.
+/// Decodes the name of a queue or of a work unit. A name with `/` is an error: it would be `QUEUE/UNIT`, which a path
+/// writes as `/queues/QUEUE/units/UNIT`.
 fn queue_name(segment: &str) -> Result<String, Problem> {
     let name = percent_decoded(segment).filter(|name| !name.contains('/'));
     name.ok_or_else(|| Problem::no_queue(segment))
 }
 
-/// The position of a message that a path names.
+/// Returns the position of a message in a path.
 pub(crate) fn position(uri: &Uri) -> Result<String, Problem> {
     let number = if is_of_units(uri) {
         UNIT_KEY_SEGMENT

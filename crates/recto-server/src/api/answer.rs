@@ -31,7 +31,8 @@ const REVALIDATED: HeaderValue = HeaderValue::from_static("private, no-cache");
 const NOT_KEPT: HeaderValue = HeaderValue::from_static("no-store");
 pub(crate) const APPLICATION_JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// A resource with its methods: answers OPTIONS, and rejects the other methods by name.
+/// Returns a resource with its methods. The resource answers OPTIONS, and rejects other methods with an error that
+/// names the allowed methods.
 pub(crate) fn resource(allow: &str, methods: MethodRouter<App>) -> MethodRouter<App> {
     let allow: Arc<str> = allow.into();
     let allowed = Arc::clone(&allow);
@@ -40,7 +41,8 @@ pub(crate) fn resource(allow: &str, methods: MethodRouter<App>) -> MethodRouter<
         .fallback(move |method: Method| async move { Problem::method_not_allowed(&method, &allowed) })
 }
 
-/// As [`resource`], with a hint that names where else the other methods are.
+/// Returns a resource like [`resource`]. Its error for other methods has a hint that names the resource with these
+/// methods.
 pub(super) fn resource_with_hint(
     allow: &str,
     hint: &'static str,
@@ -52,7 +54,7 @@ pub(super) fn resource_with_hint(
     })
 }
 
-/// A resource whose methods depend on the collection in its path.
+/// Returns a resource whose methods depend on the collection in its path.
 pub(super) fn resource_of_collection(path: &'static str, methods: MethodRouter<App>) -> MethodRouter<App> {
     methods
         .options(move |caller: Caller, uri: Uri| async move { options(&allowed(path, &caller, &uri).await) })
@@ -61,8 +63,8 @@ pub(super) fn resource_of_collection(path: &'static str, methods: MethodRouter<A
         })
 }
 
-/// Returns the methods of a path for the collection in it. For a collection that the caller does not see, it returns all
-/// methods of the path.
+/// Returns the methods of a path for the collection in it. For a collection that the caller does not see, it returns
+/// all methods of the path.
 async fn allowed(path: &str, caller: &Caller, uri: &Uri) -> String {
     let definition = match address::collection(uri) {
         Ok(name) => caller.definition(&name).await.ok(),
@@ -118,13 +120,13 @@ pub(crate) fn tagged(
     response
 }
 
-/// JSON with a strong entity tag.
+/// Returns JSON with a strong entity tag, or 304 if the request names the tag.
 pub(crate) fn json(asked: &HeaderMap, value: &Json) -> Response {
     let text = value.to_string();
     tagged(asked, &strong_tag(text.as_bytes()), APPLICATION_JSON, text)
 }
 
-/// Returns a reply without an entity tag.
+/// Returns a reply without an entity tag, which nobody may keep.
 pub(crate) fn untagged(content_type: HeaderValue, body: impl Into<Body>) -> Response {
     let headers = [
         (header::CONTENT_TYPE, content_type),
@@ -143,7 +145,8 @@ pub(crate) fn no_content() -> Response {
     (StatusCode::NO_CONTENT, [(header::CACHE_CONTROL, NOT_KEPT)]).into_response()
 }
 
-/// Returns the reply to a change of a record. The entity tag is the new version. The status is 202 until all views are written.
+/// Returns the reply to a change of a record. Its entity tag is the new version. The status is 202 if some views are
+/// not written yet.
 pub(super) fn changed(status: StatusCode, outcome: Outcome) -> Response {
     let Some(version) = outcome.version else {
         return no_content();

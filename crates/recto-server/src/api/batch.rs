@@ -1,4 +1,4 @@
-//! Several changes at once.
+//! Batches of changes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -25,17 +25,17 @@ use crate::problem::Problem;
 /// Member of a change: the time in seconds after which its record expires.
 const TTL: &str = "ttl_seconds";
 
-/// What can be done to a record.
+/// Operations on a record.
 const VERBS: [&str; 4] = ["insert", "put", "update", "delete"];
-/// The version that a record must be of.
+/// Member of a change: the version that the record must have.
 const IF_VERSION: &str = "if_version";
 
 /// `POST …/records:batchWrite`.
 ///
-/// Records that have versions are changed each for itself, and have an outcome each. Of others, on the embedded store all
-/// changes are made or none. On Cassandra they are one logged batch: once
-/// acknowledged, or once its fate is unknown, all of it is made in the end or none, though a reader
-/// may see a part first; what is refused was not sent.
+/// Each record that has versions is changed on its own, and has its own outcome. For other records, the embedded
+/// store makes all changes or none. On Cassandra they are one logged batch: if it is acknowledged, or if its outcome
+/// is unknown, Cassandra eventually makes all of its changes or none, although a reader may first see some of them. A
+/// rejected batch was not sent.
 pub(super) async fn write(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let collection = address::collection(&uri)?;
     caller.definition(&collection).await?;
@@ -81,14 +81,14 @@ fn needed(change: &RecordChange) -> (&str, Right) {
     (&change.collection, right)
 }
 
-/// The body as it is written. Its shape is checked before this is read.
+/// Body as the client wrote it. Its shape is checked before it is read.
 #[derive(Deserialize)]
 struct Written<'a> {
     #[serde(borrow)]
     changes: Vec<WrittenChange<'a>>,
 }
 
-/// A change as it is written: its numbers are read by the types of their fields.
+/// Change as the client wrote it. Its numbers are read by the types of their fields.
 #[derive(Deserialize)]
 struct WrittenChange<'a> {
     #[serde(borrow)]
@@ -103,7 +103,7 @@ struct WrittenChange<'a> {
     delete: Option<Vec<&'a RawValue>>,
 }
 
-/// What a change is.
+/// Hint that describes the shape of a change.
 const CHANGE: &str = "a change is {\"insert\": {record}}, {\"put\": {record}}, {\"update\": [values of its key], \"set\": \
                       {fields}} or {\"delete\": [values of its key]}, and may name a \"collection\", a put or an insert \
                       its \"ttl_seconds\", and all but an insert an \"if_version\"";
@@ -191,7 +191,7 @@ fn check_shape(index: usize, change: &Json) -> Result<(), Problem> {
     }
 }
 
-/// A change whose shape is right.
+/// Reads a change whose shape was checked.
 fn read_action(
     schema: &Schema,
     collection: &str,

@@ -1,5 +1,5 @@
-//! JSON bodies, read strictly: their type is said, their text is JSON, and no name stands twice in an
-//! object, at any depth.
+//! Strict reading of JSON bodies. A body must have a JSON media type and be valid JSON, and no object may have two
+//! members with the same name, at any depth.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -16,34 +16,34 @@ use super::coding::Coding;
 use crate::config::DEFAULT_BODY_BYTES;
 use crate::problem::Problem;
 
-/// The media type that bodies have.
+/// Media type of bodies.
 const JSON: &str = "application/json";
-/// That of patches (RFC 7396).
+/// Media type of patches (RFC 7396).
 const MERGE_PATCH: &str = "application/merge-patch+json";
-/// The types of patches, as a header has them.
+/// Media types of patches, as the value of a header.
 pub(super) const PATCHES: &str = "application/merge-patch+json, application/json";
 
-/// The most bytes of the request's body, inflated or not.
+/// Maximum size of a request's body, compressed and decompressed, in bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BodyLimit(pub(crate) u64);
 
-/// A body that is JSON.
+/// Body that is JSON.
 pub(crate) struct Body {
-    /// What it says. Its numbers may be rounded: what is stored is read from the text.
+    /// Parsed body. Its numbers may be rounded, so values to store are read from the text.
     pub(crate) json: Json,
     bytes: Bytes,
 }
 
 impl Body {
-    /// The body as it is written, or a part of it.
+    /// Reads the text of the body as a type. The value may borrow parts of the text.
     pub(crate) fn text<'a, T: Deserialize<'a>>(&'a self) -> Result<T, Problem> {
         serde_json::from_slice(&self.bytes).map_err(|error| Problem::invalid_body(error.to_string()))
     }
 
-    /// Reads the body, an object, as a value of a type that knows its members. A whole number may have a point. An
-    /// error names the place.
+    /// Reads the body, which must be an object, as a value of a type that knows its members. A whole number may be
+    /// written with a point, such as 2.0. An error names the place in the body.
     pub(crate) fn value<T: DeserializeOwned>(mut self) -> Result<T, Problem> {
-        // An array would be taken for the members in their order.
+        // Serde would read an array as the members in their order.
         if !self.json.is_object() {
             return Err(Problem::invalid_body("the body is a JSON object"));
         }
@@ -64,7 +64,7 @@ impl Body {
     }
 }
 
-/// Returns an error of the parser about the value at `place` as a problem.
+/// Converts an error of the parser about the value at `place` into a problem.
 fn translated(error: &str, place: &str) -> Problem {
     let (detail, hint) = words::translated(error, place);
     let mut problem = Problem::invalid_body(detail);
@@ -77,7 +77,7 @@ fn translated(error: &str, place: &str) -> Problem {
     }
 }
 
-/// Returns a whole number's digits; 2.0 is one.
+/// Returns the digits of a whole number, such as 2.0; `None` if the number is not whole.
 pub(super) fn whole(number: &Number) -> Option<String> {
     if !number.is_f64() {
         return Some(number.to_string());
@@ -86,7 +86,8 @@ pub(super) fn whole(number: &Number) -> Option<String> {
     (value.fract() == 0.0).then(|| format!("{value:.0}"))
 }
 
-/// Writes whole numbers without a point: 2.0 is 2. Bodies that hold values of records are not read so.
+/// Replaces whole numbers with a point, such as 2.0, by numbers without one. Bodies that contain values of records
+/// are not read in this way.
 fn drop_points(json: &mut Json) {
     match json {
         Json::Number(number) if number.is_f64() => {
@@ -103,12 +104,12 @@ fn drop_points(json: &mut Json) {
     }
 }
 
-/// A request's body.
+/// Reads the body of a request.
 pub(crate) async fn read(request: Request) -> Result<Body, Problem> {
     read_of(request, &[JSON]).await
 }
 
-/// A request's body that is a patch, or JSON that is taken for one.
+/// Reads the body of a patch request. Its media type is that of a patch, or JSON.
 pub(crate) async fn read_patch(request: Request) -> Result<Body, Problem> {
     let body = read_of(request, &[MERGE_PATCH, JSON]).await;
     body.map_err(|problem| problem.accepting_patches(PATCHES))
@@ -127,7 +128,7 @@ async fn read_of(request: Request, types: &[&str]) -> Result<Body, Problem> {
     Ok(Body { json, bytes })
 }
 
-/// Refuses bodies that are not said to be of one of these types, in UTF-8.
+/// Rejects a body whose media type is not one of `types`, or whose character set is not UTF-8.
 fn check_type(headers: &HeaderMap, types: &[&str]) -> Result<(), Problem> {
     let given = headers.get(header::CONTENT_TYPE);
     let given = given.and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -143,7 +144,7 @@ fn check_type(headers: &HeaderMap, types: &[&str]) -> Result<(), Problem> {
     Err(Problem::unsupported_media_type(given, types[0]))
 }
 
-/// The JSON that bytes are.
+/// Parses bytes as JSON.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Json, Problem> {
     let twice = RefCell::new(None);
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
@@ -163,7 +164,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Json, Problem> {
     })
 }
 
-/// The place of a line and a column (in bytes, as the parser counts them), 1-based, in characters.
+/// Converts a line and a column (1-based, in bytes, as the parser counts them) into a 1-based position in characters.
 fn position(bytes: &[u8], line: usize, column: usize) -> usize {
     let lines = bytes.split_inclusive(|byte| *byte == b'\n');
     let before: usize = lines.take(line.saturating_sub(1)).map(<[u8]>::len).sum();
@@ -171,9 +172,9 @@ fn position(bytes: &[u8], line: usize, column: usize) -> usize {
     String::from_utf8_lossy(&bytes[..end]).chars().count().max(1)
 }
 
-/// JSON in whose objects no name stands twice.
+/// JSON whose objects must not have two members with the same name.
 struct Strict<'a> {
-    /// The name that did.
+    /// Name of the repeated member, if there is one.
     twice: &'a RefCell<Option<String>>,
 }
 

@@ -1,4 +1,5 @@
-//! The buckets that a collection's partitions are kept in. They tell of all rows: who sees some only is not told of them.
+//! Buckets of a collection's partitions. They reveal information about all rows, so a token that may read only some
+//! rows cannot read them.
 
 use std::sync::Arc;
 
@@ -31,7 +32,8 @@ pub(super) async fn list(caller: Caller, uri: Uri) -> Result<Response, Problem> 
     Ok(answer::json_once(&json!(listed)))
 }
 
-/// `POST /v1/collections/{collection}/buckets:rebalance`: `{"view": "…", "filter": "…"}`, one partition, or all of them.
+/// `POST /v1/collections/{collection}/buckets:rebalance` with `{"view": "…", "filter": "…"}`: rebalances one
+/// partition, or all of them.
 pub(super) async fn rebalance(caller: Caller, uri: Uri, asked: Request) -> Result<Response, Problem> {
     if !caller.access.allows_store(Right::Repair) {
         return Err(Problem::forbidden_store(Right::Repair));
@@ -56,7 +58,7 @@ pub(super) async fn rebalance(caller: Caller, uri: Uri, asked: Request) -> Resul
 }
 
 impl Caller {
-    /// The collection of a path, and the session to look at its buckets with, or to change them.
+    /// Returns the collection of a path, and a session to read or change its buckets.
     async fn bucket_session(&self, uri: &Uri, right: Right) -> Result<(String, Arc<dyn Session>), Problem> {
         let collection = address::collection(uri)?;
         self.definition(&collection).await?;

@@ -1,4 +1,4 @@
-//! Who asks, and the session that is theirs.
+//! Access and sessions of a request.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::app::App;
 use crate::problem::Problem;
 use crate::work::Upkeep;
 
-/// A request's access to the app.
+/// Access of a request to the app.
 #[derive(Debug)]
 pub(crate) struct Caller {
     app: App,
@@ -32,7 +32,7 @@ impl FromRequestParts<App> for Caller {
 }
 
 impl Caller {
-    /// The app's own session, for what [`Access`] is asked about next.
+    /// Returns the session of the app. The caller must check rights with [`Access`] before it uses the session.
     pub(crate) fn app_session(&self) -> &LocalSession {
         self.app.session()
     }
@@ -41,23 +41,24 @@ impl Caller {
         self.app.upkeep()
     }
 
-    /// The session to do this with.
+    /// Returns a session for this right in a collection.
     pub(crate) fn session(&self, collection: &str, right: Right) -> Result<Arc<dyn Session>, Problem> {
         self.access.session(self.app.session(), collection, right)
     }
 
-    /// The session to do this with a queue with.
+    /// Returns a session for this right with a queue.
     pub(super) fn queue_session(&self, queue: &str, right: Right) -> Result<Arc<dyn Session>, Problem> {
         self.access.check_queue(queue, right)?;
         Ok(self.any_queue_session())
     }
 
-    /// The session to do things with queues with that [`Access`] is asked about.
+    /// Returns a session for queues. The caller must check rights with [`Access`] before it uses the session.
     pub(super) fn any_queue_session(&self) -> Arc<dyn Session> {
         Access::queue_session(self.app.session())
     }
 
-    /// Returns when whoever waits is to be answered: the server stops, or their token is taken no more, or allows something else.
+    /// Returns when a waiting request must be answered: when the server stops, or when the token is revoked or
+    /// changed, or expires.
     pub(super) async fn waits_no_more(&self) {
         tokio::select! {
             () = self.app.stopping().begun() => {}
@@ -65,7 +66,7 @@ impl Caller {
         }
     }
 
-    /// The schema, with the collections that are seen only.
+    /// Returns the schema, with only the collections that the caller sees.
     pub(crate) async fn schema(&self) -> Result<Schema, Problem> {
         let mut schema = Schema::clone(&*self.app.session().schema().await?);
         schema
@@ -74,7 +75,7 @@ impl Caller {
         Ok(schema)
     }
 
-    /// The definition of a collection that is seen.
+    /// Returns the definition of a collection that the caller sees.
     pub(crate) async fn definition(&self, name: &str) -> Result<Arc<Collection>, Problem> {
         if !self.access.sees(name) {
             return Err(Problem::no_collection(name));

@@ -8,17 +8,17 @@ use flate2::read::{MultiGzDecoder, ZlibDecoder};
 
 use crate::problem::Problem;
 
-/// How a body is compressed.
+/// Compression of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Coding {
     Identity,
     Gzip,
-    /// zlib's format, whatever the name says.
+    /// Format of zlib, although the name suggests raw deflate.
     Deflate,
 }
 
 impl Coding {
-    /// What a request's headers say of its body.
+    /// Reads the compression of a body from the headers of its request.
     pub(super) fn of(headers: &HeaderMap) -> Result<Self, Problem> {
         let mut given = headers.get_all(header::CONTENT_ENCODING).iter();
         let (Some(coding), more) = (given.next(), given.next()) else {
@@ -34,7 +34,7 @@ impl Coding {
         }
     }
 
-    /// The body as it was before, of at most `limit` bytes.
+    /// Decompresses a body. The result has at most `limit` bytes.
     pub(super) fn undone(self, body: Bytes, limit: u64) -> Result<Bytes, Problem> {
         match self {
             Self::Identity => Ok(body),

@@ -36,7 +36,7 @@ fn describe(collection: &Collection, store: &StoreDescription) -> CollectionDesc
     CollectionDescription::new(collection, unavailable.map(|one| one.message.clone()))
 }
 
-/// The names of a collection's views, its own sort order among them.
+/// Returns the names of a collection's views, including its primary sort order.
 pub(crate) fn view_names(collection: &Collection) -> Vec<&str> {
     let sort_orders = collection.sort_orders().into_iter();
     sort_orders.map(|one| one.name()).collect()

@@ -1,4 +1,4 @@
-//! Conditions of writes on what is stored (RFC 9110, 13.1): `If-Match` and `If-None-Match`.
+//! Preconditions of writes (RFC 9110, 13.1): `If-Match` and `If-None-Match`.
 
 use axum::http::{HeaderMap, HeaderName, header};
 use recto::schema::{Collection, WriteMode};
@@ -6,41 +6,42 @@ use recto::{Error, ErrorKind, Session};
 
 use crate::problem::Problem;
 
-/// Headers that make a write conditional on what is stored.
+/// Headers that make a write conditional on the stored record.
 static CONDITIONS: [HeaderName; 4] = [
     header::IF_MATCH,
     header::IF_NONE_MATCH,
     header::IF_UNMODIFIED_SINCE,
     header::IF_MODIFIED_SINCE,
 ];
-/// How to give a version.
+/// Hint that shows how to write an entity tag.
 const GIVE: &str =
     "give the ETag of an earlier answer as it is, with its quotes: If-Match: \"1763740800000000\"";
 
-/// What must hold of a record for a write.
+/// Precondition of a write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Condition {
-    /// Nothing.
+    /// No condition.
     None,
-    /// There is no record.
+    /// The record must not exist.
     Absent,
-    /// There is one, whatever its version.
+    /// The record must exist, with any version.
     Present,
-    /// It is of one of these versions; of none: an entity tag that no record has.
+    /// The record must have one of these versions. The list is empty if no record can have any of the given entity
+    /// tags.
     Versions(Vec<i64>),
 }
 
-/// The entity tag of a version.
+/// Returns the entity tag of a version.
 pub(super) fn tag(version: i64) -> String {
     format!("\"{version}\"")
 }
 
 impl Condition {
-    /// What the headers of a write ask for.
+    /// Reads the precondition of a write from its headers.
     ///
     /// # Errors
-    /// They cannot be understood, or records of the collection have no versions: silently made without its condition, a
-    /// write would undo what others wrote.
+    /// The headers cannot be understood, or records of the collection have no versions. A write that ignored its
+    /// condition would overwrite the changes of other clients, so Recto rejects it.
     pub(super) fn of(headers: &HeaderMap, collection: &Collection) -> Result<Self, Problem> {
         let Some(name) = given(headers)? else {
             return Ok(Self::None);
@@ -64,10 +65,10 @@ impl Condition {
         Self::read(headers, name)
     }
 
-    /// The same, of what always has versions.
+    /// Reads the precondition of a write to a resource that always has versions.
     ///
     /// # Errors
-    /// They cannot be understood.
+    /// The headers cannot be understood.
     pub(super) fn of_versions(headers: &HeaderMap) -> Result<Self, Problem> {
         match given(headers)? {
             Some(name) => Self::read(headers, name),
@@ -93,10 +94,11 @@ impl Condition {
         }
     }
 
-    /// The version that the record must be of, if it must be of one. Several versions, or any, are made one by looking.
+    /// Returns the version that the record must have, if the condition demands a version. If the condition allows
+    /// several versions, or any, this reads the record and returns its current version.
     ///
     /// # Errors
-    /// None of them is there.
+    /// The record does not exist, or has none of the allowed versions.
     pub(super) async fn version(
         &self,
         session: &dyn Session,
@@ -126,7 +128,7 @@ impl Condition {
     }
 }
 
-/// The condition that is given, if one is.
+/// Returns the header of the condition, if there is one. Two conditions are an error.
 fn given(headers: &HeaderMap) -> Result<Option<&'static HeaderName>, Problem> {
     let mut given = CONDITIONS.iter().filter(|name| headers.contains_key(*name));
     match (given.next(), given.next()) {
@@ -135,7 +137,7 @@ fn given(headers: &HeaderMap) -> Result<Option<&'static HeaderName>, Problem> {
     }
 }
 
-/// An element of a list of entity tags.
+/// Element of a list of entity tags.
 #[derive(Debug, PartialEq, Eq)]
 enum Tag {
     Any,
@@ -144,7 +146,7 @@ enum Tag {
 }
 
 impl Tag {
-    /// The version whose tag it is. `If-Match` compares strongly: a weak tag is that of none.
+    /// Returns the version with this tag. `If-Match` compares strongly, so a weak tag has no version.
     fn version(self) -> Option<i64> {
         match self {
             Self::Strong(text) => text
@@ -174,7 +176,7 @@ fn tags(headers: &HeaderMap, name: &HeaderName) -> Result<Vec<Tag>, Problem> {
     Ok(tags)
 }
 
-/// The first of a list of entity tags, and the rest of the list.
+/// Splits the first tag off a list of entity tags.
 fn first(list: &str) -> Option<(Tag, &str)> {
     let (tag, after) = if let Some(after) = list.strip_prefix('*') {
         (Tag::Any, after)

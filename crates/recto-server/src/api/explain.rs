@@ -1,4 +1,4 @@
-//! How a list is found, and what it costs.
+//! Execution plan and cost of a list of records.
 
 use axum::extract::Request;
 use axum::http::Uri;
@@ -16,7 +16,7 @@ use super::request;
 use crate::access::Right;
 use crate::problem::Problem;
 
-/// `GET …/records:explain`: the parameters of the list, and `run`.
+/// `GET …/records:explain`, with the parameters of the list, and `run`.
 pub(super) async fn explain(caller: Caller, uri: Uri) -> Result<Response, Problem> {
     let collection = address::collection(&uri)?;
     let session = caller.session(&collection, Right::Read)?;
@@ -24,7 +24,7 @@ pub(super) async fn explain(caller: Caller, uri: Uri) -> Result<Response, Proble
     answer(&collection, &*session, &parameters).await
 }
 
-/// `POST …/records:explain`: the same parameters as a JSON object.
+/// `POST …/records:explain`, with the same parameters as a JSON object.
 pub(super) async fn explain_by_body(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let collection = address::collection(&uri)?;
     let session = caller.session(&collection, Right::Read)?;

@@ -1,9 +1,10 @@
-//! All records of a collection, or of a filter, streamed as NDJSON.
+//! Export of all records of a collection, or of those that satisfy a filter, as a stream of NDJSON.
 //!
-//! A line is a record; with `versions=true` it is `{"record": …, "version": "…"}`. With
-//! `resume_tokens=true`, a line is `{"record": …}` or, after every step of the scan, `{"resume_token": "…"}`: everything before it is complete. Whoever is cut off drops what
-//! came after the last such line and asks again with `resume_token`; nothing is missed and nothing
-//! comes twice. The last line's token is empty, and only that one's: without it the export was cut.
+//! Each line is a record. With `versions=true`, it is `{"record": …, "version": "…"}`. With `resume_tokens=true`, a
+//! line is `{"record": …}`, or after every step of the scan `{"resume_token": "…"}`: the lines before a token are
+//! complete. A client whose connection breaks discards the lines after the last token and continues with
+//! `resume_token`. It then gets each record once. Only the last line of such an export has an empty token. An export
+//! with tokens but without that line is incomplete.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,13 +29,14 @@ use crate::access::Right;
 use crate::operation::{Context, Deed};
 use crate::problem::Problem;
 
-/// The media type of lines of JSON.
+/// Media type of NDJSON.
 pub(crate) const NDJSON: &str = "application/x-ndjson";
 
-/// Steps of a scan that wait for the client: what more there is, is not read before it takes these.
+/// Number of steps of a scan that may wait for the client. The scan reads no further step until the client takes one
+/// of them.
 const STEPS_AHEAD: usize = 1;
 
-/// How long a client may take for one step before the export is cut.
+/// Maximum time that a client may take for one step. After it, the server closes the connection.
 const STEP_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// `GET …/records:export`.
@@ -45,7 +47,7 @@ pub(super) async fn export(caller: Caller, uri: Uri) -> Result<Response, Problem
     begin(session, collection, &parameters).await
 }
 
-/// `POST …/records:export`: the same, with the parameters as a JSON object.
+/// `POST …/records:export`, with the parameters as a JSON object.
 pub(super) async fn export_by_body(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let collection = address::collection(&uri)?;
     let session = caller.session(&collection, Right::Export)?;
@@ -70,7 +72,7 @@ async fn begin(
     Ok(answer::untagged(HeaderValue::from_static(NDJSON), body))
 }
 
-/// How steps become lines.
+/// Conversion of steps to lines.
 #[derive(Debug, Clone, Copy)]
 struct Lines {
     has_tokens: bool,
@@ -80,7 +82,7 @@ impl Lines {
     fn of(self, step: &ScanStep) -> Piece {
         let mut text = String::new();
         for (index, record) in step.records.iter().enumerate() {
-            // Serializing what was parsed from values cannot fail.
+            // Serialization cannot fail, because the record was built from parsed values.
             let record = serde_json::to_string(record).unwrap_or_default();
             let version = step
                 .versions
@@ -107,8 +109,8 @@ impl Lines {
         }
     }
 
-    /// What the client gets of a piece. An error cuts the connection, so that nobody takes what came
-    /// for all there is; lines that are wrapped say why first.
+    /// Returns the bytes that the client gets for a piece. An error closes the connection, so that no client takes an
+    /// incomplete export for a complete one. If the export has tokens, a line with the problem comes first.
     fn chunks(self, piece: Option<Piece>) -> Vec<Result<Bytes, Cut>> {
         match piece {
             Some(Piece::Lines { text, .. } | Piece::End(text)) => vec![Ok(text.into())],
@@ -121,24 +123,24 @@ impl Lines {
     }
 }
 
-/// Why a connection is cut.
+/// Reason why the server closes the connection.
 #[derive(Debug, thiserror::Error)]
 #[error("the export did not reach its end")]
 struct Cut;
 
-/// A piece of the way to the client.
+/// Piece of the stream to the client.
 enum Piece {
     Lines {
         text: String,
         records: usize,
     },
-    /// The last one: an export that ends without it was cut.
+    /// Last piece. An export that ends without it is incomplete.
     End(String),
     Failed(Error),
 }
 
-/// What the client takes. It belongs to the answer, and whatever ends that, also a server that stops, ends
-/// the deed and so writes its line.
+/// Receiver of the pieces, which belongs to the reply. When the reply ends, also because the server stops, the deed
+/// ends and writes its audit line.
 struct Delivery {
     receiver: mpsc::Receiver<Piece>,
     deed: Deed,
@@ -161,7 +163,7 @@ impl Delivery {
     }
 }
 
-/// The export as a body. What is wrong from the start is known when this returns.
+/// Starts the export and returns its body. Errors of the first step are returned here.
 async fn stream(
     session: Arc<dyn Session>,
     collection: String,
@@ -173,7 +175,7 @@ async fn stream(
     deed.detail("collection", collection.as_str());
     tokio::spawn(async move {
         let mut steps = session.scan(&collection, &request);
-        // A step without records is sent too: the answer begins, and a token may stand in it.
+        // Send a step without records too, because it starts the reply and may contain a token.
         while let Some(step) = steps.next().await {
             let (piece, is_last) = match step {
                 Ok(step) => (lines.of(&step), false),
@@ -211,7 +213,7 @@ async fn stream(
     Ok(Body::from_stream(chunks))
 }
 
-/// What is wrong with the export that was asked for, with the parameter it is in.
+/// Converts an error of the request into a problem that names the wrong parameter.
 fn refused(error: Error) -> Problem {
     let parameter = match error.part() {
         Some(ErrorPart::Cursor) => Some("resume_token"),
@@ -226,7 +228,7 @@ fn refused(error: Error) -> Problem {
     }
 }
 
-/// Whether the client took it in time; if not, the export ends and its connection is cut.
+/// Sends a piece. Returns whether the client took it in time; if not, the export ends and the connection is closed.
 async fn send(sender: &mpsc::Sender<Piece>, piece: Piece) -> bool {
     let sent = tokio::time::timeout(STEP_TIMEOUT, sender.send(piece)).await;
     matches!(sent, Ok(Ok(())))

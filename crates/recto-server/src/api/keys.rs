@@ -1,4 +1,4 @@
-//! Key text beside record JSON.
+//! Conversion between key texts and record JSON.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use crate::problem::Problem;
 
-/// The key texts of values in record JSON, which are of the key fields' types.
+/// Returns the key texts of values in record JSON. The values must have the types of the key fields.
 pub(super) fn texts_of(definition: &Arc<Collection>, values: &[&RawValue]) -> Result<Vec<String>, Problem> {
     let names = &definition.key;
     if names.len() != values.len() {
@@ -42,10 +42,10 @@ fn wrong_count(definition: &Collection, count: usize) -> Problem {
     Problem::invalid_record(detail).with_hint(format!("its key is {}", names.join(", ")))
 }
 
-/// The fields of the key that texts name.
+/// Returns the key fields of key texts.
 ///
 /// # Errors
-/// There are more or fewer of them than key fields.
+/// The number of texts is not the number of key fields.
 fn fields_of(definition: &Collection, key: &[String]) -> Result<JsonRecord, Problem> {
     let names = &definition.key;
     if names.len() != key.len() {
@@ -58,10 +58,10 @@ fn fields_of(definition: &Collection, key: &[String]) -> Result<JsonRecord, Prob
     Ok(fields.collect())
 }
 
-/// Completes a record with the key of its address.
+/// Adds the key fields of the address to a record.
 ///
 /// # Errors
-/// The record has another key: 409, as RFC 9110 (9.3.4) suggests.
+/// 409 if the record has another key, as RFC 9110 (9.3.4) suggests.
 pub(super) fn complete(
     definition: &Arc<Collection>,
     key: &[String],
@@ -72,17 +72,17 @@ pub(super) fn complete(
     Ok(())
 }
 
-/// The fields of a patch, with those that it clears: record JSON leaves nulls out.
+/// Returns the fields of a patch, including the fields that it clears, because record JSON omits nulls.
 pub(super) fn with_nulls(given: JsonRecord, patch: &Json) -> JsonRecord {
     let names = patch.as_object().into_iter().flat_map(JsonRecord::keys);
     let field = |name: &String| (name.clone(), given.get(name).cloned().unwrap_or_default());
     names.map(field).collect()
 }
 
-/// Takes the fields of the key out of a patch of the record at an address.
+/// Removes the key fields from a patch of the record at an address.
 ///
 /// # Errors
-/// They are not as in the address: 409; or one is null.
+/// 409 if a key field has another value than in the address. It also fails if a key field is null.
 pub(super) fn strip(
     definition: &Arc<Collection>,
     key: &[String],
@@ -98,7 +98,7 @@ pub(super) fn strip(
     Ok(())
 }
 
-/// The fields of the key of an address, which are those of a record that has them.
+/// Returns the key fields of an address. Checks that key fields of the record have the same values.
 fn check(definition: &Arc<Collection>, key: &[String], record: &JsonRecord) -> Result<JsonRecord, Problem> {
     let of_address = fields_of(definition, key)?;
     let normal = |fields: &JsonRecord| -> Result<JsonRecord, Error> {
@@ -116,7 +116,7 @@ fn check(definition: &Arc<Collection>, key: &[String], record: &JsonRecord) -> R
     let expected = normal(&of_address)?;
     for (name, value) in normal(&of_record)? {
         let wanted = &expected[&name];
-        // As text: numbers that are equal and not the same, 0.0 and -0.0, are different keys.
+        // Compare texts, because equal numbers can be different keys: 0.0 and -0.0.
         let (value, wanted) = (value.to_string(), wanted.to_string());
         if value != wanted {
             let detail = format!("{name} is {value} in the body and {wanted} in the path");

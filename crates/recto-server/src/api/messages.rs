@@ -1,7 +1,7 @@
-//! The messages of a queue.
+//! Messages of a queue.
 //!
-//! What is wrong with a body is refused before anything of it is done. What is wrong with one of several messages that are
-//! sent is said of that one, and the others are sent.
+//! Recto rejects an invalid body before it does anything. If one of several messages to send is invalid, only that
+//! message gets an error, and Recto sends the others.
 
 use axum::extract::Request;
 use axum::http::Uri;
@@ -22,9 +22,9 @@ use super::{address, answer, body};
 use crate::access::Right;
 use crate::problem::Problem;
 
-/// How many messages are looked at unless that is said.
+/// Number of messages of a peek whose request does not set it.
 pub(crate) const DEFAULT_PEEKED: u32 = 10;
-/// What receipts are, in a body.
+/// Member of a body with receipts.
 const RECEIPTS: &str = "receipts";
 
 /// `POST …/messages:send`.
@@ -54,16 +54,17 @@ fn result(sent: recto::Result<SentMessage>) -> SendResult {
     }
 }
 
-/// `POST …/messages:receive`. Whoever waits is answered when there is a message, when its time is over, and when the server
-/// stops, or the token is taken no more or allows something else: then without any. What was received for a client that is gone is
-/// given back, and so is what comes too late.
+/// `POST …/messages:receive`. A waiting request is answered when there is a message, or when its waiting time ends.
+/// It is answered without messages when the server stops, or when the token is revoked or changed, or expires. Recto
+/// gives back messages that it received for a client that has disconnected, or too late for the reply.
 pub(super) async fn receive(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let queue = address::queue(&uri)?;
     let session = caller.queue_session(&queue, Right::Receive)?;
     let asked: ReceiveRequest = read(&uri, request).await?;
     let received = tokio::select! {
         biased;
-        // First, so that nothing is handed out to a token that is taken no more; why, the next request is told.
+        // Check this first, so that a token that is no longer valid gets no messages. The client sees the reason at
+        // its next request.
         () = caller.waits_no_more() => ReceivedMessages::default(),
         received = session.queues()?.receive(&queue, &asked) => received.map_err(of_queue)?,
     };
@@ -121,7 +122,7 @@ async fn settle<T: DeserializeOwned>(
     Ok(answer::json_once(&json!(SettledMessages { results })))
 }
 
-/// Result of a receipt. A malformed receipt fails alone, with its problem.
+/// Returns the result of a receipt. A malformed receipt has a problem and does not affect other receipts.
 fn settled_result(number: usize, receipt: &str, done: bool) -> SettledMessage {
     let malformed = receipt_from_text(receipt).err().filter(|_| !done);
     let problem = malformed.map(|error| Problem::of_queue(error.with_change(number), RECEIPTS).to_body());
@@ -137,8 +138,8 @@ pub(super) async fn purge(caller: Caller, uri: Uri) -> Result<Response, Problem>
     Ok(answer::no_content())
 }
 
-/// `POST …/messages:redrive`: who moves messages to a queue could send to it, too. It ends within the time of a request, and says
-/// whether there is more to be moved.
+/// `POST …/messages:redrive`. The token also needs the right to send to the target queue. The request ends within the
+/// time limit of a request, and reports whether messages are left to move.
 pub(super) async fn redrive(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let queue = address::queue(&uri)?;
     let session = caller.queue_session(&queue, Right::Manage)?;
@@ -157,7 +158,8 @@ pub(super) async fn redrive(caller: Caller, uri: Uri, request: Request) -> Resul
     Ok(answer::json_once(&json!(moved.map_err(of_queue)?)))
 }
 
-/// The queue whose dead letters these are, for who may not send to all: the only one that is seen.
+/// Returns the target for a token that may not send to every queue: the queue whose dead letters are in `dead`. It is
+/// an error unless the token sees exactly one such queue.
 async fn sources(caller: &Caller, queues: &dyn Queues, dead: &str) -> Result<Option<String>, Problem> {
     let is_source = |queue: &QueueStatus| {
         let target = queue.options.dead_letters.as_ref();
@@ -178,14 +180,14 @@ async fn sources(caller: &Caller, queues: &dyn Queues, dead: &str) -> Result<Opt
     }
 }
 
-/// `GET …/messages`: the first by position, as they stand.
+/// `GET …/messages`: returns the first messages by position. It does not change them.
 pub(super) async fn peek(caller: Caller, uri: Uri) -> Result<Response, Problem> {
     let queue = address::queue(&uri)?;
     let session = caller.queue_session(&queue, Right::Read)?;
     let PeekOptions { max_messages } = request::of_address(&uri)?;
     let most = match max_messages {
         None => DEFAULT_PEEKED,
-        // What is too much is refused in the words of who looks.
+        // The engine rejects a number that is too large, with its own message.
         Some(most) => u32::try_from(most.max(0)).unwrap_or(u32::MAX),
     };
     let messages = session.queues()?.peek(&queue, most).await.map_err(of_queue)?;
@@ -203,13 +205,13 @@ pub(super) async fn remove(caller: Caller, uri: Uri) -> Result<Response, Problem
     Ok(answer::json_once(&json!(RemovedMessage { removed })))
 }
 
-/// A body of a request that has no parameters.
+/// Reads the body of a request that has no parameters.
 async fn read<T: DeserializeOwned>(uri: &Uri, request: Request) -> Result<T, Problem> {
     request::no_parameters(uri)?;
     body::read(request).await?.value()
 }
 
-/// Refuses more messages or receipts than are taken at once.
+/// Rejects more messages or receipts than one request may have.
 fn check_count(what: &str, count: usize) -> Result<(), Problem> {
     if count <= MAX_BATCH {
         return Ok(());

@@ -1,4 +1,4 @@
-//! The tables in which the bodies of all queues lie. They are of every queue, so is who may look at them.
+//! Tables that contain the message bodies of all queues. Requests need a right with every queue.
 
 use axum::extract::Request;
 use axum::http::Uri;
@@ -21,7 +21,7 @@ pub(super) async fn get(caller: Caller, uri: Uri) -> Result<Response, Problem> {
     Ok(answer::json_once(&json!(session.queues()?.tables().await?)))
 }
 
-/// `PATCH /v1/queue-tables`: changes what is said of the options; the rest stays.
+/// `PATCH /v1/queue-tables`: changes the given options, and keeps the others.
 pub(super) async fn patch(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     caller.access.check_every_queue(Right::Manage)?;
     request::no_parameters(&uri)?;

@@ -1,4 +1,4 @@
-//! The queues, and one of them.
+//! The list of queues, and a single queue.
 
 use axum::extract::Request;
 use axum::http::{HeaderMap, StatusCode, Uri, header};
@@ -15,7 +15,7 @@ use super::{address, answer};
 use crate::access::{EVERY_QUEUE, Right};
 use crate::problem::Problem;
 
-/// `GET /v1/queues`: those that may be read.
+/// `GET /v1/queues`: returns the queues that the token may read.
 pub(super) async fn list(caller: Caller, uri: Uri) -> Result<Response, Problem> {
     request::no_parameters(&uri)?;
     if !caller.access.allows_some_queue(Right::Read) {
@@ -27,8 +27,8 @@ pub(super) async fn list(caller: Caller, uri: Uri) -> Result<Response, Problem> 
     Ok(answer::json_once(&json!(QueueList { queues })))
 }
 
-/// `GET /v1/queues/{queue}`. The entity tag is the version of its options; how much is in it changes all the time, so that
-/// nobody is told that it is as it was.
+/// `GET /v1/queues/{queue}`. The entity tag is the version of the options. The number of messages changes all the
+/// time, so this never replies 304.
 pub(super) async fn get(caller: Caller, uri: Uri) -> Result<Response, Problem> {
     let name = address::queue(&uri)?;
     let session = caller.queue_session(&name, Right::Read)?;
@@ -36,7 +36,7 @@ pub(super) async fn get(caller: Caller, uri: Uri) -> Result<Response, Problem> {
     Ok(tagged(StatusCode::OK, &session.queues()?.queue(&name).await?))
 }
 
-/// `PUT /v1/queues/{queue}`: makes one, or finds that it is there and like that.
+/// `PUT /v1/queues/{queue}`: creates a queue, or confirms that the queue exists with the same options.
 pub(super) async fn put(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let name = address::queue(&uri)?;
     let session = caller.queue_session(&name, Right::Manage)?;
@@ -61,7 +61,7 @@ pub(super) async fn put(caller: Caller, uri: Uri, request: Request) -> Result<Re
     Ok(changed_answer(&caller, status, &queue))
 }
 
-/// `PATCH /v1/queues/{queue}`: changes what is said; the rest stays.
+/// `PATCH /v1/queues/{queue}`: changes the given options, and keeps the others.
 pub(super) async fn patch(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let name = address::queue(&uri)?;
     let session = caller.queue_session(&name, Right::Manage)?;
@@ -78,7 +78,7 @@ pub(super) async fn patch(caller: Caller, uri: Uri, request: Request) -> Result<
     ))
 }
 
-/// `DELETE /v1/queues/{queue}`: with all of its messages.
+/// `DELETE /v1/queues/{queue}`: deletes a queue with all of its messages.
 pub(super) async fn delete(caller: Caller, uri: Uri, headers: HeaderMap) -> Result<Response, Problem> {
     let name = address::queue(&uri)?;
     let session = caller.queue_session(&name, Right::Manage)?;
@@ -92,7 +92,8 @@ pub(super) async fn delete(caller: Caller, uri: Uri, headers: HeaderMap) -> Resu
     Ok(answer::no_content())
 }
 
-/// Takes the name of a queue that the token does not see out of a problem: another queue may need the one that is deleted.
+/// Removes from a problem the name of a queue that the token does not see. Another queue may need the queue to
+/// delete, and the problem names it.
 fn without_unseen(caller: &Caller, problem: Problem) -> Problem {
     let other = problem.detail().strip_prefix("queue ");
     let other = other.and_then(|rest| rest.split_once(' '));
@@ -104,7 +105,7 @@ fn without_unseen(caller: &Caller, problem: Problem) -> Problem {
     }
 }
 
-/// What a body says of a queue. Where it sends its dead letters, its manager could send to, too.
+/// Reads the options of a queue from a body. A queue with dead letters needs the right to send to their queue.
 fn settings(caller: &Caller, body: Body) -> Result<QueueSettings, Problem> {
     if !body.json.is_object() {
         return Err(Problem::invalid_body(
@@ -122,7 +123,7 @@ fn settings(caller: &Caller, body: Body) -> Result<QueueSettings, Problem> {
     Ok(settings)
 }
 
-/// The version that a queue must be of, if it must be of one.
+/// Returns the version that the queue must have, if the condition demands a version.
 async fn expected(condition: &Condition, queues: &dyn Queues, name: &str) -> Result<Option<u64>, Problem> {
     let versions = match condition {
         Condition::None | Condition::Present => return Ok(None),
@@ -133,7 +134,7 @@ async fn expected(condition: &Condition, queues: &dyn Queues, name: &str) -> Res
         Condition::Versions(versions) => versions,
     };
     if let [version] = versions[..] {
-        // One that is none of its versions is not that which it has now.
+        // A number that is not a version matches no queue.
         return Ok(Some(u64::try_from(version).unwrap_or(u64::MAX)));
     }
     let now = version(&queues.queue(name).await?);
@@ -159,7 +160,8 @@ fn version(queue: &QueueStatus) -> i64 {
     i64::try_from(queue.version).unwrap_or(i64::MAX)
 }
 
-/// Answers a change of a queue: with the queue, or with its name and its version only if the token may not read it.
+/// Returns the reply to a change of a queue. If the token may not read the queue, the reply has only its name and its
+/// version.
 pub(super) fn changed_answer(caller: &Caller, status: StatusCode, queue: &QueueStatus) -> Response {
     if caller.access.of_queue(&queue.name).contains(&Right::Read) {
         return tagged(status, queue);

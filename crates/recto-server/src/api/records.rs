@@ -1,4 +1,4 @@
-//! One record by its key.
+//! A single record, by its key.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use super::{address, answer, keys};
 use crate::access::Right;
 use crate::problem::Problem;
 
-/// How often a write of whatever version is there is made, because others changed it meanwhile.
+/// Maximum number of attempts of a write that accepts any version, when other clients change the record during it.
 const MAX_TRIES: usize = 10;
 
 /// `GET …/records/{key}`.
@@ -48,7 +48,7 @@ pub(super) async fn get(caller: Caller, uri: Uri, headers: HeaderMap) -> Result<
     })
 }
 
-/// A change of one record that is asked for.
+/// Requested change of one record.
 struct Asked {
     caller: Caller,
     session: Arc<dyn Session>,
@@ -71,7 +71,7 @@ impl Asked {
         })
     }
 
-    /// Makes it.
+    /// Makes the change.
     async fn make(&self, action: Action) -> Result<Outcome, Problem> {
         let name = &self.definition.name;
         for _ in 0..MAX_TRIES {
@@ -96,7 +96,7 @@ impl Asked {
 
     async fn refused(&self, error: Error) -> Problem {
         let kind = error.kind();
-        // Of one record, a problem need not say which.
+        // The request has one record, so the problem does not need its number.
         let problem = Problem::of_record(error);
         match kind {
             ErrorKind::Exists if self.condition == Condition::Absent => {
@@ -108,7 +108,7 @@ impl Asked {
         }
     }
 
-    /// With the record that stood against the change, as it is now, for who may read it.
+    /// Adds the current record to a problem, if the caller may read it.
     async fn with_current(&self, problem: Problem) -> Problem {
         let name = &self.definition.name;
         let Ok(session) = self.caller.session(name, Right::Read) else {
@@ -121,8 +121,8 @@ impl Asked {
     }
 }
 
-/// `PUT …/records/{key}`: stores a record, in the place of one that is there; in an append collection,
-/// where there is none.
+/// `PUT …/records/{key}`: stores a record, and replaces an existing one. In an append collection, there must be no
+/// such record.
 pub(super) async fn put(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let asked = Asked::of(caller, &uri, request.headers(), Right::Write).await?;
     let ttl_seconds = ttl_seconds(&request::of_address(&uri)?)?;
@@ -140,7 +140,7 @@ pub(super) async fn put(caller: Caller, uri: Uri, request: Request) -> Result<Re
     Ok(answer::changed(StatusCode::NO_CONTENT, outcome))
 }
 
-/// `PATCH …/records/{key}`: gives some fields new values (RFC 7396); the others stay.
+/// `PATCH …/records/{key}`: sets the given fields (RFC 7396), and keeps the others.
 pub(super) async fn patch(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let asked = Asked::of(caller, &uri, request.headers(), Right::Write).await?;
     request::no_parameters(&uri)?;
@@ -163,7 +163,7 @@ pub(super) async fn patch(caller: Caller, uri: Uri, request: Request) -> Result<
     Ok(answer::changed(StatusCode::NO_CONTENT, outcome))
 }
 
-/// `DELETE …/records/{key}`: afterwards there is none, whether or not there was one.
+/// `DELETE …/records/{key}`: deletes the record. It succeeds if there is no record.
 pub(super) async fn delete(caller: Caller, uri: Uri, headers: HeaderMap) -> Result<Response, Problem> {
     let asked = Asked::of(caller, &uri, &headers, Right::Delete).await?;
     request::no_parameters(&uri)?;
@@ -176,7 +176,7 @@ pub(super) async fn delete(caller: Caller, uri: Uri, headers: HeaderMap) -> Resu
     Ok(answer::deleted(outcome))
 }
 
-/// The fields that a body gives values, exactly as it is written.
+/// Reads the fields of a body from its exact text.
 fn fields(definition: &Arc<Collection>, body: &Body) -> Result<DynamicRecord, Problem> {
     let text: &RawValue = body.text()?;
     Ok(DynamicRecord::from_json_text(Arc::clone(definition), text.get())?)

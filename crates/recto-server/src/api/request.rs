@@ -1,4 +1,4 @@
-//! The parameters of requests, from addresses and from bodies.
+//! Parameters of requests, from addresses and from bodies.
 
 use axum::extract::Request;
 use axum::http::Uri;
@@ -14,7 +14,7 @@ pub(crate) fn of_address<T: DeserializeOwned>(uri: &Uri) -> Result<T, Problem> {
     Ok(parameters(uri, names_of::<T>())?.read()?)
 }
 
-/// Returns the parameters of an address. Their names are in `known`.
+/// Returns the parameters of an address. `known` has the names of the allowed parameters.
 pub(crate) fn parameters(uri: &Uri, known: &[&str]) -> Result<Parameters, Problem> {
     Ok(Parameters::of_query(uri.query().unwrap_or_default(), known)?)
 }
@@ -24,7 +24,8 @@ pub(crate) fn no_parameters(uri: &Uri) -> Result<(), Problem> {
     parameters(uri, &[]).map(|_| ())
 }
 
-/// Returns the parameters of a JSON body, for requests that are too long for an address. The address has none.
+/// Returns the parameters of a JSON body, for requests that are too long for an address. The address must have no
+/// parameters.
 pub(super) async fn in_body(uri: &Uri, request: Request, known: &[&str]) -> Result<Parameters, Problem> {
     no_parameters(uri)?;
     let body = body::read(request).await?;

@@ -1,4 +1,4 @@
-//! The schema as it is recorded, for tools.
+//! Recorded schema of the store, for tools.
 
 use std::collections::BTreeSet;
 
@@ -15,8 +15,8 @@ use super::request;
 use crate::access::Right;
 use crate::problem::Problem;
 
-/// `GET /v1/schema`: the collections that are seen, and what holds for queues if those are, in the schema language, and the
-/// generation.
+/// `GET /v1/schema`: returns the collections that the caller sees in the schema language, and the generation. For a
+/// caller that may read every queue, it also returns the settings of queues.
 pub(super) async fn get(caller: Caller, uri: Uri, headers: HeaderMap) -> Result<Response, Problem> {
     request::no_parameters(&uri)?;
     let store = caller.app_session().describe().await?;
@@ -37,7 +37,7 @@ pub(super) async fn get(caller: Caller, uri: Uri, headers: HeaderMap) -> Result<
     Ok(answer::json(&headers, &json!(reply)))
 }
 
-/// Drops types that only collections outside the schema use.
+/// Removes types that no collection of the schema uses.
 fn keep_used_types(schema: &mut Schema) {
     let mut used = BTreeSet::new();
     let fields = schema.collections.iter().flat_map(|one| &one.fields);
@@ -45,7 +45,7 @@ fn keep_used_types(schema: &mut Schema) {
     schema.types.retain(|ty| used.contains(&ty.name));
 }
 
-/// The names of the types of its own that a type is made of.
+/// Adds the names of the user-defined types that a type contains.
 fn names(ty: &Type, found: &mut BTreeSet<String>) {
     match ty {
         Type::List(inner) | Type::Set(inner) | Type::Vector(inner, _) => names(inner, found),

@@ -1,4 +1,5 @@
-//! The work units of a queue. Their messages are asked for as those of a queue, below the address of the unit.
+//! Work units of a queue. The messages of a unit have the same operations as those of a queue, below the address of
+//! the unit.
 
 use axum::http::{Method, StatusCode, Uri};
 use axum::response::Response;
@@ -15,10 +16,10 @@ use crate::access::Right;
 use crate::app::App;
 use crate::problem::Problem;
 
-/// The path of a work unit. Those of its verbs have an ending.
+/// Path of a work unit. The paths of its verbs have an ending after it.
 pub(super) const PATH: &str = "/v1/queues/{queue}/units/{unit}";
 
-/// `GET /v1/queues/{queue}/units`: those that have begun, by name.
+/// `GET /v1/queues/{queue}/units`: returns the units that have begun, by name.
 pub(super) async fn list(caller: Caller, uri: Uri) -> Result<Response, Problem> {
     let queue = address::queue(&uri)?;
     let session = caller.queue_session(&queue, Right::Read)?;

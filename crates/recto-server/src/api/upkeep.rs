@@ -1,18 +1,17 @@
-//! `/v1/store`: what looks after the store itself.
+//! `/v1/store`: maintenance of the store.
 //!
-//! Work that takes its time is answered by lines of JSON (NDJSON): `{"progress": …}` some ten times a
-//! second at most, and as the last one `{"result": …}` or `{"problem": …}`; an answer without such a last
-//! line was cut. What is wrong from the start is answered as any other problem. Backups, compactions,
-//! checks and changes of the schema run on to their end when their client goes away. A load stops, and
-//! goes on where it was when the same file is sent again; comparing views stops, and goes on from the
-//! place that its progress told last.
+//! Replies of long operations are lines of JSON (NDJSON): `{"progress": …}` at most about ten times a second, and as
+//! the last line `{"result": …}` or `{"problem": …}`. A reply without such a last line is incomplete. An error at the
+//! start is an ordinary problem reply. Backups, compactions, checks and changes of the schema continue to their end
+//! if the client disconnects. A load stops, and continues from the same place when the client sends the same file
+//! again. A comparison of views stops, and continues from the position in its last progress line.
 //!
 //! | module | holds |
 //! |---|---|
 //! | `telling` | lines of progress, and the result |
-//! | `load` | a file that is sent, and loaded |
-//! | `compare` | views, compared with their records |
-//! | `spool` | where that file lies meanwhile, and its rejects |
+//! | `load` | upload and load of a file |
+//! | `compare` | comparison of views with their records |
+//! | `spool` | storage of an uploaded file and its rejects |
 
 mod compare;
 mod load;
@@ -46,7 +45,8 @@ pub(super) use telling::{Told, run_on};
 /// Maximum length of the name of a backup, in characters.
 pub(crate) const MAX_BACKUP_NAME_CHARACTERS: usize = 100;
 
-/// `POST /v1/store:backup`: `{"name": "…"}`, a folder to make in the one that the operator named.
+/// `POST /v1/store:backup` with `{"name": "…"}`: writes a backup to a new folder of this name, in the folder that the
+/// operator configured.
 pub(super) async fn backup(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let session = caller.store_session(Right::Backup)?;
     request::no_parameters(&uri)?;
@@ -113,8 +113,8 @@ pub(super) async fn check(caller: Caller, uri: Uri) -> Result<Response, Problem>
     run_on(caller.upkeep(), told, work).await
 }
 
-/// `POST /v1/store:plan`: `{"toml": "…", "remove": ["…"], "rows_per_second": 20000, "allow_misfits": false}`: reports
-/// the changes that applying the schema and removing these collections would make.
+/// `POST /v1/store:plan` with `{"toml": "…", "remove": ["…"], "rows_per_second": 20000, "allow_misfits": false}`:
+/// returns the changes that `apply` with the same body would make.
 pub(super) async fn plan(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let session = caller.store_session(Right::Apply)?;
     request::no_parameters(&uri)?;
@@ -123,7 +123,7 @@ pub(super) async fn plan(caller: Caller, uri: Uri, request: Request) -> Result<R
     Ok(answer::json_once(&json!(plan)))
 }
 
-/// `POST /v1/store:apply`: the same body; makes the store hold the schema.
+/// `POST /v1/store:apply`, with the same body: changes the store to the schema.
 pub(super) async fn apply(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let session = caller.store_session(Right::Apply)?;
     request::no_parameters(&uri)?;
@@ -146,7 +146,7 @@ pub(super) async fn apply(caller: Caller, uri: Uri, request: Request) -> Result<
     run_on(caller.upkeep(), told, work).await
 }
 
-/// `GET /v1/store:cursorKeys`: which keys there are; never the keys themselves.
+/// `GET /v1/store:cursorKeys`: returns the list of keys, without their secrets.
 pub(super) async fn cursor_keys(caller: Caller, uri: Uri) -> Result<Response, Problem> {
     let session = caller.store_session(Right::CursorKeys)?;
     request::no_parameters(&uri)?;
@@ -154,7 +154,8 @@ pub(super) async fn cursor_keys(caller: Caller, uri: Uri) -> Result<Response, Pr
     Ok(answer::json_once(&json!(CursorKeys { keys })))
 }
 
-/// `POST /v1/store:rotateCursorKeys`: `{"earlier": 3}`, how many of the keys before it still open cursors.
+/// `POST /v1/store:rotateCursorKeys` with `{"earlier": 3}`: adds a key. `earlier` is the number of previous keys that
+/// still open cursors.
 pub(super) async fn rotate_cursor_keys(
     caller: Caller,
     uri: Uri,
@@ -168,12 +169,12 @@ pub(super) async fn rotate_cursor_keys(
 }
 
 impl Caller {
-    /// Begins what nobody else is doing.
+    /// Begins an operation, of which only one may run at a time.
     fn begin(&self, right: Right) -> Result<Running, Problem> {
         self.upkeep().begin(right, &self.access.name)
     }
 
-    /// The session to look after the store with.
+    /// Returns a session for maintenance of the store.
     fn store_session(&self, right: Right) -> Result<Arc<dyn Session>, Problem> {
         if !self.access.allows_store(right) {
             return Err(Problem::forbidden_store(right));
@@ -182,7 +183,7 @@ impl Caller {
     }
 }
 
-/// The name of a backup: one step of a path, and none that is hidden.
+/// Checks the name of a backup: it is one path segment and does not start with a dot.
 fn check_backup_name(name: &str) -> Result<(), Problem> {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if name.is_empty()
@@ -198,7 +199,7 @@ fn check_backup_name(name: &str) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Returns whether a backup cannot be written to a path: something is there that is not an empty folder.
+/// Returns whether a backup cannot be written to a path, because a file or a folder with content exists there.
 fn is_taken(path: &Path) -> bool {
     match std::fs::read_dir(path) {
         Ok(mut entries) => entries.next().is_some(),

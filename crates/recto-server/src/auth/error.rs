@@ -1,42 +1,42 @@
-//! Why something about tokens failed.
+//! Errors of tokens and their file.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why something about tokens failed.
+/// Error of a token or of the file of tokens.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TokenError {
     /// The file cannot be read or written.
     #[error("cannot {what} {}: {source}", path.display())]
     File {
-        /// What was being done.
+        /// The attempted operation, as a verb.
         what: &'static str,
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// Reason of the failure.
         source: io::Error,
     },
-    /// The file is not one of tokens.
+    /// The file is not a file of tokens.
     #[error("{}: {reason}", path.display())]
     Invalid {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Problem of the file.
         reason: String,
     },
-    /// What was asked is not right.
+    /// The request is invalid.
     #[error("{message}")]
     Refused {
-        /// What is not right.
+        /// Problem of the request.
         message: String,
-        /// What to do.
+        /// Advice how to correct the request.
         hint: String,
     },
-    /// There is no such token.
+    /// The file has no such token.
     #[error("there is no token {id}")]
     NotFound {
-        /// The token asked for.
+        /// Requested id of the token.
         id: String,
     },
 }
@@ -61,7 +61,7 @@ impl TokenError {
         }
     }
 
-    /// What to do about it.
+    /// Returns advice how to correct the error.
     pub fn hint(&self) -> Option<&str> {
         match self {
             Self::Refused { hint, .. } => Some(hint),

@@ -1,4 +1,4 @@
-//! The file of tokens: TOML, with hashes and no secrets.
+//! File of tokens: TOML, with hashes and no secrets.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, File, OpenOptions};
@@ -13,21 +13,22 @@ use super::secret::is_id;
 use super::{TokenError, TokenText};
 use crate::rights::{Grant, QUEUE_PREFIX, STORE};
 
-/// The newest version of the file's format, which has grants for the store and for queues. A file without them is
-/// written in the version before, which earlier releases read.
+/// Newest version of the file format, which has grants for the store and for queues. A file without such grants, and
+/// without tokens that this release does not understand, is written in the previous version, which earlier releases
+/// read.
 const FORMAT_VERSION: i64 = 2;
-/// The version that every release reads.
+/// File format version that every release reads.
 const FIRST_FORMAT_VERSION: i64 = 1;
-/// The most tokens in a file.
+/// Maximum number of tokens in a file.
 pub const MAX_TOKENS: usize = 10_000;
-/// The largest file of tokens, in bytes.
+/// Maximum size of a file of tokens, in bytes.
 pub const MAX_TOKEN_FILE_BYTES: u64 = 16 << 20;
-/// The longest name of a token, in characters.
+/// Maximum length of the name of a token, in characters.
 const MAX_NAME_CHARACTERS: usize = 100;
-/// Who but the file's owner may not write it: the group and all others.
+/// Permission bits that let others than the owner write the file: the group and everyone else.
 #[cfg(unix)]
 const WRITABLE_BY_OTHERS: u32 = 0o022;
-/// Only the owner reads and writes it.
+/// Permission bits that let only the owner read and write the file.
 #[cfg(unix)]
 const OWNER_ONLY: u32 = 0o600;
 const MICROS_PER_SECOND: i64 = 1_000_000;
@@ -35,42 +36,42 @@ const MICROS_PER_SECOND: i64 = 1_000_000;
 const HEADER: &str =
     "# Tokens of a Recto server, made by `recto token create`. It holds hashes, no secrets.\n";
 
-/// A token as it is kept.
+/// Token as the file stores it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredToken {
-    /// What names it.
+    /// Public id of the token.
     pub id: String,
-    /// Who has it, in its maker's words.
+    /// Holder of the token, as its creator named it.
     pub name: String,
-    /// What is kept of the secret.
+    /// Hash of the secret.
     pub(crate) hash: blake3::Hash,
-    /// When it was made, in seconds since 1970-01-01T00:00:00Z.
+    /// Creation time, in seconds since 1970-01-01T00:00:00Z.
     pub created_at_seconds: i64,
-    /// From when on it is no longer taken, in seconds since 1970-01-01T00:00:00Z; absent for never.
+    /// Time from which the server rejects the token, in seconds since 1970-01-01T00:00:00Z. `None`: never.
     pub expires_at_seconds: Option<i64>,
-    /// What it allows, by collection.
+    /// Grants, by collection.
     pub grants: BTreeMap<String, Grant>,
 }
 
-/// A token that this release does not understand, and so does not take: what it does not know of it
-/// may be a restriction. It is kept as it stands in the file.
+/// Token that this release does not understand. The server rejects it, because the unknown part may be a restriction.
+/// The file keeps it unchanged.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StrangeToken {
-    /// What names it; empty if that cannot be read.
+    /// Public id of the token; empty if it cannot be read.
     pub id: String,
-    /// Who has it; empty if that cannot be read.
+    /// Holder of the token; empty if it cannot be read.
     pub name: String,
-    /// What is not understood.
+    /// Reason why the token is not understood.
     pub reason: String,
     table: Value,
 }
 
-/// The tokens of a file.
+/// Tokens of a file.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TokenFile {
-    /// In the order they were made.
+    /// Tokens in the order of their creation.
     pub tokens: Vec<StoredToken>,
-    /// Those that this release does not understand.
+    /// Tokens that this release does not understand.
     pub strange: Vec<StrangeToken>,
 }
 
@@ -78,7 +79,7 @@ impl TokenFile {
     /// Reads the file.
     ///
     /// # Errors
-    /// It cannot be read, others may write it, or it is not a file of tokens.
+    /// The file cannot be read, others than its owner may write it, or it is not a file of tokens.
     pub fn read(path: &Path) -> Result<Self, TokenError> {
         let file = File::open(path).map_err(|error| TokenError::file("read", path, error))?;
         check_owner_only(path, &file)?;
@@ -95,11 +96,11 @@ impl TokenFile {
         parse(&text).map_err(|reason| TokenError::invalid(path, reason))
     }
 
-    /// Adds a token to the file, which is made if it is not there. What is returned is the only
-    /// place where the secret stands.
+    /// Adds a token to the file, and creates the file if it does not exist. Only the returned text contains the
+    /// secret.
     ///
     /// # Errors
-    /// The name is none, the file is full, or cannot be read or written.
+    /// The name is invalid, the file is full, or the file cannot be read or written.
     pub fn create(
         path: &Path,
         environment: &Environment,
@@ -142,10 +143,10 @@ impl TokenFile {
         Ok((text, token))
     }
 
-    /// Takes a token out of the file, and returns who had it.
+    /// Removes a token from the file, and returns the name of its holder.
     ///
     /// # Errors
-    /// There is no such token, or the file cannot be read or written.
+    /// The file has no such token, or cannot be read or written.
     pub fn revoke(path: &Path, id: &str) -> Result<String, TokenError> {
         let _lock = lock(path)?;
         let mut file = Self::read(path)?;
@@ -160,11 +161,11 @@ impl TokenFile {
         Ok(name)
     }
 
-    /// Writes the file whole: whoever reads it sees it as it was or as it is.
+    /// Replaces the whole file. A reader sees either the old content or the new content.
     fn write(&self, path: &Path) -> Result<(), TokenError> {
         let next = beside(path, "new");
         let failed = |error| TokenError::file("write", path, error);
-        // What an interrupted run left.
+        // Remove a file that an interrupted run left.
         let _ = fs::remove_file(&next);
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
@@ -259,12 +260,13 @@ fn parse(text: &str) -> Result<TokenFile, String> {
     Ok(file)
 }
 
-/// The text under a key; empty if there is none.
+/// Returns the text of a key; empty if the table has no such text.
 fn text_of<'a>(table: &'a Value, key: &str) -> &'a str {
     table.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// What is not understood may be a restriction: it is refused, not left out.
+/// Checks that all keys of a table were read. An unknown key may be a restriction, so it is an error and is not
+/// ignored.
 fn nothing_left(table: &Table) -> Result<(), String> {
     match table.keys().next() {
         None => Ok(()),
@@ -350,7 +352,7 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// Held while the file is changed, so that two changes at the same time are both made.
+/// Locks the file during a change, so that neither of two concurrent changes is lost.
 fn lock(path: &Path) -> Result<File, TokenError> {
     let path = beside(path, "lock");
     let mut options = OpenOptions::new();
@@ -388,7 +390,7 @@ fn check_owner_only(_path: &Path, _file: &File) -> Result<(), TokenError> {
     Ok(())
 }
 
-/// Without it a crash may lose the renaming.
+/// Syncs the folder of the file. Without this, a crash may undo the rename.
 #[cfg(unix)]
 fn sync_folder(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());

@@ -1,4 +1,4 @@
-//! What a token allows, as text: `orders:read,write where tenant = "acme"`.
+//! Rights of a token, as text: `orders:read,write where tenant = "acme"`.
 
 use std::collections::BTreeMap;
 
@@ -8,21 +8,21 @@ use recto::schema::nearest;
 use super::TokenError;
 use crate::rights::{EVERY_COLLECTION, EVERY_QUEUE, Grant, QUEUE_PREFIX, Right, STORE};
 
-/// Stands for all rights there are: of a collection, of a queue, or of the store.
+/// Name for all rights of a collection, of a queue, or of the store.
 const ALL: &str = "all";
-/// The longest row filter, in bytes: what a query may have, too.
+/// Maximum length of a row filter, in bytes. It equals the limit of a query.
 const MAX_FILTER_BYTES: usize = 8 << 10;
-/// The longest name of a collection: a schema's.
+/// Maximum length of the name of a collection, in bytes. It equals the limit of a schema.
 const MAX_NAME_BYTES: usize = 48;
 
 const SHAPE: &str = "a grant is COLLECTION:RIGHTS or COLLECTION:RIGHTS where FILTER: \
                      'orders:read,write', '*:read', 'orders:read where tenant = \"acme\"'; or @store:RIGHTS; \
                      or queue.QUEUE:RIGHTS";
 
-/// Reads one grant: the collection (or `*`, or the store), and what is allowed there.
+/// Reads one grant: the subject (a collection, `*`, a queue or the store), and the rights.
 ///
 /// # Errors
-/// The text is none, or names a right that there is not.
+/// The text is not a grant, or names a right that does not exist.
 pub fn parse_grant(text: &str) -> Result<(String, Grant), TokenError> {
     let refused = |message: String| TokenError::refused(message, SHAPE);
     let Some((collection, rest)) = text.split_once(':') else {
@@ -55,7 +55,7 @@ pub fn parse_grant(text: &str) -> Result<(String, Grant), TokenError> {
     Ok((collection.to_owned(), grant))
 }
 
-/// Whether something can be granted for a collection, a queue or the store of this name; what is wrong if not.
+/// Checks that a grant can name this subject: a collection, a queue or the store. An error says what is wrong.
 fn check_subject(subject: &str) -> Result<(), String> {
     if let Some(queue) = subject.strip_prefix(QUEUE_PREFIX) {
         return match QueueName::new("grant", queue) {
@@ -71,12 +71,15 @@ fn check_subject(subject: &str) -> Result<(), String> {
     Err(format!("{subject:?} is not the name of a collection"))
 }
 
-/// Reads several, one per collection.
+/// Reads several grants, at most one for each collection.
 ///
 /// # Errors
-/// As [`parse_grant`]; or there is none, or two for one collection: which rows the two allow
-/// together would be anybody's guess; or one for the store beside one for some rows, which the store's
-/// backup or schema would not be held to.
+/// As of [`parse_grant`], and in these cases:
+///
+/// - There is no grant.
+/// - There are two grants for one collection, because it would be unclear which rows the two allow together.
+/// - There is a grant for the store and another for some rows only, because a backup or a schema would not be
+///   restricted to these rows.
 pub fn parse_grants<'a>(
     texts: impl IntoIterator<Item = &'a str>,
 ) -> Result<BTreeMap<String, Grant>, TokenError> {
@@ -135,7 +138,7 @@ fn no_right(subject: &str, name: &str) -> TokenError {
     TokenError::refused(format!("{name:?} is not a right"), hint)
 }
 
-/// The rights there are on a collection, on a queue, or on the store.
+/// Returns all rights of a collection, of a queue, or of the store.
 fn rights_of(subject: &str) -> &'static [Right] {
     match subject {
         STORE => &Right::OF_STORE,
@@ -144,13 +147,13 @@ fn rights_of(subject: &str) -> &'static [Right] {
     }
 }
 
-/// The right of this name on a collection, on a queue, or on the store.
+/// Returns the right with this name of a collection, of a queue, or of the store.
 pub(crate) fn right(subject: &str, name: &str) -> Option<Right> {
     let mut all = rights_of(subject).iter();
     all.find(|right| right.name() == name).copied()
 }
 
-/// A grant as [`parse_grant`] reads it.
+/// Writes a grant as text that [`parse_grant`] reads.
 pub fn show_grant(collection: &str, grant: &Grant) -> String {
     let names: Vec<&str> = grant.rights.iter().map(|right| right.name()).collect();
     let names = names.join(",");

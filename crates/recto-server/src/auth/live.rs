@@ -1,4 +1,4 @@
-//! The tokens a running server takes: those of the file, as it is now.
+//! Tokens that a running server accepts: the current content of the file.
 
 use std::collections::HashMap;
 use std::fs;
@@ -12,21 +12,21 @@ use tokio::sync::watch;
 use super::{StoredToken, TokenError, TokenFile, TokenText};
 use crate::rights::{Access, Validity};
 
-/// How often a running server looks whether files it reads have changed: twice in the second within
-/// which a revoked token must be refused.
+/// Interval at which a running server checks its files for changes. It is half of the second within which the server
+/// must reject a revoked token.
 pub(crate) const RELOAD_INTERVAL: Duration = Duration::from_millis(500);
 const MICROS_PER_SECOND: i64 = 1_000_000;
 
-/// Why a token is not taken.
+/// Reason why the server rejects a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Denied {
-    /// It is no token of this server.
+    /// The server has no such token.
     Unknown,
-    /// It was one until its time was over.
+    /// The token has expired.
     Expired,
 }
 
-/// The tokens a running server takes.
+/// Tokens that a running server accepts.
 #[derive(Debug)]
 pub struct Tokens {
     path: PathBuf,
@@ -45,7 +45,7 @@ struct Entry {
     stored: StoredToken,
     id: Arc<str>,
     access: Access,
-    /// Says that its time is over; dropped with the entry, when it is revoked or changed.
+    /// Becomes true when the token expires. It is dropped with the entry, when the token is revoked or changed.
     over: watch::Sender<bool>,
 }
 
@@ -56,20 +56,20 @@ impl Entry {
     }
 }
 
-/// A token that is taken.
+/// Accepted token of a request.
 #[derive(Debug)]
 pub(crate) struct Bearer {
-    /// Which token, as a number.
+    /// Public id of the token, as a number.
     pub(crate) token: u64,
-    /// The same as people name it.
+    /// Public id of the token, as text.
     pub(crate) id: Arc<str>,
     pub(crate) access: Access,
 }
 
-/// What is told of a token that came, went or was changed: its id and name.
+/// Id and name of a token that was added, removed or changed.
 pub(crate) type TokenName = (String, String);
 
-/// What another look at the file found.
+/// Changes that a reload of the file found.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct TokenChanges {
     pub(crate) made: Vec<TokenName>,
@@ -97,7 +97,7 @@ impl TokenChanges {
     }
 }
 
-/// What of a file changes with its content.
+/// Properties of a file that change with its content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct FileStamp {
     modified: Option<std::time::SystemTime>,
@@ -121,10 +121,10 @@ impl FileStamp {
 }
 
 impl Tokens {
-    /// The tokens of a file.
+    /// Opens a file of tokens.
     ///
     /// # Errors
-    /// As [`TokenFile::read`].
+    /// As of [`TokenFile::read`].
     pub fn open(path: &Path, environment: Environment) -> Result<Self, TokenError> {
         let tokens = Self {
             path: path.to_owned(),
@@ -135,16 +135,16 @@ impl Tokens {
         Ok(tokens)
     }
 
-    /// Reads the file again if it has changed, and ends the `Validity` of tokens that are no longer
-    /// taken; what changed, if the file did. A token that is not understood is not taken, and hinders no
-    /// other.
+    /// Reads the file again if it has changed, and ends the `Validity` of tokens that are no longer accepted. Returns
+    /// the changes, or `None` if the file has not changed. A token that this release does not understand is rejected
+    /// and does not affect other tokens.
     ///
     /// # Errors
-    /// As [`TokenFile::read`]. Then nobody is let in: a file that does not say who may be served
-    /// might have been changed to say that somebody may not.
+    /// As of [`TokenFile::read`]. The server then rejects every token, because the file may have been changed to
+    /// revoke a token.
     pub fn reload(&self) -> Result<Option<TokenChanges>, TokenError> {
         self.end_those_over();
-        // Looked at before reading: what is written meanwhile is read the next time.
+        // Take the stamp before reading, so that the next reload sees a change during this one.
         let stamp = FileStamp::of(&self.path);
         if stamp.is_some() && self.current().stamp == stamp {
             return Ok(None);
@@ -191,22 +191,22 @@ impl Tokens {
             .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// How many there are.
+    /// Returns the number of tokens.
     pub fn len(&self) -> usize {
         self.current().by_id.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there is no token.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Who bears a token, and what they may do.
+    /// Returns the id and the access of a token.
     pub(crate) fn bearer(&self, text: &str) -> Result<Bearer, Denied> {
         let token = TokenText::parse(text).ok_or(Denied::Unknown)?;
         let by_id = Arc::clone(&self.current().by_id);
         let entry = by_id.get(token.id()).ok_or(Denied::Unknown)?;
-        // Constant time, as the hash's own comparison is.
+        // The comparison of hashes takes constant time.
         if entry.stored.hash != token.hash() {
             return Err(Denied::Unknown);
         }
@@ -214,7 +214,7 @@ impl Tokens {
             return Err(Denied::Expired);
         }
         Ok(Bearer {
-            // An id is that number in hexadecimal digits.
+            // The id consists of the hexadecimal digits of this number.
             token: u64::from_str_radix(token.id(), 16).unwrap_or(0),
             id: Arc::clone(&entry.id),
             access: entry
@@ -225,8 +225,7 @@ impl Tokens {
     }
 }
 
-/// The tokens of a file. One that is as it was `before` stays the same entry: what was begun with it goes
-/// on.
+/// Returns the tokens of a file. A token that is the same as `before` keeps its entry, so its requests continue.
 fn entries(file: TokenFile, before: &HashMap<String, Arc<Entry>>) -> HashMap<String, Arc<Entry>> {
     let entry = |token: StoredToken| {
         let id = token.id.clone();

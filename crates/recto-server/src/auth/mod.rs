@@ -1,8 +1,8 @@
-//! Tokens: made, hashed, looked up, revoked.
+//! Creation, hashing, lookup and revocation of tokens.
 //!
-//! They stand in a file of their own and not in the store: the embedded store belongs to one process
-//! at a time, so nobody could make or revoke a token while the server runs. The file holds hashes
-//! only; the server looks at it twice a second.
+//! Tokens are stored in their own file and not in the store. The embedded store belongs to one process at a time, so
+//! otherwise nobody could create or revoke a token while the server runs. The file contains only hashes. The server
+//! checks it for changes twice a second.
 
 mod error;
 mod file;

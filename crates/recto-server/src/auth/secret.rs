@@ -1,4 +1,4 @@
-//! The text of a token, and what is kept of it.
+//! Text of a token, and the hash that is stored for it.
 
 use std::fmt;
 
@@ -6,24 +6,25 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use recto::Environment;
 
-/// What every token begins with, so that programs that look for leaked secrets find it.
+/// Prefix of every token, so that programs that look for leaked secrets find it.
 const PREFIX: &str = "recto_";
-/// Bytes of a token's public part.
+/// Length of the public part of a token, in bytes.
 const ID_BYTES: usize = 8;
-/// Bytes of a token's secret part: as many as its hash has, so that guessing one is as hard.
+/// Length of the secret part of a token, in bytes. The hash has the same length, so guessing a secret is as hard as
+/// guessing a hash.
 const SECRET_BYTES: usize = 32;
-/// The purpose in the hash, so that the secret's hash for another purpose is another.
+/// Purpose in the hash, so that the secret has a different hash for another purpose.
 const PURPOSE: &str = "recto 2026 http token secret";
 
-/// A token as its bearer has it: `recto_` id `_` secret. Neither `Debug` nor any message shows it;
-/// [`reveal`](Self::reveal) does, once, to whoever makes it.
+/// Text of a token as its holder has it: `recto_` id `_` secret. Neither `Debug` nor any message shows the secret.
+/// Only [`reveal`](Self::reveal) returns it, once, for the creator of the token.
 pub struct TokenText {
     id: String,
     secret: [u8; SECRET_BYTES],
 }
 
 impl TokenText {
-    /// A new one.
+    /// Creates a token with a random id and secret.
     pub(crate) fn new(environment: &Environment) -> Self {
         let id = environment.random::<ID_BYTES>();
         Self {
@@ -32,7 +33,7 @@ impl TokenText {
         }
     }
 
-    /// Reads one; `None` if the text is none.
+    /// Reads a token. Returns `None` if the text is not a token.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (id, secret) = text.strip_prefix(PREFIX)?.split_at_checked(2 * ID_BYTES)?;
         let mut bytes = [0; SECRET_BYTES];
@@ -45,18 +46,18 @@ impl TokenText {
         })
     }
 
-    /// The part that names it, which is no secret.
+    /// Returns the public part, which identifies the token.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// The whole text.
+    /// Returns the whole text, with the secret.
     pub fn reveal(&self) -> String {
         format!("{PREFIX}{}_{}", self.id, URL_SAFE_NO_PAD.encode(self.secret))
     }
 
-    /// What is kept of it. The secret is as random as the hash is long, so one pass is enough: there
-    /// is nothing to guess that a slow hash would slow down. Comparing two takes constant time.
+    /// Returns the hash to store. The secret has as many random bytes as the hash, so it cannot be guessed, and one
+    /// pass of a fast hash is enough. The comparison of two hashes takes constant time.
     pub(crate) fn hash(&self) -> blake3::Hash {
         blake3::derive_key(PURPOSE, &self.secret).into()
     }
@@ -70,7 +71,7 @@ impl fmt::Debug for TokenText {
     }
 }
 
-/// Whether a text is the public part of a token.
+/// Returns whether a text is the public part of a token.
 pub(crate) fn is_id(text: &str) -> bool {
     text.len() == 2 * ID_BYTES && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }

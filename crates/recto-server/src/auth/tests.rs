@@ -53,7 +53,7 @@ fn a_token_is_taken_until_it_is_revoked_and_the_file_holds_no_secret() {
     let changes = tokens.reload().unwrap().unwrap();
     assert_eq!(changes.revoked, [(text.id().to_owned(), "acme".to_owned())]);
     assert!(changes.made.is_empty() && changes.changed.is_empty());
-    // What was begun with it ends, and nothing else.
+    // Requests of the revoked token end. Requests of other tokens do not.
     assert!(mine.ended().now_or_never().is_some());
     assert!(others.ended().now_or_never().is_none());
     assert_eq!(tokens.bearer(&text.reveal()).unwrap_err(), Denied::Unknown);
@@ -146,7 +146,7 @@ fn files_of_every_version_are_read_and_written_as_they_were() {
         fs::read_to_string(&path).unwrap(),
         include_str!("golden/tokens-v1.toml")
     );
-    // What there was when it was written: more has come since.
+    // These are the rights of the release that wrote the golden file. Later releases added more.
     let rights = "@store:backup,compact,check,load,apply,cursor-keys";
     let (operator, _) = TokenFile::create(&path, &environment, "ops", None, grants(rights)).unwrap();
     assert_eq!(
@@ -175,7 +175,7 @@ fn whoever_sees_some_rows_cannot_look_after_the_store() {
     assert!(access(&["*:read", "@store:backup"]).reads_everything());
     assert!(!access(&["*:read", "@store:backup"]).allows_store(Right::Load));
     assert!(!access(&["*:all"]).allows_store(Right::Backup));
-    // Only a file that was edited can say so.
+    // Only a manually edited file can contain these grants.
     assert!(!access(&["a:read where b = 1", "@store:all"]).allows_store(Right::Backup));
 }
 

@@ -1,10 +1,10 @@
-//! The console's files: one style sheet, our script, htmx. They are in the binary.
+//! Files of the console: the style sheet, the scripts and the icon. They are part of the binary.
 
 use axum::extract::Path;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
-/// A file of the console.
+/// File of the console.
 #[derive(Debug)]
 struct Asset {
     name: &'static str,
@@ -42,7 +42,7 @@ static ASSETS: [Asset; 5] = [
     },
 ];
 
-/// The address of a file. It changes with the program's version, so that browsers may keep what they have.
+/// Returns the address of a file. It changes with the content of the file, so that browsers may cache the file.
 pub(crate) fn href(name: &str) -> String {
     let version = ASSETS
         .iter()
@@ -52,7 +52,7 @@ pub(crate) fn href(name: &str) -> String {
 }
 
 impl Asset {
-    /// FNV-1a of its bytes: it only has to differ between releases.
+    /// Returns a hash (FNV-1a) of the file. It only needs to differ between releases.
     fn version(&self) -> u64 {
         self.bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
             (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)

@@ -1,4 +1,4 @@
-//! `GET /collections/{collection}`: a page of records, and everything that leads to another.
+//! `GET /collections/{collection}`: a page of records, with links and forms to other pages.
 
 use std::sync::Arc;
 
@@ -22,17 +22,18 @@ use crate::access::{Access, Right};
 use crate::app::App;
 use crate::problem::Problem;
 
-/// What forms name their fields by: a value for a field, its operator, and an order value to go to.
+/// Names and prefixes of form fields: the value of a field, its operator, and a value to jump to.
 pub(super) const VALUE_PREFIX: &str = "is.";
 pub(super) const OPERATOR_PREFIX: &str = "op.";
 pub(super) const JUMP: &str = "jump";
 pub(super) const JUMP_FIELD: &str = "jump_field";
-/// The share of all rows to go to, in percent.
+/// Form field with the share of all rows to jump to, in percent.
 pub(super) const SHARE: &str = "share";
-/// Given where the order descends: then what is gone to is the end of a day, and not its beginning.
+/// Form field that is present if the order is descending. A jump to a day then starts at its end and not at its
+/// start.
 pub(super) const JUMP_DESCENDS: &str = "jump_descends";
 
-/// What the access allows to do with a collection, beside reading it.
+/// Rights of the access in a collection, in addition to the right to read.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct May {
     pub(super) write: bool,
@@ -51,29 +52,29 @@ impl May {
     }
 }
 
-/// What is looked at, and what is known about it.
+/// Page of records, with all data to show it.
 pub(super) struct Browse<'a> {
     pub(super) collection: &'a Collection,
     pub(super) url: &'a PageUrl,
-    /// `None`: the filter's text does not divide into conditions.
+    /// Conditions of the filter. `None`: the filter text cannot be split into conditions.
     pub(super) chips: Option<Vec<Chip>>,
     pub(super) options: Vec<FieldOptions>,
     pub(super) may: May,
-    /// What was just done, in words.
+    /// Message about the last action.
     pub(super) notice: Option<&'static str>,
-    /// What was asked for, from this page or instead of it, and refused.
+    /// Rejected query, which came from this page or was the request for it.
     pub(super) refused: Option<&'a Refused>,
     /// Whether there are rows to show.
     pub(super) has_rows: bool,
     /// Whether the page has at least one row.
     pub(super) has_first_row: bool,
-    /// The name of the view that the rows are read from, if there are rows.
+    /// Name of the view that the rows are read from, if there are rows.
     pub(super) view: Option<String>,
-    /// What was typed into the field that goes to a value, if that was refused.
+    /// Text of the jump form, if that jump was rejected.
     pub(super) jumped: Option<&'a str>,
 }
 
-/// The page's handler.
+/// Handles requests for the page.
 pub(super) async fn get(
     State(app): State<App>,
     Extension(access): Extension<Access>,
@@ -107,7 +108,7 @@ pub(super) async fn get(
         });
     };
     let asked = changed.unwrap_or(url);
-    // A page that is asked for from another is only gone to if it is there: nothing is read to know that.
+    // If the request comes from another page, redirect only to a query that has a plan. This check reads no rows.
     match session.explain(&name, &asked.request(), false).await {
         Err(error) if error.missing_partition_fields().is_empty() => {
             let refused = Refused::new(asked, error, &*session, &asking.others).await;
@@ -117,7 +118,7 @@ pub(super) async fn get(
     }
 }
 
-/// What pages of a collection are made with.
+/// Data for pages of a collection.
 struct Asking<'a> {
     session: &'a Arc<dyn Session>,
     collection: &'a Collection,
@@ -127,7 +128,7 @@ struct Asking<'a> {
 }
 
 impl Asking<'_> {
-    /// A page, below what was refused, if anything was.
+    /// Returns a page, below the rejected query if there is one.
     async fn page(&self, url: &PageUrl, refused: Option<&Refused>) -> Response {
         let session = self.session;
         let alone;
@@ -150,7 +151,7 @@ impl Asking<'_> {
             recto::Result::Ok((explanation, reply))
         };
         let found = found.await;
-        // Which page of the query is asked for does not matter to what else can be asked.
+        // The possible conditions and sorts do not depend on the position of the page.
         let choices = session
             .choices(&url.collection, &url.first_page().request())
             .await
@@ -175,7 +176,7 @@ impl Asking<'_> {
         browse.answer(&controls::query(&browse))
     }
 
-    /// The page, with how many rows there are where that is known.
+    /// Reads the page. Also estimates the number of rows if the view has buckets.
     async fn reply(&self, url: &PageUrl, explanation: &Explanation) -> recto::Result<PageReply> {
         let request = url.request();
         let can_count =
@@ -185,7 +186,7 @@ impl Asking<'_> {
             ..request.clone()
         };
         match self.session.page(&url.collection, &estimating).await {
-            // Who may not see all rows is not told how many there are.
+            // A token that may read only some rows does not get their number.
             Err(error) if estimating.count.is_some() && error.kind() == ErrorKind::InvalidQuery => {
                 self.session.page(&url.collection, &request).await
             }
@@ -193,7 +194,7 @@ impl Asking<'_> {
         }
     }
 
-    /// Asks for the partition fields that a query does not pin, as its refusal says.
+    /// Returns the form for the partition fields that the rejected query does not fix.
     async fn ask_partition(&self, mut browse: Browse<'_>, refusal: &Error) -> Response {
         browse.has_rows = false;
         let browse = &browse;
@@ -214,7 +215,7 @@ impl Asking<'_> {
     }
 }
 
-/// Whether a view of a collection, or its own sort order, is kept in buckets.
+/// Returns whether a view, or the primary sort order of the collection, has buckets.
 fn is_in_buckets(collection: &Collection, view: &str) -> bool {
     let of_view = collection.view(view).map(|view| view.bucket.is_some());
     of_view.unwrap_or(collection.bucket.is_some())
@@ -241,7 +242,7 @@ fn notice(done: &str) -> Option<&'static str> {
     }
 }
 
-/// The page that a form on this page leads to; `None` if none was sent.
+/// Returns the page that a sent form leads to; `None` if no form was sent.
 fn changed(collection: &Collection, url: &PageUrl, parameters: &Parameters) -> Option<PageUrl> {
     if let Some(typed) = first(parameters, JUMP) {
         let field = first(parameters, JUMP_FIELD).and_then(|name| collection.field(name));
@@ -264,7 +265,7 @@ fn changed(collection: &Collection, url: &PageUrl, parameters: &Parameters) -> O
             ..url.first_page()
         });
     }
-    // Partitions are looked for: nothing is chosen yet.
+    // The user searches for partitions and has not chosen one.
     if first(parameters, pin::FIND).is_some() {
         return None;
     }
@@ -280,7 +281,7 @@ fn changed(collection: &Collection, url: &PageUrl, parameters: &Parameters) -> O
         };
         let operator = first(parameters, &format!("{OPERATOR_PREFIX}{}", field.name));
         let operator = operator.and_then(Operator::named).unwrap_or(Operator::Equal);
-        // A text that does not divide is left to its own error.
+        // If the filter text cannot be split, the request reports its error.
         let Some(held) = chips(&next.filter) else {
             break;
         };

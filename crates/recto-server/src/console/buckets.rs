@@ -1,5 +1,6 @@
-//! `GET /collections/{collection}/buckets`: the buckets of a partition, drawn against their target, each a link to the page that begins
-//! there; without a partition, the partitions that are kept in buckets.
+//! `GET /collections/{collection}/buckets`: the buckets of a partition. Each is drawn in relation to its target size,
+//! and links to the page that starts at its first row. Without a partition, this page lists the partitions that have
+//! buckets.
 
 use std::sync::Arc;
 
@@ -24,20 +25,20 @@ use crate::access::{Access, Right};
 use crate::app::App;
 use crate::problem::Problem;
 
-/// Given if the page one came from names its view. Else the server chose the view.
+/// Parameter that is set if the previous page names its view. Otherwise the server chose the view.
 const NAMED: &str = "named";
-/// The most buckets that are drawn at once.
+/// Maximum number of buckets in one drawing.
 const MAX_DRAWN: i64 = 64;
-/// The size that a bucket is drawn in; style sheets scale the whole.
+/// Size of the drawing of a bucket. Style sheets scale the whole drawing.
 const SLOT_WIDTH: f64 = 10.0;
 const BAR_WIDTH: f64 = 8.0;
 const HEIGHT: f64 = 100.0;
 /// Height of the bar of the smallest bucket with rows.
 const MIN_HEIGHT: f64 = 2.0;
-/// How high the target is where nothing is over it.
+/// Height of the line of the target, if no bucket is larger than the target.
 const TARGET_HEIGHT: f64 = 80.0;
 
-/// The page's handler.
+/// Handles requests for the page.
 pub(super) async fn get(
     State(app): State<App>,
     Extension(access): Extension<Access>,
@@ -62,7 +63,8 @@ pub(super) async fn get(
     Ok(page(StatusCode::OK, &layout, &content))
 }
 
-/// The link from a page of records to the buckets that it lies in; none where it does not lie in the buckets of one partition.
+/// Returns the link from a page of records to its buckets; nothing if the page is not in the buckets of one
+/// partition.
 pub(super) fn link(
     collection: &Collection,
     url: &PageUrl,
@@ -100,10 +102,10 @@ pub(super) fn link(
     html! { p.ways { a.button href=(href) title="The buckets that this partition is kept in" { "Buckets" } } }
 }
 
-/// What is looked at.
+/// Request for this page.
 struct Asked<'a> {
     collection: &'a Arc<Collection>,
-    /// The page one came from, and the query whose pages bars lead to.
+    /// Previous page, without its position. The bars link to pages of its query.
     url: PageUrl,
     request: BucketsRequest,
     is_whole: bool,
@@ -151,7 +153,7 @@ impl<'a> Asked<'a> {
         })
     }
 
-    /// The address of this page with another partition, or another part of it.
+    /// Returns the address of this page for another partition, or for another part of the partition.
     fn href(&self, filter: &str, token: &str) -> String {
         let mut parameters = vec![("view", self.request.view.clone()), ("filter", filter.to_owned())];
         if !self.url.view.is_empty() {
@@ -234,9 +236,9 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// A bar for each bucket, which leads to the page that begins there. A bucket with rows has a visible bar. Buckets
-    /// without a target have no line.
-    #[allow(clippy::cast_precision_loss)] // of what is shown
+    /// Draws a bar for each bucket, which links to the page that starts there. A bucket with rows has a visible bar.
+    /// If buckets have no target, there is no line.
+    #[allow(clippy::cast_precision_loss)] // the values are only for display
     fn map(&self, listed: &BucketList) -> Markup {
         let sizes = listed
             .buckets
@@ -300,9 +302,9 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// The page of the partition that begins where a bucket does.
+    /// Returns the page of the partition that starts where a bucket starts.
     fn page_at(&self, listed: &BucketList, one: &BucketStatus) -> String {
-        // A page begins at no null.
+        // A page cannot start at null.
         let values: Vec<Json> = one
             .start
             .iter()
@@ -325,14 +327,14 @@ impl<'a> Asked<'a> {
         if !own && fields.all(|name| self.collection.field(&name).is_some()) {
             page.order_by = terms.collect::<Vec<_>>().join(", ");
         } else if !own {
-            // No query can sort by a rounded field.
+            // A query cannot sort by a rounded field.
             page.view.clone_from(&listed.view);
         }
         page.href()
     }
 }
 
-/// Whether the page that one came from lies in a bucket.
+/// Returns whether the previous page has rows in a bucket.
 fn is_here(listed: &BucketList, index: usize) -> bool {
     let places = listed.places.iter().flatten();
     match (places.clone().min(), places.max()) {
@@ -379,13 +381,13 @@ fn shown(value: &Json) -> String {
     }
 }
 
-/// Filter text that names a partition.
+/// Returns filter text that selects a partition.
 fn filter_of(partition: &JsonRecord) -> String {
     let terms = partition.iter().map(|(name, value)| format!("{name} = {value}"));
     terms.collect::<Vec<_>>().join(" AND ")
 }
 
-/// Target size of buckets, in words: `target 60 rows each`.
+/// Returns the target size of buckets, in words: `target 60 rows each`.
 fn target(target: BucketTarget, each: &str) -> String {
     match (target.rows, target.bytes) {
         (Some(rows), _) => format!("target {} {each}", counted(rows, "row", "rows")),

@@ -1,4 +1,4 @@
-//! What changes the query or turns the page: chips, filters, columns, the pager.
+//! Controls that change the query or the page: chips, filters, columns and the pager.
 
 use maud::{Markup, html};
 use recto::schema::{Collection, Field};
@@ -13,10 +13,10 @@ use super::refused::Place;
 use super::table::columns;
 use super::value::{self, Control};
 
-/// The page sizes that are offered.
+/// Page sizes to choose from.
 const PAGE_SIZES: [i64; 4] = [20, 50, 100, 500];
 
-/// The query: its conditions, and the forms that change them.
+/// Returns the conditions of the query, and the forms that change them.
 pub(super) fn query(browse: &Browse<'_>) -> Markup {
     html! {
         section.query aria-label="Query" {
@@ -113,7 +113,7 @@ fn filter_panel(browse: &Browse<'_>) -> Markup {
     }
 }
 
-/// What can be checked of any row.
+/// Returns the operators that can be checked row by row.
 fn row_by_row(collection: &Collection, field: &Field) -> Vec<Operator> {
     let mut operators = vec![Operator::Equal, Operator::OneOf];
     operators.extend(Operator::RANGE);
@@ -131,7 +131,7 @@ fn condition_row(field: &Field, operators: &[Operator]) -> Markup {
         select name=(format!("{OPERATOR_PREFIX}{}", field.name)) aria-label=(format!("Operator for {}", field.name)) {
             @for operator in operators { option value=(operator.name()) { (operator.label()) } }
         }
-        // A list of values is no value of the field's type.
+        // This is no number field, because the value may be a list.
         (Control {
             name: &value,
             id: &id,
@@ -144,7 +144,7 @@ fn condition_row(field: &Field, operators: &[Operator]) -> Markup {
     }
 }
 
-/// A number field would not take `1, 2`.
+/// Returns the type for the control. A number field would not accept `1, 2`.
 fn control_type(field: &Field) -> &recto::Type {
     use recto::Type;
     match field.ty {
@@ -160,7 +160,7 @@ fn filter_text(browse: &Browse<'_>) -> Markup {
     let failed = refused.is_some();
     let text = refused.map_or(&browse.url.filter, |refused| &refused.asked.filter);
     html! {
-        // What is refused stands open, where a panel over the page would hide it.
+        // A rejected filter is open and inline, because a panel over the page would hide its error.
         details.pop.wide .inline[failed] name=[(!failed).then_some("pop")] open[failed] {
             summary { "As text" }
             form.panel method="get" action=(action(browse.url)) {
@@ -204,7 +204,7 @@ fn column_panel(browse: &Browse<'_>) -> Markup {
     }
 }
 
-/// Links to other pages of the query, and the form that goes to a value.
+/// Returns the links to other pages of the query, and the form that jumps to a value.
 pub(super) fn pager(browse: &Browse<'_>, explanation: &Explanation, reply: &PageReply) -> Markup {
     let url = browse.url;
     let token = |token: &str| (!token.is_empty()).then(|| url.with_token(token).href());
@@ -276,7 +276,8 @@ fn jump(browse: &Browse<'_>, explanation: &Explanation) -> Markup {
     }
 }
 
-/// The form that goes to a share of all rows: of one partition it is known where that ends.
+/// Returns the form that jumps to a share of all rows. Only queries of one partition have it, because only for them
+/// is the position of a share known.
 fn share(browse: &Browse<'_>, explanation: &Explanation) -> Markup {
     if explanation.sources.len() > 1 {
         return Markup::default();
@@ -296,7 +297,7 @@ fn share(browse: &Browse<'_>, explanation: &Explanation) -> Markup {
     }
 }
 
-/// The value that a page starts at, as one types it.
+/// Returns the value at which a page starts, as a person types it.
 fn gone_to(field: &Field, from: &str) -> String {
     let values = serde_json::from_str::<Vec<Json>>(from).unwrap_or_default();
     let text = value::text(values.first());
@@ -315,7 +316,7 @@ fn size_link(url: &PageUrl, size: i64) -> Markup {
     }
 }
 
-/// The address that forms are sent to.
+/// Returns the address to which forms are sent.
 pub(super) fn action(url: &PageUrl) -> String {
     PageUrl {
         collection: url.collection.clone(),
@@ -324,8 +325,8 @@ pub(super) fn action(url: &PageUrl) -> String {
     .href()
 }
 
-/// The page's parameters as a form sends them on, but those it changes. The form leads to a first page, or,
-/// if what it asks for is refused, back to this one.
+/// Returns hidden fields with the parameters of the page, without those that a form changes. The form leads to a
+/// first page. If the server rejects its query, the form leads back to this page.
 pub(super) fn hidden(browse: &Browse<'_>, but: &[&str]) -> Markup {
     let parameters = browse.url.first_page().all_parameters();
     let parameters = parameters.iter().filter(|(name, _)| !but.contains(name));

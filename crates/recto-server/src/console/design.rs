@@ -1,5 +1,5 @@
-//! `/collections/{collection}/design`: which views a collection needs for the queries that it is asked: what this server was asked since it was
-//! started, or queries that are typed in.
+//! `/collections/{collection}/design`: views that a collection needs for its queries. These are the queries that this
+//! server received since it started, or queries that the user types.
 
 use axum::Extension;
 use axum::body::Bytes;
@@ -22,13 +22,13 @@ use crate::app::App;
 use crate::problem::Problem;
 use recto::problem::ProblemType;
 
-/// What the form names its text by.
+/// Name of the form field with the queries.
 const QUERIES: &str = "queries";
-/// How high its text is, in lines.
+/// Minimum and maximum height of that field, in lines.
 const MIN_LINES: usize = 8;
 const MAX_LINES: usize = 24;
 
-/// The views for what was asked.
+/// Returns the views for the received queries.
 pub(super) async fn get(
     State(app): State<App>,
     Extension(access): Extension<Access>,
@@ -44,7 +44,7 @@ pub(super) async fn get(
     answer(&app, collection, &queries_text(&queries), &beside).await
 }
 
-/// The views for what was typed in.
+/// Returns the views for the typed queries.
 pub(super) async fn ask(
     State(app): State<App>,
     Extension(access): Extension<Access>,
@@ -57,16 +57,17 @@ pub(super) async fn ask(
     answer(&app, collection, &text, &Beside::default()).await
 }
 
-/// Queries of what was asked for which no views are designed.
+/// Received queries for which no views are designed.
 #[derive(Debug, Default)]
 struct Beside {
     left_out: usize,
     unservable: Vec<Unservable>,
 }
 
-/// A collection that views can be designed for.
+/// Returns a collection for which views can be designed.
 async fn collection(app: &App, access: &Access, name: &str) -> Result<Collection, Failure> {
-    // Others' queries, and what their tokens add to these, are for who may read all there is.
+    // These queries come from all clients, with the row filters of their tokens. So only tokens that may read all
+    // records can see them.
     access.check_reads_all_of(name, Right::Read)?;
     let schema = access.session_over(app.session(), [])?.schema().await?;
     let collection = schema
@@ -111,8 +112,8 @@ async fn answer(app: &App, collection: Collection, text: &str, beside: &Beside) 
     Ok(page(status, &layout, &content))
 }
 
-/// The search takes up to seconds, of a thread that answers nobody meanwhile, and goes on when nobody waits for it any more: so there is
-/// one at a time.
+/// Designs views. The search takes up to seconds on its own thread, and continues if the client disconnects. So only
+/// one search runs at a time.
 async fn designed(app: &App, collection: Collection, text: String) -> Result<Design, Problem> {
     let begun = app.begin_design().ok_or_else(busy)?;
     let work = move || {

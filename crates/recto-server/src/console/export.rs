@@ -1,7 +1,7 @@
-//! `GET /collections/{collection}/export`: all rows of the query that is looked at, as NDJSON.
+//! `GET /collections/{collection}/export`: all rows of the current query, as NDJSON.
 //!
-//! The API's own export is of whole collections, in no order; this one turns the query's pages, and
-//! reads the next when the one before was taken.
+//! The API exports whole collections without an order. This export reads the pages of the query one after the other.
+//! It reads a page when the client has taken the previous one.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use super::page_url::{PageUrl, parameters};
 use crate::access::{Access, Right};
 use crate::app::App;
 
-/// Rows read at a time.
+/// Number of rows of one read.
 const PAGE_ROWS: i64 = 500;
 
 pub(super) async fn get(
@@ -37,7 +37,7 @@ pub(super) async fn get(
         both_edges: false,
         ..url.first_page().request()
     };
-    // What is wrong with the query is told before anything is sent.
+    // An error of the query is returned before the reply starts.
     let first = session.page(&name, &request).await?;
     let headers = [
         (header::CONTENT_TYPE, "application/x-ndjson".to_owned()),
@@ -49,8 +49,8 @@ pub(super) async fn get(
     Ok((headers, body(session, name, request, first)).into_response())
 }
 
-/// The lines of a page and of those after it. An error cuts the connection: a file that ends early must
-/// not look whole.
+/// Returns the lines of a page and of the pages after it. An error closes the connection, so that an incomplete file
+/// does not look complete.
 fn body(session: Arc<dyn Session>, name: String, request: PageRequest, first: PageReply) -> Body {
     let begin = (session, name, request, Some(Step::Have(Box::new(first))));
     Body::from_stream(stream::try_unfold(
@@ -73,7 +73,7 @@ fn body(session: Arc<dyn Session>, name: String, request: PageRequest, first: Pa
     ))
 }
 
-/// Where the export goes on.
+/// Next step of the export.
 enum Step {
     Have(Box<PageReply>),
     Ask(String),

@@ -1,4 +1,4 @@
-//! Filter text as chips: one per condition, to be removed, replaced and added.
+//! Filter text as chips, one for each condition, which can be removed, replaced and added.
 
 use recto::Type;
 use recto::filter_text::{self, Literal, LiteralValue, Name, Operator as Compares, Span, Term};
@@ -6,15 +6,15 @@ use recto::schema::Field;
 
 use super::value::literal;
 
-/// One condition of a filter, as it is written.
+/// Condition of a filter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Chip {
-    /// All of it.
+    /// Whole text of the condition.
     pub(super) text: String,
     term: Term,
 }
 
-/// What a condition asks of a field, by the name it has in forms.
+/// Operator of a condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Operator {
     Equal,
@@ -29,7 +29,7 @@ pub(super) enum Operator {
 impl Operator {
     pub(super) const RANGE: [Self; 4] = [Self::GreaterOrEqual, Self::Greater, Self::LessOrEqual, Self::Less];
 
-    /// Its name in forms.
+    /// Returns the name of the operator in forms.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Equal => "=",
@@ -42,7 +42,7 @@ impl Operator {
         }
     }
 
-    /// How people read it.
+    /// Returns the label of the operator for people.
     pub(super) fn label(self) -> &'static str {
         match self {
             Self::Equal => "=",
@@ -72,7 +72,7 @@ impl Operator {
 }
 
 impl Chip {
-    /// What is asked of a field, where it is of one.
+    /// Returns the field and the operator of a condition; `None` if the condition has several fields.
     pub(super) fn asks(&self) -> Option<(&str, Operator)> {
         let operator = match &self.term {
             Term::Compare { operator, .. } => match operator {
@@ -89,7 +89,7 @@ impl Chip {
         Some((&self.term.fields()[0].text, operator))
     }
 
-    /// The values that it compares with.
+    /// Returns the values of the condition.
     pub(super) fn values(&self) -> &[Literal] {
         match &self.term {
             Term::Compare { literal, .. } | Term::StartsWith { prefix: literal, .. } => {
@@ -100,7 +100,7 @@ impl Chip {
     }
 }
 
-/// The text of a value, as one types it.
+/// Returns the text of a value, as a person types it.
 pub(super) fn typed(literal: &Literal) -> String {
     match &literal.value {
         LiteralValue::String(text) => text.clone(),
@@ -108,7 +108,7 @@ pub(super) fn typed(literal: &Literal) -> String {
     }
 }
 
-/// The conditions of a filter text; `None` if it is not one.
+/// Splits filter text into conditions. Returns `None` if the text is not a filter.
 pub(super) fn chips(text: &str) -> Option<Vec<Chip>> {
     let terms = filter_text::terms(text).ok()?.into_iter();
     let chip = |(term, span): (Term, Span)| Chip {
@@ -118,19 +118,19 @@ pub(super) fn chips(text: &str) -> Option<Vec<Chip>> {
     Some(terms.map(chip).collect())
 }
 
-/// The filter text of conditions.
+/// Joins conditions to filter text.
 pub(super) fn joined<'a>(terms: impl IntoIterator<Item = &'a str>) -> String {
     terms.into_iter().collect::<Vec<_>>().join(" AND ")
 }
 
-/// The filter without the condition at `index`.
+/// Returns the filter without the condition at `index`.
 pub(super) fn without(chips: &[Chip], index: usize) -> String {
     let kept = chips.iter().enumerate().filter(|(at, _)| *at != index);
     joined(kept.map(|(_, chip)| chip.text.as_str()))
 }
 
-/// The filter with a condition on a field more, in the place of those it cannot stand beside: an
-/// equality replaces all of the field's, a bound the one on its side.
+/// Returns the filter with another condition on a field. The condition replaces those that exclude it: an equality
+/// replaces all conditions of the field, and a bound replaces the bound on its side.
 pub(super) fn with(chips: &[Chip], field: &str, operator: Operator, condition: &str) -> String {
     let mut terms = Vec::with_capacity(chips.len() + 1);
     let mut placed = false;
@@ -156,7 +156,7 @@ fn replaces(chip: &Chip, field: &str, operator: Operator) -> bool {
     !are_both_ends
 }
 
-/// The text of a condition.
+/// Returns the text of a condition.
 pub(super) fn condition(field: &Field, operator: Operator, typed: &str) -> String {
     let name = || Name::new(field.name.as_str(), Span::default());
     let of_type = |ty: &Type, typed: &str| Literal::new(literal(ty, typed), Span::default());

@@ -1,4 +1,4 @@
-//! Records as forms: adding one, changing one.
+//! Forms to add and to change a record.
 
 use axum::Extension;
 use axum::body::Bytes;
@@ -23,21 +23,21 @@ use crate::app::App;
 use crate::problem::Problem;
 use recto::problem::ProblemType;
 
-/// What forms name values by, and the boxes that make an empty text a null.
+/// Prefixes of form fields: values, and check boxes that turn an empty text into null.
 const VALUE_PREFIX: &str = "value.";
 const NULL_PREFIX: &str = "null.";
-/// The version or the digest of the record that a form was filled from.
+/// Form field with the version or the digest of the record from which the form was filled.
 pub(super) const SEEN: &str = "seen";
-/// A digest of each field's text as the form was filled with it: whether somebody touched it.
+/// Prefix of form fields with a digest of the original text of a field, which shows whether the user changed it.
 const WAS_PREFIX: &str = "was.";
-/// Of a field that somebody else saved otherwise, which value is taken.
+/// Prefix of form fields with the choice between two values, if another user saved another value.
 const TAKE_PREFIX: &str = "take.";
 const MINE: &str = "mine";
 const THEIRS: &str = "theirs";
-/// Bytes of the digest of a field's text.
+/// Length of the digest of a field's text, in bytes.
 const WAS_BYTES: usize = 8;
 
-/// `GET /collections/{collection}/new`: empty, or filled from the record whose key is given.
+/// `GET /collections/{collection}/new`: returns an empty form, or a form filled from the record with the given key.
 pub(super) async fn ask_new(
     State(app): State<App>,
     Extension(access): Extension<Access>,
@@ -54,8 +54,8 @@ pub(super) async fn ask_new(
     Ok(Form::new(&subject, &like, true).answer(None))
 }
 
-/// Adds a record, unless there is one with its key, as far as who asks may know. Between the look and the
-/// write another may have added one: what is said afterwards is true in any case.
+/// Adds a record. If the token may read, this first checks that no record has the key. Another user may add a record
+/// between this check and the write, so the reply after the write says only that the record was written.
 pub(super) async fn new(
     State(app): State<App>,
     Extension(access): Extension<Access>,
@@ -88,7 +88,7 @@ pub(super) async fn new(
             Err(error) => Some(error.into()),
         }
     } else {
-        // Who may not read is not told which keys there are.
+        // A token that may not read does not learn which keys exist.
         None
     };
     let form = Form::sent(&subject, &record, &sent, true);
@@ -124,7 +124,7 @@ pub(super) async fn ask_edit(
         .answer(None))
 }
 
-/// Saves a record, unless it was changed since the form was filled.
+/// Saves a record, unless it changed after the form was filled.
 pub(super) async fn edit(
     State(app): State<App>,
     Extension(access): Extension<Access>,
@@ -145,7 +145,7 @@ pub(super) async fn edit(
     let put = RecordChange::new(&name, Action::put(record.clone())).if_version(held.version);
     match subject.session.change(put).await {
         Ok(_) => Ok(form.done("saved", true)),
-        // Somebody came between the look and the write.
+        // Another user changed the record between the read and the write.
         Err(error) if error.kind() == ErrorKind::Changed => Ok(match subject.found().await? {
             Some(held) => form.conflict(&held),
             None => deleted_meanwhile(&subject, &sent),
@@ -167,7 +167,7 @@ async fn editable(app: &App, access: &Access, name: &str, query: Option<String>)
     Ok(subject)
 }
 
-/// What was typed, as a form that adds the record: it is not there any more.
+/// Returns a form that adds the typed record again, because the record was deleted.
 fn deleted_meanwhile(subject: &Subject, sent: &Parameters) -> Response {
     let of_key = subject.collection.key.iter().zip(&subject.key);
     let of_key = of_key.filter_map(|(name, text)| {
@@ -185,7 +185,7 @@ fn deleted_meanwhile(subject: &Subject, sent: &Parameters) -> Response {
     ))
 }
 
-/// Says whether a record is the one that was seen: its version, or a digest of one that has none.
+/// Returns the identity of the shown record: its version, or a digest if it has no version.
 pub(super) fn seen(held: &Versioned<JsonRecord>) -> String {
     match held.version {
         Some(version) => version.to_string(),
@@ -198,7 +198,8 @@ fn digest(record: &JsonRecord) -> String {
     blake3::hash(text.as_bytes()).to_hex().to_string()
 }
 
-/// The record that was sent. What no form carries, or nobody touched, stays as it is held.
+/// Returns the record of a form. A field that is not in the form, or that the user did not change, keeps its stored
+/// value.
 fn typed_record(subject: &Subject, sent: &Parameters, held: &JsonRecord) -> JsonRecord {
     let mut record = JsonRecord::new();
     for field in &subject.collection.fields {
@@ -225,7 +226,7 @@ fn typed_record(subject: &Subject, sent: &Parameters, held: &JsonRecord) -> Json
     record
 }
 
-/// What tells whether a field's text is the one that a form was filled with.
+/// Returns a digest that shows whether the text of a field is the original text of the form.
 fn was(text: &str) -> String {
     let hash = blake3::hash(lines(text).as_bytes());
     blake3::Hash::to_hex(&hash)[..2 * WAS_BYTES].to_owned()
@@ -234,13 +235,13 @@ fn was(text: &str) -> String {
 struct Form<'a> {
     subject: &'a Subject,
     record: &'a JsonRecord,
-    /// What was typed, if the form comes back.
+    /// Typed values, if the form is shown again.
     sent: Option<&'a Parameters>,
     is_new: bool,
-    /// Whether it is new only because somebody deleted what was edited.
+    /// Whether the record is new only because it was deleted during the edit.
     is_gone: bool,
     seen: String,
-    /// What is stored, if somebody else saved it since.
+    /// Stored record, if another user saved it after the form was filled.
     theirs: Option<&'a JsonRecord>,
 }
 
@@ -257,7 +258,7 @@ impl<'a> Form<'a> {
         }
     }
 
-    /// Filled from a record as it was seen.
+    /// Sets the identity of the record from which the form is filled.
     fn on(mut self, seen: String) -> Self {
         self.seen = seen;
         self
@@ -275,7 +276,7 @@ impl<'a> Form<'a> {
         }
     }
 
-    /// Adds the record, or comes back with what was wrong.
+    /// Adds the record, or shows the form again with the error.
     async fn add(self, may_read: bool) -> Response {
         let collection = &self.subject.collection;
         let record = self.record.clone();
@@ -296,7 +297,7 @@ impl<'a> Form<'a> {
         }
     }
 
-    /// Leads to the record's page; to an empty form, for who may not read it.
+    /// Redirects to the page of the record, or to an empty form if the token may not read the record.
     fn done(&self, done: &str, may_read: bool) -> Response {
         let href = if may_read {
             self.subject.record_href(self.record)
@@ -307,13 +308,13 @@ impl<'a> Form<'a> {
         Redirect::to(&format!("{href}{sign}done={done}")).into_response()
     }
 
-    /// Comes back with what was wrong.
+    /// Shows the form again with the error.
     fn refused(&self, error: Error) -> Response {
-        // Of one record: which of several it is need not be told.
+        // The request has one record, so the problem does not need its number.
         self.answer(Some(&Problem::of_record(error)))
     }
 
-    /// Comes back beside what somebody else saved.
+    /// Shows the form again with the record that another user saved.
     fn conflict(mut self, held: &'a Versioned<JsonRecord>) -> Response {
         self.seen = seen(held);
         self.theirs = Some(&held.record);
@@ -408,7 +409,8 @@ impl<'a> Form<'a> {
         }
     }
 
-    /// What the next answer will know by whether a field was touched.
+    /// Returns the digest of the original text, with which the next request finds out whether the user changed the
+    /// field.
     fn was(&self, field: &Field) -> String {
         let name = &field.name;
         let filled = |record: &JsonRecord| was(&value::text(record.get(name)).unwrap_or_default());
@@ -422,7 +424,8 @@ impl<'a> Form<'a> {
         }
     }
 
-    /// Of a field that somebody else saved otherwise, both values, one of which is chosen: theirs where nothing was typed.
+    /// Returns the choice between two values, if another user saved another value. The stored value is preselected if
+    /// the user did not change the field.
     fn choice(&self, field: &Field, mine: Option<&str>, typed: &str) -> Markup {
         let name = &field.name;
         let Some(theirs) = self.theirs.map(|theirs| theirs.get(name)) else {
@@ -447,7 +450,8 @@ impl<'a> Form<'a> {
         }
     }
 
-    /// Only of texts it must be asked what an empty field means.
+    /// Returns the check box for null. Only text fields need it, because for them an empty field may mean an empty
+    /// text.
     fn null_box(&self, field: &Field, required: bool, null: bool) -> Markup {
         if required || !matches!(field.ty, Type::Text | Type::Ascii) {
             return Markup::default();

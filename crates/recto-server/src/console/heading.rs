@@ -1,4 +1,4 @@
-//! The top of a collection's page: what it is, and what can be done with it.
+//! Top of a collection's page: its name, its order, and its actions.
 
 use maud::{Markup, html};
 use recto::schema::{Collection, WriteMode};
@@ -16,7 +16,7 @@ pub(super) fn render(browse: &Browse<'_>) -> Markup {
             }
             div.actions {
                 a.button href=(url.action("views")) { "Views" }
-                // A query that no view serves cannot be exported either.
+                // A query that no view serves cannot be exported.
                 @if browse.may.export && (browse.has_rows || !url.has_query()) {
                     a.button href=(url.export_href()) hx-boost="false" download=(format!("{}.ndjson", url.collection))
                         title="All rows of this query as NDJSON, not only this page" { "Export" }
@@ -29,7 +29,7 @@ pub(super) fn render(browse: &Browse<'_>) -> Markup {
     }
 }
 
-/// The order of the rows on a page: that of the view they are read from.
+/// Returns the order of the rows on a page, which is the order of their view.
 fn shown(browse: &Browse<'_>) -> Markup {
     let collection = browse.collection;
     let view = browse.view.as_deref().and_then(|name| collection.view(name));
@@ -44,7 +44,7 @@ fn shown(browse: &Browse<'_>) -> Markup {
     }
 }
 
-/// How a collection is arranged, in words.
+/// Returns the sort order of a collection, in words.
 pub(super) fn sort_order(collection: &Collection) -> Markup {
     let base = collection.base();
     let order: Vec<String> = base.order.iter().map(ToString::to_string).collect();
@@ -54,7 +54,7 @@ pub(super) fn sort_order(collection: &Collection) -> Markup {
     }
 }
 
-/// The write mode of the records, and the number of views.
+/// Returns the write mode of the records, and the number of views.
 fn about(collection: &Collection) -> Markup {
     html! {
         span.dim {
@@ -64,7 +64,7 @@ fn about(collection: &Collection) -> Markup {
     }
 }
 
-/// By what records are arranged, in words.
+/// Returns a partition and an order, in words.
 pub(super) fn arranged(partition: &[String], order: &[String]) -> Markup {
     html! {
         @if partition.is_empty() { "one list" } @else { "by " (names(partition)) }

@@ -1,4 +1,4 @@
-//! `GET /health`: how the store is: its views, and who writes them.
+//! `GET /health`: state of the store, its views and its writers.
 
 use axum::Extension;
 use axum::extract::State;
@@ -15,7 +15,7 @@ use crate::access::{Access, EVERY_COLLECTION, Right};
 use crate::app::App;
 use crate::problem::Problem;
 
-/// The page's handler.
+/// Handles requests for the page.
 pub(super) async fn get(
     State(app): State<App>,
     Extension(access): Extension<Access>,
@@ -89,7 +89,7 @@ fn views_table(views: &[Seen]) -> Markup {
     }
 }
 
-/// This process as one of those that change records, each of which looks after what the others left.
+/// Returns the state of this process as a writer. Each writer recovers the unfinished changes of dead writers.
 fn writer(metrics: &WriterMetrics) -> Markup {
     let standing = match (metrics.is_registered, metrics.has_lease) {
         (false, _) => "not registered: it has changed no record yet",

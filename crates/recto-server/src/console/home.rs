@@ -1,4 +1,4 @@
-//! `GET /`: the collections.
+//! `GET /`: the list of collections.
 
 use axum::Extension;
 use axum::extract::State;
@@ -18,10 +18,10 @@ use super::text::counted;
 use crate::access::{Access, Right};
 use crate::app::App;
 
-/// The most fields that a collection's entry names.
+/// Maximum number of fields that the entry of a collection names.
 const MAX_FIELDS_NAMED: usize = 24;
 
-/// The list's handler.
+/// Handles requests for the list.
 pub(super) async fn get(
     State(app): State<App>,
     Extension(access): Extension<Access>,
@@ -39,7 +39,7 @@ pub(super) async fn get(
                 h1 { "Collections" }
                 p.sort_order {
                     (counted(seen.len() as u64, "collection", "collections"))
-                    // The path on the server is for its operators.
+                    // The path on the server is only for operators.
                     @if access.reads_everything() || access.operates_store() { " in " b { (store.store) } }
                 }
             }

@@ -1,4 +1,4 @@
-//! What all pages share: head, bar, and the page of an error.
+//! Layout of all pages: head, bar, and pages of errors.
 
 use axum::Extension;
 use axum::extract::Request;
@@ -13,37 +13,38 @@ use crate::access::Access;
 use crate::problem::Problem;
 
 tokio::task_local! {
-    /// Who asks: every page says so, those of errors too, which are made far from any handler.
+    /// Access of the current request. Every page shows it, including error pages, which are created far from any
+    /// handler.
     static WHO: Access;
 }
 
-/// Tells the pages of a request who asks.
+/// Makes the access of a request available to its pages.
 pub(super) async fn note_who(Extension(access): Extension<Access>, request: Request, next: Next) -> Response {
     WHO.scope(access, next.run(request)).await
 }
 
-/// htmx without eval and inline styles, which a content security policy forbids, and without copies of
-/// pages in the browser's storage. It shows every answer, errors too. An element inherits the attributes
-/// that `hx-inherit` of the body names, and no others.
+/// Settings of htmx. They turn off eval and inline styles, which the content security policy forbids, and copies of
+/// pages in the storage of the browser. They show every reply, including errors. An element inherits only the
+/// attributes that `hx-inherit` of the body names.
 const HTMX: &str = r#"{"allowEval":false,"disableInheritance":true,"includeIndicatorStyles":false,"selfRequestsOnly":true,"historyCacheSize":0,"refreshOnHistoryMiss":true,"scrollIntoViewOnBoost":false,"attributesToSettle":[],"responseHandling":[{"code":"204","swap":false},{"code":"...","swap":true}]}"#;
 
-/// A page of the console.
+/// Page of the console.
 #[derive(Debug)]
 pub(super) struct Layout<'a> {
     pub(super) title: &'a str,
-    /// Where it is: names, and the addresses of all but the last.
+    /// Breadcrumbs: names, with the addresses of all but the last.
     pub(super) trail: Vec<(String, Option<String>)>,
-    /// Whether the page is as high as the window, with its table scrolling inside.
+    /// Whether the page is as high as the window, and its table scrolls inside.
     pub(super) fills_window: bool,
-    /// Whether the page has a first row to skip to.
+    /// Whether the page has a first row, to which a link can skip.
     pub(super) has_rows: bool,
 }
 
-/// The id of the link of a table's first row.
+/// Id of the link in the first row of a table.
 pub(super) const FIRST_ROW: &str = "first-row";
 
 impl Layout<'_> {
-    /// The page around its content.
+    /// Returns the page with its content.
     pub(super) fn render(&self, content: &Markup) -> Markup {
         html! {
             (DOCTYPE)
@@ -101,12 +102,12 @@ impl Layout<'_> {
     }
 }
 
-/// Whether the server rejects every change.
+/// Returns whether the server rejects every change.
 fn is_read_only() -> bool {
     WHO.try_with(Access::is_read_only).unwrap_or(false)
 }
 
-/// Who is signed in, where anybody has to be.
+/// Returns the name of the token, on a server with tokens.
 fn signed_in() -> Markup {
     let name = WHO.try_with(|access| access.token_id.is_some().then(|| access.name.clone()));
     html! {
@@ -116,7 +117,7 @@ fn signed_in() -> Markup {
     }
 }
 
-/// The keys, opened by `?`.
+/// Returns the dialog with the keyboard shortcuts, which `?` opens.
 fn keys() -> Markup {
     let keys = [
         ("n", "next page"),
@@ -143,12 +144,12 @@ fn keys() -> Markup {
     }
 }
 
-/// An error, where it stands alone or on a page.
+/// Returns an error as a panel, which may be the whole content of a page.
 pub(super) fn problem_panel(problem: &Problem) -> Markup {
     problem_with(problem, &html! {})
 }
 
-/// The same, with more below its words.
+/// Returns an error as a panel, with more content below its text.
 pub(super) fn problem_with(problem: &Problem, more: &Markup) -> Markup {
     html! {
         section.problem role="alert" {
@@ -165,7 +166,8 @@ pub(super) fn problem_with(problem: &Problem, more: &Markup) -> Markup {
     }
 }
 
-/// What went wrong, as a sentence. One that begins with the name of a field keeps it as it is written.
+/// Returns the detail of a problem as a sentence. If the text starts with the name of the problem's field, that name
+/// keeps its case.
 fn detail(problem: &Problem) -> String {
     let text = problem.detail();
     match problem.field() {
@@ -174,7 +176,7 @@ fn detail(problem: &Problem) -> String {
     }
 }
 
-/// A message as a sentence. A name that it begins with stays as it is written.
+/// Returns a message as a sentence. If the message starts with a name, the name keeps its case.
 pub(super) fn sentence(text: &str) -> String {
     let word = text.split_whitespace().next().unwrap_or_default();
     let is_name = word.contains(['_', '=', '/']) || word.contains(|c: char| c.is_ascii_digit());
@@ -184,7 +186,7 @@ pub(super) fn sentence(text: &str) -> String {
     ended(&capital(text))
 }
 
-/// With a full stop, where it lacks one.
+/// Adds a full stop if the text has none.
 fn ended(text: &str) -> String {
     if text.is_empty() || text.ends_with(['.', '!', '?', ':', '"', '`']) {
         text.to_owned()
@@ -193,7 +195,7 @@ fn ended(text: &str) -> String {
     }
 }
 
-/// A problem as a page.
+/// Problem as a page.
 #[derive(Debug)]
 pub(super) struct Failure(pub(super) Problem);
 
@@ -228,7 +230,7 @@ impl IntoResponse for Failure {
     }
 }
 
-/// A page as it is answered. No cache keeps it: it holds data.
+/// Returns a page as a reply. No cache may store it, because it contains data.
 pub(super) fn page(status: StatusCode, layout: &Layout<'_>, content: &Markup) -> Response {
     let headers = [(axum::http::header::CACHE_CONTROL, "no-store")];
     (status, headers, Html(layout.render(content).into_string())).into_response()

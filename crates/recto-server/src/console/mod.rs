@@ -1,28 +1,28 @@
-//! Pages for people: collections, their pages of records, records; queues.
+//! Pages for people: collections, pages of records, single records, and queues.
 //!
-//! Every page is whole HTML from the server and works without a script; htmx only swaps its middle,
-//! and `console.js` adds keys. Nothing is inline, so that a strict content security policy holds.
+//! Every page is complete HTML from the server and works without a script. htmx only replaces its middle part, and
+//! `console.js` adds keyboard shortcuts. No script or style is inline, so a strict content security policy holds.
 //!
 //! | module | holds |
 //! |---|---|
 //! | `layout` | head and bar; errors as pages |
-//! | `home` | the collections |
-//! | `buckets` | the buckets that partitions are kept in, drawn |
-//! | `views` | the views of a collection, with their states |
-//! | `design` | which views its queries need |
-//! | `health` | how the store is: views, and who writes them |
-//! | `queues` | the queues, and what is done there |
-//! | `browse` | a page of records, and what is shown where there is none |
+//! | `home` | list of collections |
+//! | `buckets` | drawing of the buckets of a partition |
+//! | `views` | views of a collection, with their states |
+//! | `design` | views that a collection needs for its queries |
+//! | `health` | state of the store: views and writers |
+//! | `queues` | queues and their actions |
+//! | `browse` | page of records, or the reason why there is none |
 //! | `heading`, `controls`, `table`, `plan` | its parts, from top to bottom |
-//! | `pin` | asking for the partition |
+//! | `pin` | form that asks for the partition |
 //! | `export` | all rows of a query |
-//! | `options` | what the planner says could be asked |
+//! | `options` | further conditions and sorts that the planner allows |
 //! | `filter` | filter text as chips |
-//! | `page_url` | which page, as an address |
-//! | `subject`, `record`, `form` | one record: shown, added, changed, deleted |
-//! | `value`, `text` | values, numbers and times as people read and type them |
-//! | `refused` | what is said above the page one came from |
-//! | `signed_in` | who asks, what they may do, signing out |
+//! | `page_url` | address of a page |
+//! | `subject`, `record`, `form` | one record: display, insert, change, delete |
+//! | `value`, `text` | values, numbers and times as text for people |
+//! | `refused` | error above the previous page |
+//! | `signed_in` | token of the user, its rights, and sign-out |
 //! | `assets` | style sheet, scripts, icon |
 
 mod assets;
@@ -88,7 +88,7 @@ pub(crate) fn routes() -> Router<App> {
         .route("/assets/{name}", get(assets::get))
 }
 
-/// A problem as a page.
+/// Returns a problem as a page.
 pub(crate) fn problem_page(problem: Problem) -> Response {
     layout::Failure::from(problem).into_response()
 }

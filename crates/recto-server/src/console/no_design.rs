@@ -1,12 +1,12 @@
-//! `/collections/{collection}/design`, in a build that designs no views.
+//! `/collections/{collection}/design` in a build without the design of views.
 
 use axum::response::Response;
 use recto::{Error, ErrorKind};
 
 use super::layout::Failure;
 
-/// Says which build has this page.
-#[allow(clippy::unused_async)] // a handler
+/// Returns an error that names the build with this page.
+#[allow(clippy::unused_async)] // a handler must be async
 pub(super) async fn get() -> Result<Response, Failure> {
     let error = Error::new(ErrorKind::NotOffered, "this build of recto designs no views");
     Err(error
@@ -14,7 +14,7 @@ pub(super) async fn get() -> Result<Response, Failure> {
         .into())
 }
 
-/// As [`get`].
+/// Returns the same error as [`get`].
 pub(super) async fn ask() -> Result<Response, Failure> {
     get().await
 }

@@ -1,4 +1,4 @@
-//! What can be asked of each field beside what is being asked, as forms offer it.
+//! Further conditions and sorts of each field that a query can have, for forms.
 
 use recto::Type;
 use recto::schema::{Collection, Field};
@@ -6,15 +6,15 @@ use recto::session::{FieldChoices, SortChoice};
 
 use super::filter::Operator;
 
-/// What a field can be asked.
+/// Possible conditions and sorts of a field.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct FieldOptions {
-    /// Conditions that a view serves.
+    /// Operators that a view serves.
     pub(super) operators: Vec<Operator>,
     pub(super) sort: SortChoice,
 }
 
-/// What each field can be asked, in the collection's order; of a query that is not right nothing is known.
+/// Returns the options of each field, in the collection's order. If the query is invalid, there are no options.
 pub(super) fn options(collection: &Collection, choices: &[FieldChoices]) -> Vec<FieldOptions> {
     let fields = collection.fields.iter().enumerate();
     let option = |(index, field): (usize, &Field)| {
@@ -45,7 +45,7 @@ fn operators(ty: &Type, choices: &FieldChoices) -> Vec<Operator> {
     served
 }
 
-/// Whether people ask for ranges of values rather than for one: the operator offered first.
+/// Returns whether people usually filter by ranges of such values. The range operators then come first.
 fn is_mostly_ranged(ty: &Type) -> bool {
     matches!(
         ty,

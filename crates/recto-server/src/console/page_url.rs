@@ -1,4 +1,4 @@
-//! What page of a collection is looked at, as the query of its address: the API's own parameters.
+//! Address of a page of a collection. Its query has the parameters of the API.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode, utf8_percent_encode};
 use recto::session::PageRequest;
@@ -6,17 +6,18 @@ use recto_api::text;
 
 use crate::problem::Problem;
 
-/// Characters that stay as they are in a part of a path.
+/// Characters that are not encoded in a part of a path.
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'_')
     .remove(b'.')
     .remove(b'~');
 
-/// The parameter that names the page one was looking at: it stands below what is refused.
+/// Parameter with the query of the previous page. If the server rejects the new query, it shows that page below the
+/// error.
 pub(super) const WAS: &str = "was";
 
-/// Which page of which collection.
+/// Page of a collection.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct PageUrl {
     pub(super) collection: String,
@@ -28,12 +29,12 @@ pub(super) struct PageUrl {
     pub(super) from: Option<String>,
     pub(super) around: Option<String>,
     pub(super) fields: Vec<String>,
-    /// The view to read; empty: the server chooses.
+    /// View to read; empty if the server chooses it.
     pub(super) view: String,
     pub(super) allow_filter_scan: bool,
 }
 
-/// The parameters of a query or of a form, in their order.
+/// Parameters of a query or of a form, in their order.
 pub(super) type Parameters = Vec<(String, String)>;
 
 /// Returns the parameters of a query or form (`application/x-www-form-urlencoded`).
@@ -55,7 +56,7 @@ pub(super) fn parameters(query: &[u8]) -> Parameters {
         .collect()
 }
 
-/// The first parameter of a name.
+/// Returns the value of the first parameter with this name.
 pub(super) fn first<'a>(parameters: &'a Parameters, name: &str) -> Option<&'a str> {
     parameters
         .iter()
@@ -64,7 +65,7 @@ pub(super) fn first<'a>(parameters: &'a Parameters, name: &str) -> Option<&'a st
 }
 
 impl PageUrl {
-    /// The page that parameters name; unknown ones are not looked at.
+    /// Reads a page from parameters. It ignores unknown parameters.
     ///
     /// # Errors
     /// The page size is not a number.
@@ -96,7 +97,7 @@ impl PageUrl {
         })
     }
 
-    /// The request for it, with both edges found out.
+    /// Returns the request for the page. It asks at both edges whether there are more rows.
     pub(super) fn request(&self) -> PageRequest {
         PageRequest {
             filter: self.filter.clone(),
@@ -113,7 +114,7 @@ impl PageUrl {
         }
     }
 
-    /// The first page of the same query.
+    /// Returns the first page of the same query.
     pub(super) fn first_page(&self) -> Self {
         Self {
             page_token: String::new(),
@@ -138,7 +139,7 @@ impl PageUrl {
         }
     }
 
-    /// The first page with another filter.
+    /// Returns the first page with another filter.
     pub(super) fn with_filter(&self, filter: String) -> Self {
         Self {
             filter,
@@ -146,7 +147,7 @@ impl PageUrl {
         }
     }
 
-    /// The first page of the view that the server chooses.
+    /// Returns the first page without a named view. The server chooses the view.
     pub(super) fn without_view(&self) -> Self {
         Self {
             view: String::new(),
@@ -154,7 +155,7 @@ impl PageUrl {
         }
     }
 
-    /// The first page with another sort.
+    /// Returns the first page with another sort.
     pub(super) fn with_order(&self, order_by: impl Into<String>) -> Self {
         Self {
             order_by: order_by.into(),
@@ -162,7 +163,7 @@ impl PageUrl {
         }
     }
 
-    /// The parameters that say which rows, in which order, without which page of them.
+    /// Returns the parameters that select and sort the rows, without those that select a page.
     pub(super) fn query_parameters(&self) -> Vec<(&'static str, String)> {
         let mut parameters = Vec::new();
         let mut add = |name, value: &str| {
@@ -181,7 +182,7 @@ impl PageUrl {
         parameters
     }
 
-    /// All parameters.
+    /// Returns all parameters.
     pub(super) fn all_parameters(&self) -> Vec<(&'static str, String)> {
         let mut parameters = self.query_parameters();
         if let Some(size) = self.page_size {
@@ -198,12 +199,12 @@ impl PageUrl {
         parameters
     }
 
-    /// Its query, without `?`.
+    /// Returns the query of the address, without `?`.
     pub(super) fn query(&self) -> String {
         encoded(&self.all_parameters())
     }
 
-    /// Its address.
+    /// Returns the address.
     pub(super) fn href(&self) -> String {
         with_query(
             format!("/collections/{}", path_segment(&self.collection)),
@@ -211,7 +212,7 @@ impl PageUrl {
         )
     }
 
-    /// Its address, for whom it may refuse: the page one came from is kept.
+    /// Returns the address with the previous page in it, for queries that the server may reject.
     pub(super) fn href_from(&self, page: &Self) -> String {
         let mut parameters = self.all_parameters();
         parameters.push((WAS, page.query()));
@@ -221,18 +222,18 @@ impl PageUrl {
         )
     }
 
-    /// The page that one came from, where its address says so.
+    /// Returns the previous page, if the address has it.
     pub(super) fn was(collection: &str, parameters: &Parameters) -> Option<Self> {
         let query = first(parameters, WAS)?;
         Self::parse(collection, &self::parameters(query.as_bytes())).ok()
     }
 
-    /// Whether the address has a query, not just a collection.
+    /// Returns whether the address has a filter, a sort or a view, and not only a collection.
     pub(super) fn has_query(&self) -> bool {
         !self.filter.is_empty() || !self.order_by.is_empty() || !self.view.is_empty()
     }
 
-    /// Where all rows of the query are exported: without a query, by the API, in no order.
+    /// Returns the address of the export of all rows. Without a query it is the API's export, which has no order.
     pub(super) fn export_href(&self) -> String {
         let collection = path_segment(&self.collection);
         if self.has_query() {
@@ -249,12 +250,12 @@ impl PageUrl {
         with_query(path, &encoded(&parameters))
     }
 
-    /// The address of something about the collection.
+    /// Returns the address of an action on the collection.
     pub(super) fn action(&self, action: &str) -> String {
         format!("/collections/{}/{action}", path_segment(&self.collection))
     }
 
-    /// The address of something about one record, from which one comes back here.
+    /// Returns the address of an action on a record. The address contains this page, as the way back.
     pub(super) fn record_href(&self, action: &str, key: &[String]) -> String {
         let mut parameters: Vec<(&str, String)> = key.iter().map(|part| ("key", part.clone())).collect();
         let back = self.query();
@@ -273,12 +274,12 @@ fn with_query(path: String, query: &str) -> String {
     }
 }
 
-/// A name as a part of a path.
+/// Returns a name as a part of a path.
 pub(super) fn path_segment(text: &str) -> String {
     utf8_percent_encode(text, PLAIN).to_string()
 }
 
-/// Parameters as a query, without `?`.
+/// Returns parameters as a query, without `?`.
 pub(super) fn encoded(parameters: &[(&str, String)]) -> String {
     text::query(parameters.iter().map(|(name, value)| (*name, value.as_str())))
 }

@@ -1,4 +1,4 @@
-//! Where a collection has an order within each partition only: which partition to look at.
+//! Choice of a partition, for collections that have an order only within each partition.
 
 use std::time::Duration;
 
@@ -18,20 +18,20 @@ use super::refused::serving;
 use super::text::grouped;
 use super::value::{self, Control};
 
-/// Says that partitions are looked for: by what is typed, none is chosen yet.
+/// Parameter of a search for partitions by typed text, when no partition is chosen yet.
 pub(super) const FIND: &str = "find";
 
-/// The most partitions that are read to be offered.
+/// Maximum number of partitions that a search reads.
 const MAX_PARTITIONS_READ: usize = 10_000;
-/// How long reading them may take, until those that were read must do.
+/// Maximum time of that read. After it, the search uses the partitions that were read.
 const MAX_READ_TIME: Duration = Duration::from_secs(2);
-/// The most that are offered at once.
+/// Maximum number of partitions in the list.
 const MAX_PARTITIONS_SHOWN: usize = 500;
 
-/// Partition fields of which a value is asked, and what was typed so far.
+/// Partition fields whose values the form asks for, with the text typed so far.
 pub(super) struct Asked<'a> {
     fields: Vec<(&'a Field, &'a str)>,
-    /// The others, which the filter pins already, with the values that it pins them to, where it says them.
+    /// Other partition fields, which the filter fixes, with their values if they are known.
     pinned: Vec<(&'a str, Vec<Json>)>,
 }
 
@@ -59,8 +59,8 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// Whether the fields are partition fields of the collection itself, whose partitions can be listed. Otherwise
-    /// they are those of a view.
+    /// Returns whether the fields are partition fields of the collection, whose partitions can be listed. Otherwise
+    /// they are partition fields of a view.
     fn is_of_base(&self, collection: &Collection) -> bool {
         let partition = collection.base().partition;
         self.fields
@@ -68,7 +68,7 @@ impl<'a> Asked<'a> {
             .all(|(field, _)| partition.contains(&field.name))
     }
 
-    /// Whether a partition is among those that are asked for: what was typed stands in its values.
+    /// Returns whether a partition matches: it has the fixed values, and its other values contain the typed texts.
     fn admits(&self, partition: &JsonRecord) -> bool {
         let text = |name: &str| value::text(partition.get(name)).unwrap_or_default();
         let is_pinned = self.pinned.iter().all(|(name, values)| {
@@ -83,19 +83,19 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// The partitions there are, as far as they were read.
+/// Partitions that were read.
 #[derive(Default)]
 pub(super) struct Listed {
-    /// Those asked for, in order; of each the text of every partition field.
+    /// Matching partitions, in order, each with the texts of all partition fields.
     found: Vec<Vec<String>>,
     read: usize,
-    /// Whether there are more than were read.
+    /// Whether there are partitions that were not read.
     more: bool,
-    /// Why they could not be read.
+    /// Reason why the partitions could not be read.
     failed: Option<String>,
 }
 
-/// Reads the partitions, within limits, and keeps those asked for.
+/// Reads the partitions within the limits, and returns the matching ones.
 pub(super) async fn list(session: &dyn Session, collection: &Collection, asked: &Asked<'_>) -> Listed {
     let mut listed = Listed::default();
     if !asked.is_of_base(collection) {
@@ -107,7 +107,7 @@ pub(super) async fn list(session: &dyn Session, collection: &Collection, asked: 
             match step {
                 Ok(partitions) => listed.take(collection, asked, &partitions),
                 Err(error) => {
-                    // The list is a help: without it the form still asks.
+                    // The list is optional: without it, the form still works.
                     listed.failed = Some(sentence(error.message()));
                     return;
                 }
@@ -120,7 +120,7 @@ pub(super) async fn list(session: &dyn Session, collection: &Collection, asked: 
     };
     let is_late = tokio::time::timeout(MAX_READ_TIME, reading).await.is_err();
     listed.more |= is_late;
-    // For people: whole numbers by their size, all else as text.
+    // Sort for people: whole numbers by value, and all else as text.
     let place = |text: &String| (text.parse::<i128>().ok(), text.clone());
     listed
         .found
@@ -138,7 +138,7 @@ impl Listed {
         }
     }
 
-    /// What there is, and whether that is all.
+    /// Returns the number of listed partitions in words, and whether these are all.
     fn summary(&self) -> String {
         let shown = self.found.len().min(MAX_PARTITIONS_SHOWN);
         let count = |count: usize| grouped(count as u64);
@@ -162,7 +162,7 @@ impl Listed {
     }
 }
 
-/// Asks for the partition's values.
+/// Returns the form that asks for the partition.
 pub(super) fn render(
     browse: &Browse<'_>,
     asked: &Asked<'_>,
@@ -212,8 +212,8 @@ pub(super) fn render(
     }
 }
 
-/// The list of partitions, which follows the text typed into the form. The element that asks for the list is not around it:
-/// htmx sends the `hx-vals` of an element with the requests of all links in it, also without inheritance.
+/// Returns the list of partitions, which follows the typed text. The element that requests the list is not around it,
+/// because htmx sends the `hx-vals` of an element with the requests of all links in it, even without inheritance.
 fn offered(browse: &Browse<'_>, asked: &Asked<'_>, listed: &Listed) -> Markup {
     html! {
         div hx-get=(action(browse.url)) hx-trigger="input delay:150ms from:#pin-form" hx-include="#pin-form"
@@ -239,7 +239,7 @@ fn offered(browse: &Browse<'_>, asked: &Asked<'_>, listed: &Listed) -> Markup {
     }
 }
 
-/// The first page of a partition, with the conditions there are.
+/// Returns a link to the first page of a partition, with the current conditions.
 fn link(browse: &Browse<'_>, partition: &[String]) -> Markup {
     let mut filter = browse.url.filter.clone();
     let mut shown = Vec::with_capacity(partition.len());

@@ -1,11 +1,11 @@
-//! How a page was found: its plan and its cost.
+//! Plan and cost of a page.
 
 use maud::{Markup, html};
 use recto::session::{ActualCost, ExplainedSource, Explanation, PageReply};
 
 use super::text::{bytes, capital, counted, duration, grouped};
 
-/// The most sources that are shown one by one.
+/// Maximum number of sources that are listed individually.
 const MAX_SOURCES_SHOWN: usize = 16;
 
 pub(super) fn render(explanation: &Explanation, reply: &PageReply) -> Markup {

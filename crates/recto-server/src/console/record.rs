@@ -1,4 +1,4 @@
-//! One record: all of its fields, and deleting it.
+//! Page of one record with all of its fields, and its deletion.
 
 use axum::Extension;
 use axum::body::Bytes;
@@ -62,7 +62,7 @@ pub(super) async fn get(
     Ok(page(StatusCode::OK, &layout(&subject, "Record"), &content))
 }
 
-/// The address of a record's deletion asks first.
+/// Asks for confirmation of a deletion.
 pub(super) async fn ask_delete(
     State(app): State<App>,
     Extension(access): Extension<Access>,
@@ -79,7 +79,7 @@ pub(super) async fn ask_delete(
     Ok(delete_page(&subject, held.as_ref(), None))
 }
 
-/// Deletes it, unless it was changed since it was shown.
+/// Deletes the record, unless it changed after it was shown.
 pub(super) async fn delete(
     State(app): State<App>,
     Extension(access): Extension<Access>,
@@ -90,7 +90,7 @@ pub(super) async fn delete(
     let subject = Subject::of(&app, &access, &name, query, Right::Delete).await?;
     let sent = parameters(&body);
     let mut version = None;
-    // Who may not read was shown nothing.
+    // A token that may not read was shown no record.
     if let Some(shown) = first(&sent, SEEN).filter(|_| access.allows(&name, Right::Read)) {
         let held = subject.versioned().await?;
         if seen(&held) != shown {
@@ -120,7 +120,7 @@ fn changed_meanwhile() -> Problem {
         .with_hint("below it stands as it is now: delete that, or keep it")
 }
 
-/// Asks whether to delete what is shown.
+/// Returns the page that asks for confirmation and shows the record.
 fn delete_page(
     subject: &Subject,
     held: Option<&Versioned<JsonRecord>>,
@@ -150,7 +150,7 @@ pub(super) fn layout(subject: &Subject, here: &str) -> Layout<'static> {
     }
 }
 
-/// A record's key as a title.
+/// Returns the key of a record as a title.
 pub(super) fn title(subject: &Subject) -> String {
     let names = subject.collection.key.iter();
     let texts = names

@@ -1,4 +1,4 @@
-//! What is said of a query that is refused: above the page one came from, if there is one.
+//! Error of a rejected query, which is shown above the previous page, if there is one.
 
 use std::error::Error as _;
 
@@ -12,38 +12,39 @@ use crate::access::{Access, Right};
 use crate::problem::Problem;
 use recto::problem::ProblemType;
 
-/// The most other collections that are asked whether they serve a query. Each costs a plan and no read.
+/// Maximum number of other collections that are checked for a rejected query. Each check plans the query and reads
+/// nothing.
 const MAX_COLLECTIONS_ASKED: usize = 50;
-/// The most of them that are named.
+/// Maximum number of other collections that the error names.
 const MAX_COLLECTIONS_NAMED: usize = 3;
-/// How much of a text is shown on either side of what is wrong in it, in characters.
+/// Number of characters that are shown on each side of an error in a text.
 const SHOWN_AROUND: usize = 32;
 
-/// Which text of a query an error is in.
+/// Part of a query that has an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     Filter,
     Sort,
-    /// Where the page starts.
+    /// Position at which the page starts.
     Start,
 }
 
-/// A query that was refused.
+/// Rejected query.
 pub(super) struct Refused {
-    /// What was asked for.
+    /// Requested page.
     pub(super) asked: PageUrl,
     pub(super) problem: Problem,
     pub(super) place: Option<Place>,
-    /// 1-based, in characters of the filter or the sort.
+    /// Position of the error, 1-based, in characters of the filter or the sort.
     column: Option<usize>,
-    /// Whether checking rows one by one would answer it.
+    /// Whether a filter scan (checking rows one by one) would serve the query.
     serves_row_by_row: bool,
-    /// Pages of other collections with the same fields, which serve it.
+    /// Pages of other collections with the same fields, which serve the query.
     served_by: Vec<PageUrl>,
 }
 
 impl Refused {
-    /// Why `asked` is refused, and what would be answered instead.
+    /// Creates the error of a rejected query. Looks for alternatives that would serve it.
     pub(super) async fn new(
         asked: PageUrl,
         error: Error,
@@ -76,7 +77,7 @@ impl Refused {
         }
     }
 
-    /// What is wrong, and the ways on.
+    /// Returns the error and the alternatives as HTML.
     pub(super) fn render(&self, was: Option<&PageUrl>) -> Markup {
         let more = html! {
             @if let Some(was) = was {
@@ -113,7 +114,7 @@ impl Refused {
         }
     }
 
-    /// The piece of the text that is wrong, marked.
+    /// Returns the part of the text around the error, with the error marked.
     fn excerpt(&self) -> Markup {
         let (Some(column), Some(place)) = (self.column, self.place) else {
             return Markup::default();
@@ -142,7 +143,7 @@ impl Refused {
     }
 }
 
-/// That one cannot go to a value, in terms of its field.
+/// Converts the error of a value to which the page cannot jump. The problem names the field of that value.
 fn no_start(error: Error) -> Problem {
     let Some(field) = error.field().map(str::to_owned) else {
         return Problem::from(error);
@@ -154,7 +155,7 @@ fn no_start(error: Error) -> Problem {
         .with_field(field)
 }
 
-/// Where the word, string or sign that begins at `start` ends.
+/// Returns the end of the word, string or sign that starts at `start`.
 fn end_of_word(text: &[char], start: usize) -> usize {
     let Some(&first) = text.get(start) else {
         return start;
@@ -183,7 +184,7 @@ impl Place {
     }
 }
 
-/// Where the same is served.
+/// Returns links to the pages of other collections that serve the query.
 pub(super) fn serving(pages: &[PageUrl]) -> Markup {
     html! {
         @for page in pages {
@@ -197,7 +198,7 @@ async fn is_served(session: &dyn Session, page: &PageUrl) -> bool {
     session.explain(&page.collection, &request, false).await.is_ok()
 }
 
-/// The other collections, for whom there is one that serves a query.
+/// Other collections, which may serve a rejected query.
 pub(super) struct Others<'a> {
     pub(super) schema: &'a Schema,
     pub(super) access: &'a Access,
@@ -205,7 +206,7 @@ pub(super) struct Others<'a> {
 }
 
 impl Others<'_> {
-    /// The same query of collections with the same fields.
+    /// Returns the same query of the collections with the same fields that serve it.
     pub(super) async fn that_serve(&self, asked: &PageUrl) -> Vec<PageUrl> {
         let Some(collection) = self.schema.collection(&asked.collection) else {
             return Vec::new();

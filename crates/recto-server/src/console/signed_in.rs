@@ -1,4 +1,4 @@
-//! `GET /access`: who is signed in and what they may do; `GET /sign-out`.
+//! `GET /access`: the token of the user and its rights. `GET /sign-out`: sign-out.
 
 use axum::Extension;
 use axum::http::{StatusCode, header};
@@ -8,7 +8,7 @@ use maud::{Markup, html};
 use super::layout::{Layout, page};
 use crate::access::{Access, EVERY_COLLECTION, EVERY_QUEUE, Grant, Right};
 
-/// Who asks, by what token, and what it allows.
+/// Returns the name and the id of the token, and its rights.
 pub(super) async fn get(Extension(access): Extension<Access>) -> Response {
     let content = html! {
         div.heading {
@@ -79,7 +79,7 @@ fn names(rights: &[Right]) -> String {
     names.join(", ")
 }
 
-/// Makes the browser forget the token: it does so when a token that it sent is refused.
+/// Makes the browser forget the token. A browser does so when the server rejects a token that it sent.
 pub(super) async fn leave() -> Response {
     let content = html! {
         section.empty {

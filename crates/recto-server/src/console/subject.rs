@@ -1,4 +1,4 @@
-//! The record that a page is about, and the way back from it.
+//! Record of a page, and the page to return to.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::app::App;
 use crate::problem::Problem;
 use recto::problem::ProblemType;
 
-/// A record's collection and key, what the access may do, and the page one came from.
+/// Collection and key of a record, its session, and the page to return to.
 pub(super) struct Subject {
     pub(super) session: Arc<dyn Session>,
     pub(super) collection: Arc<Collection>,
@@ -55,18 +55,18 @@ impl Subject {
         })
     }
 
-    /// The record.
+    /// Returns the record.
     ///
     /// # Errors
-    /// There is none with this key, or the key has another shape.
+    /// There is no record with this key, or the key has another shape.
     pub(super) async fn record(&self) -> Result<JsonRecord, Problem> {
         Ok(self.versioned().await?.record)
     }
 
-    /// The record, with its version, if it has one.
+    /// Returns the record, with its version if it has one.
     ///
     /// # Errors
-    /// As [`record`](Self::record).
+    /// As of [`record`](Self::record).
     pub(super) async fn versioned(&self) -> Result<Versioned<JsonRecord>, Problem> {
         let name = &self.collection.name;
         match self.found().await? {
@@ -79,7 +79,7 @@ impl Subject {
         }
     }
 
-    /// The record, if there is one.
+    /// Returns the record, if it exists.
     ///
     /// # Errors
     /// The key has another shape.
@@ -87,17 +87,17 @@ impl Subject {
         Ok(self.session.get(&self.collection.name, &self.key).await?)
     }
 
-    /// The address of something about a record, with the same way back.
+    /// Returns the address of an action on a record, with the same page to return to.
     pub(super) fn href(&self, action: &str, key: &[String]) -> String {
         self.back.record_href(action, key)
     }
 
-    /// The address of a record's page.
+    /// Returns the address of a record's page.
     pub(super) fn record_href(&self, record: &JsonRecord) -> String {
         self.href("record", &key_of(&self.collection, record))
     }
 
-    /// Where this page is, for the bar.
+    /// Returns the breadcrumbs of this page, for the bar.
     pub(super) fn trail(&self, here: &str) -> Vec<(String, Option<String>)> {
         vec![
             (self.collection.name.clone(), Some(self.back.href())),

@@ -1,4 +1,4 @@
-//! Records as a table.
+//! Table of records.
 
 use maud::{Markup, html};
 use recto::Direction;
@@ -9,12 +9,12 @@ use super::browse::Browse;
 use super::layout::FIRST_ROW;
 use super::value;
 
-/// The fields in the order they are shown: what rows are sorted by, what they are partitioned by, what
-/// else is in the key, the rest as declared.
+/// Returns the fields in the order of their columns: sort fields, partition fields, other key fields, and then the
+/// rest as declared.
 pub(super) fn columns(collection: &Collection) -> Vec<&str> {
     let base = collection.base();
     let mut fields: Vec<&str> = base.fields().collect();
-    // What rows are sorted by, then what they are partitioned by.
+    // Move the partition fields behind the sort fields.
     fields.rotate_left(base.partition.len());
     let field = |name| collection.field(name).map(|(_, field)| field.name.as_str());
     let mut names: Vec<&str> = fields.into_iter().filter_map(field).collect();
@@ -31,7 +31,7 @@ pub(super) fn columns(collection: &Collection) -> Vec<&str> {
     names
 }
 
-/// The texts of a record's key.
+/// Returns the texts of a record's key.
 pub(super) fn key_of(collection: &Collection, record: &JsonRecord) -> Vec<String> {
     let key = collection.key.iter();
     key.map(|name| value::text(record.get(name)).unwrap_or_default())
@@ -76,7 +76,8 @@ fn row(browse: &Browse<'_>, shown: &[&str], record: &JsonRecord, is_first: bool)
     }
 }
 
-/// A column's header: a link that sorts by it, or, where no view does, to what says which would.
+/// Returns the header of a column: a link that sorts by it. If no view serves that order, the link leads to an error
+/// that suggests a view.
 fn header(browse: &Browse<'_>, explanation: &Explanation, name: &str) -> Markup {
     let Some((index, field)) = browse.collection.field(name) else {
         return Markup::default();
@@ -115,7 +116,8 @@ fn header(browse: &Browse<'_>, explanation: &Explanation, name: &str) -> Markup 
     }
 }
 
-/// Numbers stand at the right of their column; the key stays where it is when the rest is scrolled.
+/// Returns the style classes of a column. Numbers are aligned to the right, and key columns stay visible when the
+/// table is scrolled.
 fn classes(collection: &Collection, field: &Field) -> Option<&'static str> {
     match (field.ty.is_number(), collection.is_required(&field.name)) {
         (true, true) => Some("number key"),
@@ -125,7 +127,7 @@ fn classes(collection: &Collection, field: &Field) -> Option<&'static str> {
     }
 }
 
-/// The direction a field has in the query's order.
+/// Returns the direction of a field in the query's order.
 fn direction(explanation: &Explanation, name: &str) -> Option<Direction> {
     let column = explanation.order.iter().find(|column| column.field == name)?;
     Some(column.direction)

@@ -1,22 +1,22 @@
-//! Numbers, sizes and times as people read them.
+//! Numbers, sizes and times as text for people.
 
 use std::time::Duration;
 
 pub(super) use recto::text::{bytes, counted, grouped};
 
-/// A time in microseconds: `212 µs`, `3.4 ms`.
+/// Formats a time in microseconds: `212 µs`, `3.4 ms`.
 pub(super) fn duration(micros: u64) -> String {
     recto::text::duration(Duration::from_micros(micros))
 }
 
-/// A text that begins with a capital.
+/// Returns a text with a capital first letter.
 pub(super) fn capital(text: &str) -> String {
     let mut characters = text.chars();
     let first = characters.next().map(|first| first.to_uppercase().to_string());
     first.unwrap_or_default() + characters.as_str()
 }
 
-/// The first `most` characters of a text, with `…` after them if there are more.
+/// Returns the first `most` characters of a text. Adds `…` if the text is longer.
 pub(super) fn cut(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         None => text.to_owned(),
@@ -24,12 +24,12 @@ pub(super) fn cut(text: &str, most: usize) -> String {
     }
 }
 
-/// A text with one kind of line end: browsers send CR LF whatever stood in the field.
+/// Returns a text with LF line breaks. Browsers send CR LF for every line break of a field.
 pub(super) fn lines(text: &str) -> String {
     text.replace("\r\n", "\n").replace('\r', "\n")
 }
 
-/// Whether HTML can carry a text as it is.
+/// Returns whether HTML can contain the text unchanged.
 pub(super) fn is_plain(text: &str) -> bool {
     text.chars()
         .all(|character| !character.is_control() || matches!(character, '\n' | '\r' | '\t'))

@@ -1,4 +1,4 @@
-//! Values as they are shown, typed in, and written in filter text.
+//! Values as text: for display, in forms, and in filters.
 
 use maud::{Markup, html};
 use recto::Type;
@@ -8,19 +8,19 @@ use serde_json::{Number, Value as Json};
 
 use super::text::cut;
 
-/// The most characters of a value in a table's cell; all of it stands in the record's own page.
+/// Maximum number of characters of a value in a table cell. The page of the record shows the whole value.
 const MAX_CELL_CHARACTERS: usize = 120;
-/// The most characters of a value in the tooltip of a cell.
+/// Maximum number of characters of a value in the tooltip of a cell.
 const MAX_TITLE_CHARACTERS: usize = 1_000;
-/// The most characters of a value in a record's own page.
+/// Maximum number of characters of a value on the page of a record.
 const MAX_DETAIL_CHARACTERS: usize = 100_000;
 
-/// Whether values are integers that every browser's number field keeps exactly.
+/// Returns whether the values are integers that the number field of every browser stores exactly.
 fn is_small_integer(ty: &Type) -> bool {
     matches!(ty, Type::TinyInt | Type::SmallInt | Type::Int)
 }
 
-/// The text of a value, which can be typed in again; `None` for null.
+/// Returns the text of a value, which a form can read again; `None` for null.
 pub(super) fn text(value: Option<&Json>) -> Option<String> {
     match value {
         None | Some(Json::Null) => None,
@@ -29,7 +29,7 @@ pub(super) fn text(value: Option<&Json>) -> Option<String> {
     }
 }
 
-/// A value in a table.
+/// Returns a value for a table cell.
 pub(super) fn cell(ty: &Type, value: Option<&Json>) -> Markup {
     let Some(text) = text(value) else {
         return html! { span.null { "null" } };
@@ -42,14 +42,15 @@ pub(super) fn cell(ty: &Type, value: Option<&Json>) -> Markup {
     }
     let shown = short(ty, &text);
     let cut_text = cut(&shown, MAX_CELL_CHARACTERS);
-    // The style sheet cuts what is wider than its column, so that most long texts need the tooltip.
+    // The style sheet truncates text that is wider than its column, so most long texts need the tooltip.
     let titled = text.chars().count() > 24 || cut_text != text;
     html! {
         @if titled { span title=(cut(&text, MAX_TITLE_CHARACTERS)) { (cut_text) } } @else { (cut_text) }
     }
 }
 
-/// A timestamp without what is zero in it and what the header says (UTC); other values as they are.
+/// Returns a timestamp without its zero milliseconds and its time zone, which the header shows (UTC). Returns other
+/// values unchanged.
 pub(super) fn short(ty: &Type, text: &str) -> String {
     if *ty != Type::Timestamp || !text.is_ascii() || text.len() < "2013-01-01T00:00:00Z".len() {
         return text.to_owned();
@@ -59,7 +60,7 @@ pub(super) fn short(ty: &Type, text: &str) -> String {
     bare.replacen('T', " ", 1)
 }
 
-/// A value in full, in a record's own page.
+/// Returns a whole value for the page of a record.
 pub(super) fn full(value: Option<&Json>) -> Markup {
     match text(value) {
         None => html! { span.null { "null" } },
@@ -68,7 +69,7 @@ pub(super) fn full(value: Option<&Json>) -> Markup {
     }
 }
 
-/// What the header says below a field's name.
+/// Returns the text that the header shows below the name of a field.
 pub(super) fn type_label(ty: &Type) -> String {
     match ty {
         Type::Timestamp => "timestamp, UTC".to_owned(),
@@ -76,7 +77,7 @@ pub(super) fn type_label(ty: &Type) -> String {
     }
 }
 
-/// A literal of filter text.
+/// Returns the literal of a typed value in filter text.
 pub(super) fn literal(ty: &Type, typed: &str) -> LiteralValue {
     let typed = normal(ty, typed);
     match (ty, typed.as_str()) {
@@ -86,12 +87,13 @@ pub(super) fn literal(ty: &Type, typed: &str) -> LiteralValue {
     }
 }
 
-/// A value of record JSON. What is not one is passed on as text, so that the engine says why.
+/// Returns a typed value as record JSON. If the text is not a value of the type, it returns the text, so that the
+/// engine reports the error.
 pub(super) fn json(ty: &Type, typed: &str) -> Json {
     json_of_text(ty, &normal(ty, typed))
 }
 
-/// The last value that was meant: a timestamp without its time is the end of its day.
+/// Returns the last value that the text can mean: a timestamp without a time is the end of its day.
 pub(super) fn last_json(ty: &Type, typed: &str) -> Json {
     json_of_text(ty, &completed(ty, typed, &LAST))
 }
@@ -100,12 +102,13 @@ fn is_json_number(text: &str) -> bool {
     serde_json::from_str::<Number>(text).is_ok()
 }
 
-/// What people leave out of a timestamp: its time, minutes, seconds, and milliseconds.
+/// Parts that people omit from a timestamp: the time; the minutes; the seconds; the time zone and milliseconds.
 type Tails = [&'static str; 4];
 const FIRST: Tails = ["T00:00:00Z", ":00:00Z", ":00Z", "Z"];
 const LAST: Tails = ["T23:59:59.999Z", ":59:59.999Z", ":59.999Z", ".999Z"];
 
-/// A timestamp as somebody types it who means all of a day, an hour or a minute; other values as they are.
+/// Returns the start or end of a day, an hour or a minute as a person types it. Returns other values as [`short`]
+/// does.
 pub(super) fn brief(ty: &Type, text: &str) -> String {
     let tails = FIRST.iter().zip(&LAST).take(3);
     let bare = tails
@@ -118,7 +121,7 @@ pub(super) fn brief(ty: &Type, text: &str) -> String {
     }
 }
 
-/// What was typed, with what people leave out of a timestamp.
+/// Returns a typed value, with the omitted parts of a timestamp added.
 fn normal(ty: &Type, typed: &str) -> String {
     completed(ty, typed, &FIRST)
 }
@@ -144,20 +147,20 @@ fn completed(ty: &Type, typed: &str, tails: &Tails) -> String {
     format!("{bare}{tail}")
 }
 
-/// A control to type a value of a type in.
+/// Form control for a value of a type.
 pub(super) struct Control<'a> {
     pub(super) name: &'a str,
     pub(super) id: &'a str,
     pub(super) ty: &'a Type,
     pub(super) value: &'a str,
     pub(super) required: bool,
-    /// What an empty choice means.
+    /// Label of the empty choice.
     pub(super) none: &'static str,
     pub(super) invalid: bool,
 }
 
 impl Control<'_> {
-    /// The control.
+    /// Returns the control as HTML.
     pub(super) fn render(&self) -> Markup {
         let invalid = self.invalid.then_some("true");
         if *self.ty == Type::Boolean {
@@ -177,7 +180,7 @@ impl Control<'_> {
                 textarea name=(self.name) id=(self.id) rows="4" spellcheck="false"
                     aria-invalid=[invalid]
                     placeholder=[placeholder(self.ty)] required[self.required] {
-                    // A browser drops one line end at the start of a text area.
+                    // A browser removes one line break at the start of a text area.
                     "\n" (self.value)
                 }
             };
@@ -200,7 +203,8 @@ impl Control<'_> {
     }
 }
 
-/// Browsers know the years 1 to 9999 and clear a field with another.
+/// Returns whether a date field can show the value. Browsers accept the years 1 to 9999, and clear a field with
+/// another year.
 fn is_for_date_field(value: &str) -> bool {
     value.is_empty() || (value.len() == "2013-01-01".len() && !value.starts_with("0000"))
 }

@@ -16,22 +16,22 @@ use crate::access::{Access, Right};
 use crate::app::App;
 use crate::problem::Problem;
 
-/// How often a page asks anew while a view is on its way.
+/// Interval at which the page refreshes while the state of a view changes.
 const REFRESH: &str = "every 2s";
-/// What is no longer ago is just now.
+/// Maximum age that is shown as "just now", in seconds.
 const NOW_SECONDS: u64 = 9;
 const MINUTE_SECONDS: u64 = 60;
 const HOUR_SECONDS: u64 = 60 * MINUTE_SECONDS;
 const DAY_SECONDS: u64 = 24 * HOUR_SECONDS;
 
-/// A view, and how it was when it was last compared: what may be told of it.
+/// View, and the result of its last comparison with its records, as far as the token may see it.
 pub(super) struct Seen {
     pub(super) status: ViewStatus,
-    /// With the seconds since.
+    /// Result of the comparison, and its age in seconds.
     compared: Option<(VerifiedView, u64)>,
 }
 
-/// The views of collections that may be read; of one, if it is named.
+/// Returns the views of collections that the token may read, or of one collection.
 pub(super) async fn seen(app: &App, access: &Access, collection: Option<&str>) -> Result<Vec<Seen>, Problem> {
     let views = access.views(app.session()).await?.into_iter();
     let views = views.filter(|view| collection.is_none_or(|name| name == view.collection));
@@ -45,7 +45,7 @@ pub(super) async fn seen(app: &App, access: &Access, collection: Option<&str>) -
     Ok(views.map(with_drift).collect())
 }
 
-/// The page's handler.
+/// Handles requests for the page.
 pub(super) async fn get(
     State(app): State<App>,
     Extension(access): Extension<Access>,
@@ -85,7 +85,7 @@ pub(super) async fn get(
     Ok(page(StatusCode::OK, &layout, &content))
 }
 
-/// The views; asked for anew while one is on its way.
+/// Returns the list of views. The page refreshes it while the state of a view changes.
 fn list(collection: &Collection, views: &[Seen], url: &PageUrl) -> Markup {
     let href = url.action("views");
     let is_moving = views.iter().any(|view| view.status.state != "ready");
@@ -129,7 +129,7 @@ fn entry(collection: &Collection, view: &Seen) -> Markup {
     }
 }
 
-/// By which collations it sorts: `name as in de`.
+/// Returns the collations of the view, in words: `name as in de`.
 fn collations(status: &ViewStatus) -> String {
     let each = status
         .collate
@@ -138,7 +138,7 @@ fn collations(status: &ViewStatus) -> String {
     each.collect::<Vec<_>>().join(", ")
 }
 
-/// Its state, as a mark.
+/// Returns the state of a view, as a mark.
 pub(super) fn state(state: &str) -> Markup {
     let about = match state {
         "building" => "It is written, and filled with the records that are there; nothing reads it yet.",
@@ -152,7 +152,7 @@ pub(super) fn state(state: &str) -> Markup {
     html! { span.mark.state .moving[state != "ready"] title=(about) { (state) } }
 }
 
-/// In what it differed from its records when it was last compared.
+/// Returns the differences that the last comparison with the records found.
 pub(super) fn drift(view: &Seen) -> Markup {
     let Some((found, seconds)) = &view.compared else {
         return html! { span.dim { "not since this server was started: " code { "recto verify " (view.status.collection) } } };
@@ -173,7 +173,7 @@ pub(super) fn drift(view: &Seen) -> Markup {
     }
 }
 
-/// How long ago something was, about.
+/// Returns an approximate age, in words.
 fn ago(seconds: u64) -> String {
     match seconds {
         0..=NOW_SECONDS => "just now".to_owned(),

@@ -1,4 +1,4 @@
-//! One request, from its headers to the beginning of its answer.
+//! One request, from its headers to the start of its reply.
 
 use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
@@ -25,8 +25,8 @@ use recto::problem::ProblemType;
 const NANOS_PER_SECOND: f64 = 1e9;
 const NANOS_PER_MICRO: u64 = 1_000;
 
-/// On every answer. The console needs no other site, no inline script and no inline style; a record's
-/// text that is HTML must never run.
+/// Headers of every reply. The console needs no other site, no inline script and no inline style. If the text of a
+/// record is HTML, the browser must never run it.
 const SECURITY_HEADERS: [(HeaderName, HeaderValue); 6] = [
     (
         header::CONTENT_SECURITY_POLICY,
@@ -49,10 +49,10 @@ const SECURITY_HEADERS: [(HeaderName, HeaderValue); 6] = [
         HeaderValue::from_static("same-origin"),
     ),
 ];
-/// Under TLS: browsers use nothing else for a year.
+/// Header of replies over TLS: browsers use only TLS for a year.
 const STRICT_TRANSPORT: HeaderValue = HeaderValue::from_static("max-age=31536000");
 
-/// An answer, and what it was made with.
+/// Reply, and the state of its request.
 struct Passed {
     response: Response,
     admitted: Option<Admitted>,
@@ -70,7 +70,7 @@ impl Passed {
 }
 
 impl Guard {
-    /// Answers a request.
+    /// Replies to a request.
     pub(crate) async fn answer<B>(&self, request: Request<B>, peer: IpAddr) -> Response
     where
         B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
@@ -107,7 +107,7 @@ impl Guard {
         }
         let admitted = passed.admitted;
         passed.response.map(|body| {
-            // What is in memory holds nothing.
+            // A body that is in memory needs no place.
             if http_body::Body::size_hint(&body).exact().is_some() {
                 return body;
             }
@@ -137,7 +137,7 @@ impl Guard {
         let handled = context
             .clone()
             .scope(tower_service::Service::call(&mut router, request));
-        // A panic is a mistake of ours, and no reason to cut the other requests of the connection.
+        // A panic is a defect of the server. It must not close the connection for other requests.
         let handled = AssertUnwindSafe(handled).catch_unwind();
         let response = match tokio::time::timeout(limit, handled).await {
             Ok(Ok(Ok(response))) => response,
@@ -158,7 +158,7 @@ impl Guard {
         })
     }
 
-    /// How long it may take until the answer begins.
+    /// Returns the maximum time until the reply starts.
     fn time_of<B>(&self, request: &Request<B>) -> Duration {
         let limit = self.config.limits.request_time;
         match Class::of(request.uri().path()) {
@@ -204,12 +204,12 @@ impl Guard {
     }
 }
 
-/// Logs a request: as a warning if the server is to blame, with what the store said.
+/// Logs a request. If the server or the store failed, it logs a warning with the error of the store.
 fn log(passed: &Passed, labels: &RequestLabels, who: &Who, micros: u64) {
     let (route, method, status) = (&*labels.route, labels.method, labels.status);
     let (bearer, client, request_id) = (&*who.name, who.client, &*who.request_id);
     let response_status = passed.response.status();
-    // What is not there yet, is asked for by a client's mistake.
+    // 501 (not implemented) is an error of the client's request.
     if !response_status.is_server_error() || response_status == StatusCode::NOT_IMPLEMENTED {
         crate::log::debug!(request_id, bearer, %client, method, route, status, micros, "request");
         return;
@@ -234,8 +234,8 @@ fn log(passed: &Passed, labels: &RequestLabels, who: &Who, micros: u64) {
     );
 }
 
-/// An answer to HEAD: the headers that GET would have, and nothing else. (HTTP/1.1 drops a body by itself.
-/// In HTTP/2 one that follows makes the client end the stream as an error.)
+/// Returns the reply to HEAD: the headers of GET, without a body. With HTTP/1.1, a body is dropped automatically.
+/// With HTTP/2, the client would end a stream that has a body with an error.
 fn without_body(response: Response) -> Response {
     let (mut parts, body) = response.into_parts();
     if let Some(length) = http_body::Body::size_hint(&body).exact()
@@ -247,7 +247,7 @@ fn without_body(response: Response) -> Response {
     Response::from_parts(parts, Body::empty())
 }
 
-/// Methods are few in metrics, whatever is sent.
+/// Returns the method as a metric label. The number of labels is limited, although clients can send any method.
 fn method_name(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",
@@ -261,7 +261,7 @@ fn method_name(method: &Method) -> &'static str {
     }
 }
 
-/// The answer to a request whose time is over.
+/// Returns the problem of a request that reached its time limit.
 fn late(context: &Context, waits_for_body: bool, limit: Duration) -> Problem {
     let limit = limit.as_millis();
     if context.has_written() {

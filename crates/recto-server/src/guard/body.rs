@@ -1,4 +1,4 @@
-//! Bodies: of a request, on its way in; of an answer that is made while it is sent.
+//! Bodies of requests, and of streamed replies.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -14,14 +14,14 @@ use super::route::RoutePattern;
 use crate::operation::{Counted, Who};
 use crate::stopping::Stopping;
 
-/// A request's body that tells whether somebody waits for more of it.
+/// Body of a request that reports whether its reader waits for more of it.
 pub(crate) struct Awaited<B> {
     body: Pin<Box<B>>,
     waits: Arc<AtomicBool>,
 }
 
 impl<B> Awaited<B> {
-    /// The body, and whether its reader waits for what the client has not sent.
+    /// Returns the body, and a flag that is true while its reader waits for bytes that the client has not sent.
     pub(crate) fn new(body: B) -> (Self, Arc<AtomicBool>) {
         let waits = Arc::new(AtomicBool::new(false));
         let awaited = Self {
@@ -54,7 +54,7 @@ impl<B: http_body::Body> http_body::Body for Awaited<B> {
     }
 }
 
-/// What an answer holds until it has been sent or given up.
+/// Resources that a reply holds until it has been sent or dropped.
 pub(crate) struct Held {
     admitted: Option<Admitted>,
     who: Who,
@@ -78,17 +78,17 @@ impl Held {
     }
 }
 
-/// An answer that is made while it is sent. It ends early when its token is no longer taken.
+/// Streamed body of a reply. It ends early if its token is revoked or changed, or expires.
 pub(crate) struct Streaming {
     body: Body,
     held: Held,
     route: Option<RoutePattern>,
-    /// Ends with the token; `None` without one.
+    /// Completes when the validity of the token ends. `None`: there is no token.
     token_ended: Option<BoxFuture<'static, ()>>,
     is_over: bool,
 }
 
-/// Why an answer ends before its end.
+/// Error that ends a reply early.
 #[derive(Debug, thiserror::Error)]
 #[error("the token is no longer taken")]
 struct TokenEnded;

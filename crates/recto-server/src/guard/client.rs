@@ -1,4 +1,4 @@
-//! What a request says of who sends it.
+//! Credentials and address of the client of a request.
 
 use std::net::IpAddr;
 
@@ -6,19 +6,18 @@ use axum::http::{HeaderMap, header};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// What a request shows of a token.
+/// Credentials of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Credentials<'a> {
-    /// Nothing.
+    /// No credentials.
     None,
-    /// A bearer token: only a program adds one, never a browser on its own.
+    /// Bearer token. Only a program adds it. A browser never adds it on its own.
     Bearer(&'a str),
-    /// The password of a browser's own dialogue, which it then sends with every request.
+    /// Password of the browser's dialog. The browser then sends it with every request.
     Password(String),
 }
 
-/// What a request shows of a token. Two headers are as good as none: which one counts would be
-/// anybody's guess.
+/// Returns the credentials of a request. Two headers count as none, because it would be unclear which one is valid.
 pub(crate) fn credentials(headers: &HeaderMap) -> Credentials<'_> {
     let mut values = headers.get_all(header::AUTHORIZATION).iter();
     let (Some(value), None) = (values.next(), values.next()) else {
@@ -41,8 +40,8 @@ pub(crate) fn credentials(headers: &HeaderMap) -> Credentials<'_> {
     Credentials::None
 }
 
-/// The client's address: behind a proxy the last one of `X-Forwarded-For`, which the proxy itself
-/// added; those before it anybody can make up.
+/// Returns the address of the client. Behind a proxy, it is the last address of `X-Forwarded-For`, which the proxy
+/// added. Clients can forge the addresses before it.
 pub(crate) fn address(headers: &HeaderMap, peer: IpAddr, behind_proxy: bool) -> IpAddr {
     if !behind_proxy {
         return peer;

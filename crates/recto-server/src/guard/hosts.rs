@@ -1,7 +1,8 @@
-//! Which hosts a request may be for.
+//! Check of the host of a request.
 //!
-//! A page of any site can ask a name of its own that leads to 127.0.0.1 (DNS rebinding); to the
-//! browser the answer is then that site's. The name stands in the request, and is none of ours.
+//! A page of any site can use a name of its own that resolves to 127.0.0.1 (DNS rebinding). The browser then takes
+//! replies of this server for replies of that site. The request contains that name, which is not a name of this
+//! server.
 
 use std::net::IpAddr;
 
@@ -11,19 +12,20 @@ use crate::config::Config;
 use crate::problem::Problem;
 use recto::problem::ProblemType;
 
-/// Names of this machine for itself.
+/// Names of the local machine.
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
-/// The hosts a request may be for.
+/// Hosts that a request may name.
 #[derive(Debug)]
 pub(crate) struct Hosts {
-    /// None: any.
+    /// Accepted names. `None`: any name.
     names: Option<Vec<String>>,
 }
 
 impl Hosts {
-    /// On loopback, accepts the machine's names for itself, the address that the server listens on, and the configured
-    /// names. Elsewhere, accepts the configured names, if there are any, the address, and the names of loopback.
+    /// Returns the accepted hosts. A server on a loopback address accepts the names of the local machine, the address
+    /// that it listens on, and the configured names. Another server accepts any host, unless hosts are configured;
+    /// then it accepts the same names.
     pub(crate) fn new(config: &Config) -> Self {
         let checked = config.listen.ip().is_loopback() || !config.hosts.is_empty();
         let names = LOOPBACK
@@ -36,7 +38,7 @@ impl Hosts {
         }
     }
 
-    /// Refuses a request for another host, or that says two, or none.
+    /// Rejects a request that names another host, two hosts, or no host.
     pub(crate) fn check<B>(&self, request: &Request<B>) -> Result<(), Problem> {
         let Some(names) = &self.names else {
             return Ok(());
@@ -62,7 +64,8 @@ impl Hosts {
     }
 }
 
-/// Returns an address as the header `Host` names it; none if it stands for all addresses of the machine.
+/// Returns an address as the `Host` header writes it; `None` for the address that stands for all addresses of the
+/// machine.
 fn own_name(address: IpAddr) -> Option<String> {
     match address {
         address if address.is_unspecified() => None,
@@ -71,7 +74,7 @@ fn own_name(address: IpAddr) -> Option<String> {
     }
 }
 
-/// The host of `host:port`; brackets of IPv6 addresses stay.
+/// Returns the host of `host:port`. Brackets of IPv6 addresses stay.
 pub(crate) fn without_port(text: &str) -> &str {
     match text.rsplit_once(':') {
         Some((host, port)) if !port.contains(']') && port.bytes().all(|byte| byte.is_ascii_digit()) => host,

@@ -1,13 +1,23 @@
-//! What stands before every handler: limits on what comes in, who asks, headers on what goes out.
+//! Checks before every handler: limits on the request, authentication, and headers of the reply.
 //!
-//! A request passes, in this order: the length of its URL and headers, how its body is sent, its host, the
-//! site it comes from, its token, how often that asks, how long its body says it is, how many of its kind
-//! ([`places`]) are being answered, of the token and of all. What is turned away costs no more than looking
-//! at headers.
+//! The guard checks a request in this order:
 //!
-//! What the server says of itself (health, readiness, metrics) is for machines that may know it by an
-//! address only, and just when it is busy: it is answered for any host, and takes no place among the
-//! requests being answered.
+//! 1. the lengths of its URL and headers,
+//! 2. how its body is sent,
+//! 3. its host,
+//! 4. the site from which it comes,
+//! 5. its token,
+//! 6. the request rate of the token,
+//! 7. whether it changes data, on a read-only server,
+//! 8. the declared length of its body,
+//! 9. the number of requests of the same class ([`places`]) that the server is handling, of the token and of all
+//!    tokens.
+//!
+//! The server rejects a request after reading only its headers.
+//!
+//! Reports of the server about itself (health, readiness, metrics) are for programs that may know only its address,
+//! and that need replies especially when the server is busy. So the server accepts them for any host (metrics
+//! only if it has tokens), and does not count them as requests in progress.
 
 mod answer;
 mod body;
@@ -53,10 +63,10 @@ use sign_in::SignIns;
 
 pub(crate) use route::NoteRoute;
 
-/// The most requests for what the server says of itself that are answered at the same time.
+/// Maximum number of concurrent requests for health, readiness and metrics.
 const MAX_OWN_ANSWERS: u64 = 64;
 
-/// What stands before every handler.
+/// Checks of all requests before their handlers.
 #[derive(Debug)]
 pub(crate) struct Guard {
     router: Router,
@@ -74,7 +84,7 @@ pub(crate) struct Guard {
     pub(crate) observer: Arc<Observer>,
 }
 
-/// Why a request goes no further, and the problem that the server answers.
+/// Rejection of a request: the reason, and the reply.
 #[derive(Debug)]
 struct Turned {
     refusal: Refusal,
@@ -96,7 +106,7 @@ impl Turned {
         self
     }
 
-    /// The answer: a page for browsers, JSON for other clients.
+    /// Returns the reply: a page for browsers, JSON for other clients.
     fn into_answer(self, wants_page: bool) -> Response {
         let mut answer = match self.refusal {
             Refusal::Unauthorized if wants_page => sign_in_page::answer(&self.problem),
@@ -109,7 +119,7 @@ impl Turned {
     }
 }
 
-/// Who asks.
+/// Result of the authentication of a request.
 #[derive(Debug)]
 struct Authenticated {
     access: Access,
@@ -117,7 +127,7 @@ struct Authenticated {
     token: Option<Arc<str>>,
 }
 
-/// What a request is let in with.
+/// Admission of a request: its place, and the validity of its token.
 #[derive(Debug)]
 pub(crate) struct Admitted {
     validity: Option<Validity>,
@@ -153,12 +163,12 @@ impl Guard {
         }
     }
 
-    /// From now on `/readyz` says that the server stops, and nobody waits for messages.
+    /// Makes `/readyz` report that the server stops, and ends waiting receives.
     pub(crate) fn stop(&self) {
         self.stopping.begin();
     }
 
-    /// What is looked at before anybody is asked who they are.
+    /// Checks the properties of a request that do not need authentication.
     fn check_shape<B>(&self, request: &Request<B>) -> Result<(), Turned> {
         let limits = &self.config.limits;
         let url = request.uri().path_and_query().map_or(0, |url| url.as_str().len());
@@ -192,8 +202,8 @@ impl Guard {
         Ok(())
     }
 
-    /// Probes know a server by an address only. What metrics tell is not for a page of another site: where no
-    /// token keeps it out, the host does.
+    /// Returns whether the request may name any host. Probes may know only the address of the server. A page of
+    /// another site must not read the metrics: the token prevents this, or without tokens the check of the host.
     fn is_for_any_host<B>(&self, request: &Request<B>) -> bool {
         match request.uri().path() {
             METRICS => self.tokens.is_some(),
@@ -209,7 +219,7 @@ impl Guard {
         Err(Turned::new(Refusal::ReadOnly, Problem::read_only()))
     }
 
-    /// Whether the request may be answered now.
+    /// Admits a request, if its body is not too large and there is a free place.
     fn admit<B>(&self, request: &Request<B>, authenticated: &Authenticated) -> Result<Admitted, Turned> {
         let limit = self.config.limits.body_bytes;
         let declared = request.headers().get(header::CONTENT_LENGTH);
@@ -231,7 +241,7 @@ impl Guard {
         })
     }
 
-    /// Who asks, if they may, and not too often; `who` is told the token.
+    /// Authenticates a request and counts it for the rate limit. Writes the name and the id of the token to `who`.
     fn authenticate<B>(&self, request: &Request<B>, who: &mut Who) -> Result<Authenticated, Turned> {
         let mut authenticated = match &self.tokens {
             None => Authenticated {
@@ -275,7 +285,7 @@ impl Guard {
             }
             None => None,
         };
-        // Whoever tries tokens is slowed down by address.
+        // Limit the rate by address, to slow down clients that try tokens.
         self.check_rate(Asker::address(who.client))?;
         let (detail, challenge) = match denied {
             None => ("the request has no token", "Bearer realm=\"Recto\""),
@@ -293,7 +303,7 @@ impl Guard {
         let basic = HeaderValue::from_static("Basic realm=\"Recto\", charset=\"UTF-8\"");
         let turned = Turned::new(Refusal::Unauthorized, problem)
             .with_header(header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge))
-            // For browsers, which know no other way to ask a person: the token is the password.
+            // Browsers need this to show a password dialog. The token is the password.
             .with_header(header::WWW_AUTHENTICATE, basic);
         Err(turned)
     }
@@ -309,7 +319,7 @@ impl Guard {
         Err(Turned::new(Refusal::Rate, problem).with_header(header::RETRY_AFTER, wait_seconds))
     }
 
-    /// What the server says of itself; none of it asks a handler.
+    /// Replies to health, readiness and metrics without a handler.
     async fn own_answer<B>(&self, request: &Request<B>, who: &mut Who) -> Result<Response, Turned> {
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             return Ok(Problem::method_not_allowed(request.method(), "GET, HEAD").into_response());
@@ -329,7 +339,7 @@ impl Guard {
         })
     }
 
-    /// What `/readyz` says where it answers 200. It names no collection: it is told to anyone.
+    /// Returns the text of `/readyz` with status 200. It names no collection, because anyone can read it.
     fn ready(&self) -> String {
         let mut text = match self.readiness.unavailable_collections() {
             0 => "ready\n".to_owned(),
@@ -355,7 +365,8 @@ impl Guard {
         }
         let text = [(header::CONTENT_TYPE, crate::operation::METRICS_TYPE)];
         let of_store = self.readiness.store_metrics();
-        // Names are for who may read queues: not for anybody, where there are tokens.
+        // Names of queues are only for tokens that may read every queue. If metrics are open but the server has
+        // tokens, nobody gets the names.
         let is_for_anybody = matches!(self.config.metrics, MetricsAccess::Open) && self.tokens.is_some();
         let of_queues = if !is_for_anybody && access.allows_every_queue(Right::Read) {
             self.readiness.queues.text().await
@@ -370,8 +381,8 @@ impl Guard {
             .into_response())
     }
 
-    /// A request as handlers see it: with who asks, and a body that ends at the limit; and whether a
-    /// handler waits for more of the body.
+    /// Prepares a request for handlers: adds its access, and limits its body. The flag is true while a handler waits
+    /// for more of the body.
     fn prepared<B>(&self, request: Request<B>, access: Access) -> (Request<Body>, Arc<AtomicBool>)
     where
         B: http_body::Body<Data = axum::body::Bytes> + Send + 'static,
@@ -391,7 +402,7 @@ impl Guard {
             waits = is_awaited;
             Body::new(body)
         });
-        // The framework's own limit is smaller.
+        // The limit of the framework is smaller.
         DefaultBodyLimit::disable().apply(&mut request);
         request.extensions_mut().insert(access);
         request
@@ -401,13 +412,13 @@ impl Guard {
     }
 }
 
-/// Whether the body is a file that is loaded: its handler takes one at a time, and limits how large and how
-/// slow it may be.
+/// Returns whether the body is a file to load. Its handler receives one file at a time, and limits its size and its
+/// stall time.
 fn is_file<B>(request: &Request<B>) -> bool {
     request.uri().path() == LOAD_PATH
 }
 
-/// The paths of what the server says of itself.
+/// Path of the health check.
 const HEALTH: &str = "/healthz";
 const READINESS: &str = "/readyz";
 const METRICS: &str = "/metrics";
@@ -416,7 +427,7 @@ fn is_own<B>(request: &Request<B>) -> bool {
     matches!(request.uri().path(), HEALTH | READINESS | METRICS)
 }
 
-/// A body whose transfer coding is not undone would be read as what it is not.
+/// Rejects a transfer coding that the server does not decode. Without this check, it would misread the body.
 fn unread_coding(headers: &header::HeaderMap) -> Option<Problem> {
     let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
     if codings.all(|coding| coding.as_bytes().eq_ignore_ascii_case(b"chunked")) {

@@ -1,10 +1,9 @@
-//! Which site a request that changes something comes from.
+//! Protection against cross-site request forgery.
 //!
-//! A browser sends what it knows of a person with every request, also with those that a page of
-//! another site makes (cross-site request forgery). It says which site it was (`Sec-Fetch-Site`, Fetch
-//! Metadata; `Origin`, RFC 6454), and no page can alter that. Programs that are no browsers send
-//! neither, and are not sent by others' pages. A bearer token is never added by a browser on its own:
-//! such requests are not looked at.
+//! A browser sends the credentials of a person with every request, also with a request that a page of another site
+//! makes. It reports the site of that page (`Sec-Fetch-Site`, Fetch Metadata; `Origin`, RFC 6454), and no page can
+//! change these headers. Other programs send neither header, and no page can make them send requests. A browser never
+//! adds a bearer token on its own, so requests with a bearer token are not checked.
 
 use axum::http::{Method, Request, header};
 
@@ -12,13 +11,13 @@ use super::hosts::without_port;
 use crate::problem::Problem;
 use recto::problem::ProblemType;
 
-/// Refuses a request that changes something and comes from another site.
+/// Rejects a request that changes data and comes from another site.
 pub(crate) fn check<B>(request: &Request<B>, hosts: &[String]) -> Result<(), Problem> {
     if matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS) {
         return Ok(());
     }
     let headers = request.headers();
-    // `none` is a person's own doing: an address typed, a bookmark.
+    // `none` means that the person started the request, for example with a typed address or a bookmark.
     let from_here = match headers.get("sec-fetch-site") {
         None => true,
         Some(site) => matches!(site.as_bytes(), b"same-origin" | b"none"),
@@ -39,7 +38,7 @@ pub(crate) fn check<B>(request: &Request<B>, hosts: &[String]) -> Result<(), Pro
     .with_hint("programs send a bearer token, or neither Origin nor Sec-Fetch-Site"))
 }
 
-/// Whether an origin is the server that was asked, or one of its configured names.
+/// Returns whether an origin is the host of the request, or one of the configured hosts.
 fn is_ours<B>(origin: &str, request: &Request<B>, hosts: &[String]) -> bool {
     let Some((_, authority)) = origin.split_once("://") else {
         return false;

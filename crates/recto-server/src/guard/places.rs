@@ -1,5 +1,5 @@
-//! How many requests are answered at the same time, by what they are: pages and records, streams, and
-//! what waits for work on the store or for messages. None takes a place of another kind, and no token all of one.
+//! Limits of concurrent requests, by class: pages and records, streams, work on the store, and receives. A request
+//! never takes a place of another class, and no token can take all places of a class.
 
 use std::sync::Arc;
 
@@ -8,31 +8,31 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::shares::{Share, Shares};
 use crate::config::{Limits, permits, token_share};
 
-/// What work on the store is asked for by: its answers take as long as the work.
+/// Prefix of the paths of work on the store. Their replies take as long as the work.
 const WORK_PREFIX: &str = "/v1/store:";
-/// The resource of exports, after that of its collection.
+/// Last segment of an export, after its collection.
 const EXPORT: &str = "records:export";
 
-/// What is asked for messages of a queue, which are waited for, after the resource of that.
+/// Last segment of a receive, which waits for messages, after its queue.
 const RECEIVE: &str = "messages:receive";
 
-/// What a request is, by how long it takes its place.
+/// Class of a request, by the time for which it takes a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Class {
-    /// Answered at once: pages, records, whatever is no other.
+    /// Request with an immediate reply: pages, records, and all requests of no other class.
     Page,
-    /// Sent for as long as its client reads: exports.
+    /// Request whose reply lasts as long as its client reads: exports.
     Stream,
-    /// Answered when something has been done: work on the store, with its file where it is sent one.
+    /// Request whose reply lasts as long as its work: work on the store, including the upload of a file.
     Wait,
-    /// Answered when there is a message, or none has come for long: receives.
+    /// Request that waits until there is a message, or until its waiting time ends: receives.
     Receive,
 }
 
 impl Class {
     const ALL: [Self; 4] = [Self::Page, Self::Stream, Self::Wait, Self::Receive];
 
-    /// What a request for a path is.
+    /// Returns the class of a request for a path.
     pub(crate) fn of(path: &str) -> Self {
         if path.starts_with(WORK_PREFIX) {
             return Self::Wait;
@@ -58,11 +58,11 @@ impl Class {
     }
 }
 
-/// The places of all classes.
+/// Places of all classes.
 #[derive(Debug)]
 pub(crate) struct Places([Kind; 4]);
 
-/// The places of one class.
+/// Places of one class.
 #[derive(Debug)]
 struct Kind {
     limit: u64,
@@ -70,19 +70,19 @@ struct Kind {
     shares: Arc<Shares>,
 }
 
-/// A place, until its answer has been sent.
+/// Place of a request, which is held until its reply has been sent.
 #[derive(Debug)]
 pub(crate) struct Place {
     _permit: OwnedSemaphorePermit,
     _share: Option<Share>,
 }
 
-/// Why there is no place.
+/// Reason why there is no place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Full {
-    /// All of the token's share are taken.
+    /// The token has taken its whole share.
     OfToken,
-    /// All are.
+    /// All places are taken.
     OfAll,
 }
 
@@ -103,7 +103,7 @@ impl Places {
         }))
     }
 
-    /// A place for a request, of a token if it has one.
+    /// Takes a place for a request, and if it has a token, one of the token's share.
     pub(crate) fn take(&self, class: Class, token: Option<u64>) -> Result<Place, Full> {
         let kind = &self.0[class as usize];
         let share = match token {
@@ -117,7 +117,7 @@ impl Places {
         })
     }
 
-    /// Of each class its name, how many places are taken, and how many there are.
+    /// Returns for each class its name, the number of taken places, and the number of all places.
     pub(crate) fn taken(&self) -> [(&'static str, u64, u64); 4] {
         Class::ALL.map(|class| {
             let kind = &self.0[class as usize];

@@ -1,4 +1,4 @@
-//! How often one client may ask: a bucket of requests that fills steadily.
+//! Rate limit of each client: a token bucket that fills steadily.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -6,16 +6,16 @@ use std::sync::{Mutex, PoisonError};
 
 use recto::Environment;
 
-/// The most clients that are told apart; beyond, those who have asked nothing lately are forgotten.
+/// Maximum number of clients that are tracked. Beyond it, clients without recent requests are removed.
 const MAX_ASKERS: usize = 65_536;
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
-/// Who is counted together.
+/// Client with its own rate limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Asker {
-    /// A token.
+    /// Token, by its id.
     Token(u64),
-    /// An address; of IPv6 its first half, which is what one customer of a network gets.
+    /// Address. For IPv6 it is the first half, because that is the share of one customer of a network.
     Address(u64),
 }
 
@@ -28,14 +28,14 @@ impl Asker {
     }
 }
 
-/// How often one client may ask.
+/// Rate limit of each client.
 #[derive(Debug)]
 pub(crate) struct RateLimit {
     nanos_per_request: u64,
-    /// How far ahead of the clock a client may be: its savings, in time.
+    /// Maximum time by which a client may be ahead of the clock. It is the size of the burst, in time.
     burst_nanos: u64,
     environment: Environment,
-    /// By client, the moment up to which its requests are paid for (the generic cell rate algorithm).
+    /// For each client, the time up to which its requests are paid for (the generic cell rate algorithm).
     paid_until: Mutex<HashMap<Asker, u64>>,
 }
 
@@ -50,14 +50,14 @@ impl RateLimit {
         }
     }
 
-    /// Counts a request; the seconds to wait if it is one too many.
+    /// Counts a request. If the client reached its limit, returns the number of seconds to wait.
     pub(crate) fn take(&self, asker: Asker) -> Option<u64> {
         let now = self.environment.monotonic_nanos();
         let mut paid_until = self.paid_until.lock().unwrap_or_else(PoisonError::into_inner);
         if paid_until.len() >= MAX_ASKERS && !paid_until.contains_key(&asker) {
             paid_until.retain(|_, until| *until > now);
             if paid_until.len() >= MAX_ASKERS {
-                // So many at once are no clients of ours: all begin anew.
+                // A server has fewer real clients than this, so reset the limits of all clients.
                 paid_until.clear();
             }
         }
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn a_burst_then_the_rate() {
-        // Each look at this clock moves it on by a microsecond: 1,000 looks are a millisecond.
+        // Each reading of this clock advances it by a microsecond, so 1,000 readings are a millisecond.
         let limit = RateLimit::new(1_000, 5, Environment::seeded(1, 0));
         let asker = Asker::Token(7);
         assert_eq!((0..5).filter_map(|_| limit.take(asker)).count(), 0);

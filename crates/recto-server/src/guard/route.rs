@@ -1,7 +1,7 @@
-//! The route of a request, kept with its answer, for metrics and logs: paths hold keys.
+//! Route pattern of a request, which is kept with its reply for metrics and logs. Paths cannot be used, because they
+//! contain keys.
 //!
-//! A layer of its own because the framework's way to wrap a handler in a function takes three
-//! allocations of every request.
+//! This is a separate layer, because the framework's function wrapper allocates three times for every request.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -15,11 +15,11 @@ use axum::routing::future::RouteFuture;
 use tower_layer::Layer;
 use tower_service::Service;
 
-/// The pattern of the route that answered.
+/// Pattern of the route that replied.
 #[derive(Debug, Clone)]
 pub(crate) struct RoutePattern(pub(super) Arc<str>);
 
-/// Keeps the pattern of the route with each answer.
+/// Layer that adds the pattern of the route to each reply.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NoteRoute;
 
@@ -31,7 +31,7 @@ impl Layer<Route> for NoteRoute {
     }
 }
 
-/// A route whose answers say what it is.
+/// Route that adds its pattern to its replies.
 #[derive(Debug, Clone)]
 pub(crate) struct Noting(Route);
 
@@ -54,7 +54,7 @@ impl Service<Request> for Noting {
     }
 }
 
-/// An answer that will say which route it is of.
+/// Future of a reply, to which it adds the pattern of the route.
 pub(crate) struct Noted {
     answer: RouteFuture<Infallible>,
     pattern: Option<RoutePattern>,

@@ -1,16 +1,16 @@
-//! How many requests of each token are answered at the same time.
+//! Limit of concurrent requests of each token.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How many requests of each token are being answered. Tokens that have none are not held.
+/// Number of requests in progress of each token. Tokens without requests have no entry.
 #[derive(Debug)]
 pub(crate) struct Shares {
     most: u64,
     taken: Mutex<HashMap<u64, u64>>,
 }
 
-/// A place among the requests of a token.
+/// Place in the share of a token.
 #[derive(Debug)]
 pub(crate) struct Share {
     shares: Arc<Shares>,
@@ -25,7 +25,7 @@ impl Shares {
         })
     }
 
-    /// A place for a request of a token; none if all of its places are taken.
+    /// Takes a place for a request of a token. Returns `None` if the token has taken its whole share.
     pub(crate) fn take(self: &Arc<Self>, token: u64) -> Option<Share> {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let count = taken.entry(token).or_default();

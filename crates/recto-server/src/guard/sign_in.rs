@@ -1,5 +1,5 @@
-//! Tokens that are refused, in the log: so many lines that a person reads them, however many tokens are
-//! tried.
+//! Log of rejected tokens, with a limited number of lines, so that a person can read them even if a client tries many
+//! tokens.
 
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
@@ -8,12 +8,12 @@ use recto::Environment;
 
 use crate::auth::Denied;
 
-/// The most lines in one window; what is refused beyond is counted and told with the next window.
+/// Maximum number of lines in one window. Further rejections are counted, and the next window logs their number.
 const MAX_LINES: u64 = 10;
-/// How long a window is.
+/// Length of a window, in nanoseconds.
 const WINDOW_NANOS: u64 = 10_000_000_000;
 
-/// The log of refused tokens.
+/// Log of rejected tokens.
 #[derive(Debug)]
 pub(crate) struct SignIns {
     environment: Environment,
@@ -34,7 +34,7 @@ impl SignIns {
         }
     }
 
-    /// Logs that a token was refused. Never the token: it may be one of another server.
+    /// Logs a rejected token. It never logs the token itself, because the token may be valid on another server.
     pub(crate) fn refused(&self, client: IpAddr, request_id: &str, denied: Denied) {
         let (is_told, left_out) = self.count(self.environment.monotonic_nanos());
         if left_out > 0 {
@@ -49,7 +49,8 @@ impl SignIns {
         }
     }
 
-    /// Counts one that was refused: whether it gets a line, and how many of an earlier window got none.
+    /// Counts a rejected token. Returns whether to log it, and the number of rejections in an earlier window that
+    /// were not logged.
     fn count(&self, now: u64) -> (bool, u64) {
         let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
         let mut left_out = 0;

@@ -1,12 +1,12 @@
-//! The page that a browser shows if its user cancels the sign-in.
+//! Page that a browser shows if its user cancels the sign-in.
 
 use axum::response::{Html, IntoResponse as _, Response};
 use maud::{DOCTYPE, Markup, html};
 
 use crate::problem::Problem;
 
-/// Answers the problem as a page. The page loads no style sheet and no script: for each of these, the browser would
-/// ask for the token again.
+/// Returns the problem as a page. The page loads no style sheet and no script, because the browser would ask for the
+/// token again for each of these.
 pub(super) fn answer(problem: &Problem) -> Response {
     (problem.status, Html(render(problem).into_string())).into_response()
 }
@@ -22,7 +22,7 @@ fn render(problem: &Problem) -> Markup {
                 title { "Sign in · Recto" }
             }
             body {
-                // A page of the console, whose token has expired meanwhile, takes this part.
+                // A console page whose token has expired replaces its own `#page` by this part.
                 div #page {
                     main #main tabindex="-1" {
                         h1 { (problem.title()) }

@@ -1,8 +1,9 @@
-//! Request bodies that an answer leaves unread, for example because the request was rejected by its headers.
+//! Request bodies that a reply leaves unread, for example because the request was rejected by its headers.
 //!
-//! The next request of an HTTP/1 connection begins behind the body of the one before. So the rest of a small body is
-//! read and dropped. For a large or late one, the answer says `Connection: close`: without it, the client would send
-//! its next request into a connection that ends, and could not know whether that request was answered.
+//! The next request of an HTTP/1 connection starts after the body of the previous one. So the server reads and drops
+//! the rest of a small body. For a large or late body, the reply has `Connection: close`. Without it, the client
+//! would send its next request to a connection that closes, and could not know whether the server handled that
+//! request.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,21 +15,21 @@ use axum::http::{HeaderMap, HeaderValue, Request, Response, Version, header};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt as _;
 
-/// The largest rest of a body that is read and dropped.
+/// Maximum size of the rest of a body that is read and dropped, in bytes.
 const MAX_DROPPED_BYTES: u64 = 64 << 10;
-/// Longest time that an answer waits for that rest.
+/// Maximum time that a reply waits for the rest of a body.
 const DROP_TIME: Duration = Duration::from_secs(1);
 
-/// A request body that its handler reads, and that can be taken back once the handler has dropped it.
+/// Request body that a handler reads. The connection can take it back after the handler has dropped it.
 pub(super) struct Lent<B> {
     /// `None`: the request has no body.
     body: Option<Arc<Mutex<Tracked<B>>>>,
 }
 
-/// The connection's handle on a lent body.
+/// Handle of the connection to a lent body.
 pub(super) struct Unread<B> {
     body: Option<Arc<Mutex<Tracked<B>>>>,
-    /// Whether the client sends its body only when the server begins to read it.
+    /// Whether the client sends its body only when the server starts to read it.
     is_expected: bool,
     is_http1: bool,
 }
@@ -58,7 +59,7 @@ impl<B: Body<Data = Bytes> + Unpin> Unread<B> {
         (request, unread)
     }
 
-    /// Reads the rest of the body, or says in the answer that the connection ends.
+    /// Reads the rest of the body, or adds `Connection: close` to the reply.
     pub(super) async fn settle<R>(self, answer: &mut Response<R>) {
         if self.is_http1 && self.has_rest().await {
             close(answer.headers_mut());
@@ -66,7 +67,7 @@ impl<B: Body<Data = Bytes> + Unpin> Unread<B> {
     }
 
     async fn has_rest(self) -> bool {
-        // A body that its handler still has is being read.
+        // If the handler still has the body, it is reading the body.
         let Some(Ok(tracked)) = self.body.map(Arc::try_unwrap) else {
             return false;
         };
@@ -82,7 +83,7 @@ impl<B: Body<Data = Bytes> + Unpin> Unread<B> {
     }
 }
 
-/// Reads a body to its end and drops it; `false`: it is too long, or the client went away.
+/// Reads a body to its end and drops it. Returns `false` if the body is too long, or if the client disconnected.
 async fn drop_rest<B: Body<Data = Bytes> + Unpin>(mut body: B) -> bool {
     let mut bytes = 0;
     while let Some(frame) = body.frame().await {

@@ -1,7 +1,7 @@
-//! The audit log: who changed what, from where, and what came of it.
+//! Audit log: the token, the change, the address of the client, and the outcome.
 //!
-//! A line is a JSON object. It names collections and counts changes; it holds no key and no value: whoever
-//! reads logs need not be one of those who may read records.
+//! A line is a JSON object. It names collections and counts changes. It contains no key and no value, because a
+//! reader of logs may not be allowed to read records.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -17,14 +17,14 @@ use super::context::Who;
 use crate::auth::TokenChanges;
 use crate::problem;
 
-/// In the place of a file's name: the standard output.
+/// Name of the standard output, in place of a file name.
 const STDOUT: &str = "stdout";
 
-/// The audit log, which may be off.
+/// Audit log, which may be off.
 pub(crate) struct Audit {
     lines: Option<Mutex<Box<dyn Write + Send>>>,
     environment: Environment,
-    /// Whether the last line could not be written: said once.
+    /// Whether the last line could not be written. Only the first failure is logged.
     failing: AtomicBool,
 }
 
@@ -35,10 +35,10 @@ impl std::fmt::Debug for Audit {
 }
 
 impl Audit {
-    /// Opens the file and appends to it; `None` is an audit log that is off.
+    /// Opens a file, and appends to it. For `None`, the audit log is off.
     ///
     /// # Errors
-    /// The file cannot be opened or made.
+    /// The file cannot be opened or created.
     pub(crate) fn open(target: Option<&Path>, environment: Environment) -> io::Result<Self> {
         let lines = match target {
             None => None,
@@ -52,12 +52,11 @@ impl Audit {
         })
     }
 
-    /// Whether there is one.
     fn is_on(&self) -> bool {
         self.lines.is_some()
     }
 
-    /// Writes a line; the change it tells of is not held up by one that cannot be written.
+    /// Writes a line. If that fails, the change still continues.
     fn write(&self, action: &str, outcome: &str, who: Option<&Who>, details: Map<String, Json>) {
         let Some(lines) = &self.lines else {
             return;
@@ -76,7 +75,7 @@ impl Audit {
         line.extend(details);
         let text = format!("{}\n", Json::Object(line));
         let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
-        // In one piece, so that lines of several writers of a file do not mix.
+        // Write the line in one call, so that the lines of several writers of a file do not mix.
         let written = lines.write_all(text.as_bytes()).and_then(|()| lines.flush());
         drop(lines);
         let failed = written.is_err();
@@ -85,7 +84,7 @@ impl Audit {
         }
     }
 
-    /// A request that was refused because of its token.
+    /// Writes a line about a request that was rejected because of its token.
     pub(crate) fn refused(&self, who: &Who, route: &str, method: &str, status: u16) {
         if self.is_on() {
             let details = [
@@ -97,7 +96,7 @@ impl Audit {
         }
     }
 
-    /// Tokens that came, went or were changed in their file.
+    /// Writes a line about each token that was added, removed or changed in the file.
     pub(crate) fn tokens(&self, changes: &TokenChanges) {
         let all = [
             ("token made", &changes.made),
@@ -112,7 +111,7 @@ impl Audit {
         }
     }
 
-    /// A schema that another process applied.
+    /// Writes a line about a schema that another process applied.
     pub(crate) fn schema(&self, generation: u64) {
         self.write("schema", "seen", None, map([("generation", generation.into())]));
     }
@@ -132,14 +131,14 @@ fn boxed(lines: impl Write + Send + 'static) -> Mutex<Box<dyn Write + Send>> {
 fn file(path: &Path) -> io::Result<std::fs::File> {
     let mut options = OpenOptions::new();
     options.append(true).create(true);
-    // Who is made readers of it is for the operator to say.
+    // Only the owner can read the file. The operator decides who else may.
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     options.open(path)
 }
 
-/// Something that is done for a request and stands in the audit log: its line is written when it ends,
-/// and also if its request ends before.
+/// Operation of a request that the audit log records. Its line is written when the operation ends, or when its
+/// request ends earlier.
 pub(crate) struct Deed {
     context: Option<Context>,
     action: &'static str,
@@ -148,7 +147,7 @@ pub(crate) struct Deed {
 }
 
 impl Deed {
-    /// Something begins; `if_cut` is its outcome unless another is [told](Self::end).
+    /// Begins an operation. Its outcome is `if_cut` unless [`end`](Self::end) sets another one.
     pub(crate) fn begin(context: Option<&Context>, action: &'static str, if_cut: &'static str) -> Self {
         let context = context.filter(|context| context.observer().audit.is_on());
         Self {
@@ -159,19 +158,19 @@ impl Deed {
         }
     }
 
-    /// Whether it will be written at all.
+    /// Returns whether the audit log is on, for this operation.
     pub(crate) fn is_noted(&self) -> bool {
         self.context.is_some()
     }
 
-    /// Adds a detail: no key and no value.
+    /// Adds a detail, which must not be a key or a value.
     pub(crate) fn detail(&mut self, name: &str, value: impl Into<Json>) {
         if self.is_noted() {
             self.details.insert(name.to_owned(), value.into());
         }
     }
 
-    /// It ended.
+    /// Sets the outcome from the result of the operation.
     pub(crate) fn end<T>(&mut self, result: &recto::Result<T>) {
         match result {
             Ok(_) => self.done(),
@@ -179,12 +178,12 @@ impl Deed {
         }
     }
 
-    /// It ended well.
+    /// Sets the outcome of a successful operation.
     pub(crate) fn done(&mut self) {
         self.outcome = "done";
     }
 
-    /// It failed.
+    /// Sets the outcome of a failed operation.
     pub(crate) fn failed(&mut self, error: &recto::Error) {
         self.outcome = problem::kind_of(error.kind());
     }

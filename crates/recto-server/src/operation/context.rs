@@ -1,4 +1,4 @@
-//! The request that a task is answering, for what is observed far from the socket.
+//! Request of the current task, for logs and metrics of code that does not see the request.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,18 +13,18 @@ tokio::task_local! {
     static CONTEXT: Context;
 }
 
-/// Whose request it is, for logs.
+/// Client of a request, for logs.
 #[derive(Debug, Clone)]
 pub(crate) struct Who {
     pub(crate) request_id: String,
-    /// The id of the token, if there is one.
+    /// Id of the token, if there is one.
     pub(crate) token: Option<Arc<str>>,
-    /// The token's name.
+    /// Name of the token.
     pub(crate) name: Arc<str>,
     pub(crate) client: IpAddr,
 }
 
-/// Why the store failed, without anything that it holds.
+/// Failure of the store, without any stored data.
 #[derive(Debug, Clone)]
 pub(crate) struct Failure {
     pub(crate) kind: &'static str,
@@ -44,7 +44,7 @@ impl Failure {
     }
 }
 
-/// The request that a task is answering.
+/// Request of the current task.
 #[derive(Debug, Clone)]
 pub(crate) struct Context(Arc<Inner>);
 
@@ -53,7 +53,7 @@ struct Inner {
     who: Who,
     observer: Arc<Observer>,
     parent: Parent,
-    /// The store's last failure.
+    /// Last failure of the store.
     failure: Mutex<Option<Failure>>,
     has_written: AtomicBool,
 }
@@ -69,12 +69,12 @@ impl Context {
         }))
     }
 
-    /// The one of the task; none outside a request.
+    /// Returns the context of the current task; `None` outside a request.
     pub(crate) fn current() -> Option<Self> {
         CONTEXT.try_with(Self::clone).ok()
     }
 
-    /// Runs a request's work with the context.
+    /// Runs the work of a request with the context.
     pub(crate) async fn scope<T>(self, work: impl Future<Output = T>) -> T {
         CONTEXT.scope(self, work).await
     }
@@ -87,13 +87,13 @@ impl Context {
         &self.0.observer
     }
 
-    /// What spans of its work are below.
+    /// Returns the parent of spans for this request.
     pub(crate) fn parent(&self) -> &Parent {
         &self.0.parent
     }
 
-    /// Something is sent to the store that changes what it holds: from now on nobody knows for sure whether
-    /// it was, unless the store says so.
+    /// Records that the request sends a change to the store. From then on, the outcome is unknown until the store
+    /// reports it.
     pub(crate) fn begin_write(&self) {
         self.0.has_written.store(true, Ordering::Relaxed);
     }

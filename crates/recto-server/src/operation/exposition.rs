@@ -1,4 +1,4 @@
-//! Metrics as Prometheus reads them: its text format, version 0.0.4.
+//! Text format of Prometheus for metrics, version 0.0.4.
 
 use std::fmt::{self, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use recto::store::{ClockStatus, NodeMetrics, StoreMetrics};
 use super::Metrics;
 use super::histogram::Histogram;
 
-/// The format's media type.
+/// Media type of the format.
 pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 impl fmt::Display for Metrics {
@@ -115,10 +115,10 @@ impl fmt::Display for Metrics {
     }
 }
 
-/// A figure of each node: its name, kind and help, and where it stands.
+/// Metric of each node: its name, kind, help text and value.
 type OfNode = (&'static str, &'static str, &'static str, fn(&NodeMetrics) -> u64);
 
-/// How many collections are refused, as Prometheus reads it.
+/// Number of unavailable collections, as Prometheus text.
 pub(crate) struct RefusedText(pub(crate) usize);
 
 impl fmt::Display for RefusedText {
@@ -130,7 +130,7 @@ impl fmt::Display for RefusedText {
     }
 }
 
-/// The difference of the local clock, as Prometheus reads it; nothing where it was compared with nothing.
+/// Difference of the local clock, as Prometheus text; empty if the clock was never compared.
 pub(crate) struct ClockText(pub(crate) ClockStatus);
 
 impl fmt::Display for ClockText {
@@ -146,7 +146,7 @@ impl fmt::Display for ClockText {
     }
 }
 
-/// Of each class of requests how many places are taken, and how many there are, as Prometheus reads it.
+/// Number of taken places and of all places for each class of requests, as Prometheus text.
 pub(crate) struct PlacesText(pub(crate) [(&'static str, u64, u64); 4]);
 
 impl fmt::Display for PlacesText {
@@ -171,7 +171,7 @@ impl fmt::Display for PlacesText {
     }
 }
 
-/// A figure of those who write: its name, kind and help, and where it stands.
+/// Metric of writers: its name, kind, help text and value.
 type OfWriter = (
     &'static str,
     &'static str,
@@ -179,7 +179,7 @@ type OfWriter = (
     fn(&WriterMetrics) -> u64,
 );
 
-/// This process as one of those who write to a store without transactions.
+/// Metrics of this process as a writer of a store without transactions.
 const OF_THIS_WRITER: [OfWriter; 9] = [
     (
         "recto_writer_registered",
@@ -237,7 +237,7 @@ const OF_THIS_WRITER: [OfWriter; 9] = [
     ),
 ];
 
-/// All of those who write, as this process saw them when it looked last.
+/// Metrics of all writers, from the last time that this process checked them.
 const OF_WRITERS: [OfWriter; 5] = [
     (
         "recto_writers_recovery_passes_total",
@@ -271,7 +271,7 @@ const OF_WRITERS: [OfWriter; 5] = [
     ),
 ];
 
-/// What is known of those who write, as Prometheus reads it; nothing of a store whose writers need not know each other.
+/// Metrics of writers, as Prometheus text; empty for a store whose writers need no membership.
 pub(crate) struct WriterText(pub(crate) Option<WriterMetrics>);
 
 impl fmt::Display for WriterText {
@@ -287,7 +287,7 @@ impl fmt::Display for WriterText {
     }
 }
 
-/// What was done for buckets, as Prometheus reads it; nothing where nothing is kept in buckets.
+/// Metrics of buckets, as Prometheus text; empty if no collection has buckets.
 pub(crate) struct BucketText(pub(crate) Option<BucketMetrics>);
 
 impl fmt::Display for BucketText {
@@ -334,7 +334,7 @@ impl fmt::Display for BucketText {
     }
 }
 
-/// What a store has seen of its nodes, as Prometheus reads it; nothing of a store without nodes.
+/// Metrics of the store's nodes, as Prometheus text; empty for a store without nodes.
 pub(crate) struct StoreText<'a>(pub(crate) &'a StoreMetrics);
 
 impl fmt::Display for StoreText<'_> {
@@ -501,7 +501,7 @@ pub(super) fn escaped(label: &str) -> String {
             '"' => text.push_str("\\\""),
             '\n' => text.push_str("\\n"),
             _ => {
-                // A string takes every character.
+                // Writing to a `String` cannot fail.
                 let _ = text.write_char(character);
             }
         }

@@ -1,4 +1,4 @@
-//! Whether the server should be asked: `/healthz` and `/readyz`.
+//! Health and readiness of the server: `/healthz` and `/readyz`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,22 +10,22 @@ use tokio::sync::Mutex;
 use super::exposition::{BucketText, ClockText, RefusedText, StoreText, WriterText};
 use super::{Observer, QueueFigures};
 
-/// How long the store may take to answer that it is there.
+/// Maximum time for the store's reply to a readiness check.
 pub(crate) const READY_TIME: Duration = Duration::from_secs(2);
-/// How long what it answered holds: so that asking often costs the store nothing.
+/// Time for which a result is cached, so that frequent checks do not load the store.
 const READY_CACHE: Duration = Duration::from_secs(1);
 
-/// Whether the store answers.
+/// Readiness of the store.
 #[derive(Debug)]
 pub(crate) struct Readiness {
     session: LocalSession,
     environment: Environment,
     observer: Arc<Observer>,
-    /// Whether a store that is known to be damaged is not ready.
+    /// Whether a damaged store counts as not ready.
     damage_fails: bool,
-    /// When it was last asked (nanoseconds of the monotonic clock), and whether it answered.
+    /// Time of the last check (nanoseconds of the monotonic clock), and whether the store replied.
     last: Mutex<Option<(u64, bool)>>,
-    /// How its queues are.
+    /// Metrics of the queues.
     pub(crate) queues: QueueFigures,
 }
 
@@ -46,8 +46,8 @@ impl Readiness {
         })
     }
 
-    /// Returns the store's figures as text for `/metrics`: rejected collections, nodes, the clock, writers and buckets. Asks the
-    /// store nothing.
+    /// Returns the store's metrics as text for `/metrics`: rejected collections, nodes, the clock, writers and
+    /// buckets. Sends no request to the store.
     pub(crate) fn store_metrics(&self) -> String {
         let refused = RefusedText(self.unavailable_collections());
         let nodes = self.session.store_metrics();
@@ -57,7 +57,7 @@ impl Readiness {
         format!("{refused}{}{clock}{writer}{buckets}", StoreText(&nodes))
     }
 
-    /// How many collections are refused, because their tables are not what the schema says.
+    /// Returns the number of collections that are unavailable because their tables differ from the schema.
     pub(crate) fn unavailable_collections(&self) -> usize {
         self.session.unavailable_collections().len()
     }
@@ -67,7 +67,7 @@ impl Readiness {
         self.session.clock_status().warning()
     }
 
-    /// Why the store cannot be asked, if it cannot: a line of text.
+    /// Returns the reason why the store is not ready, as a line of text; `None` if it is ready.
     pub(crate) async fn obstacle(&self) -> Option<&'static str> {
         if self.damage_fails && self.observer.metrics.scrub.is_damaged() {
             return Some("the store is damaged\n");
@@ -75,9 +75,9 @@ impl Readiness {
         (!self.is_there().await).then_some("the store does not answer\n")
     }
 
-    /// Asks the store what it holds: small reads that every store answers from where it keeps its data, at
-    /// the consistency of a page. (One at the serial level would ask the other data centres, too, and
-    /// call a server unready that can serve.)
+    /// Checks whether the store replies. It makes small reads of stored data, which every store supports, at the
+    /// consistency level of a page. (A read at a serial level would also need the other data centers, and would
+    /// report a server as unready that can serve requests.)
     async fn is_there(&self) -> bool {
         let mut last = self.last.lock().await;
         let now = self.environment.monotonic_nanos();
@@ -101,7 +101,7 @@ impl Readiness {
     }
 }
 
-/// Tells that the schema is taken over which another process applied: whoever takes it over is told so once.
+/// Logs that this process loaded a schema which another process applied. Each such schema is reported once.
 pub(crate) async fn tell_applied(session: &LocalSession, observer: &Observer) {
     crate::log::info!("another process applied a schema");
     if let Ok(store) = session.describe().await {

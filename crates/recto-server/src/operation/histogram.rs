@@ -1,4 +1,4 @@
-//! Histograms whose counting takes no lock.
+//! Histograms that count without a lock.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,14 +8,14 @@ pub(crate) const SECONDS: &[f64] = &[
 ];
 /// Upper bounds of rows scanned per row returned.
 pub(crate) const ROWS_PER_ROW: &[f64] = &[1.0, 1.1, 1.5, 2.0, 5.0, 10.0, 100.0, 1_000.0, 10_000.0];
-/// What sums are counted in, so that they are whole numbers: millionths.
+/// Factor of sums. Sums are counted in millionths, so that they are whole numbers.
 const SUM_SCALE: f64 = 1e6;
 
-/// How often values fell below each of some bounds, and their sum.
+/// Number of values between bounds, and the sum of the values.
 #[derive(Debug)]
 pub(crate) struct Histogram {
     bounds: &'static [f64],
-    /// One more than bounds: the last counts what is beyond all of them.
+    /// One more count than bounds: the last one counts values above all bounds.
     counts: Vec<AtomicU64>,
     sum_millionths: AtomicU64,
 }
@@ -29,8 +29,8 @@ impl Histogram {
         }
     }
 
-    /// Counts a value, which is not negative.
-    #[allow(clippy::cast_sign_loss)] // values are times and ratios
+    /// Counts a value, which must not be negative.
+    #[allow(clippy::cast_sign_loss)] // values are times and ratios, which are not negative
     pub(crate) fn observe(&self, value: f64) {
         let index = self.bounds.partition_point(|bound| *bound < value);
         self.counts[index].fetch_add(1, Ordering::Relaxed);
@@ -38,7 +38,8 @@ impl Histogram {
         self.sum_millionths.fetch_add(millionths, Ordering::Relaxed);
     }
 
-    /// Each bound with how many values are not above it; the last is how many there are.
+    /// Returns each bound with the number of values that are not above it. The last entry has the number of all
+    /// values.
     pub(crate) fn cumulative(&self) -> Vec<(Option<f64>, u64)> {
         let bounds = self.bounds.iter().copied().map(Some).chain([None]);
         let mut total = 0;

@@ -1,4 +1,4 @@
-//! Logs: to standard error, for people or as JSON.
+//! Logs on standard error, as text or as JSON.
 
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::Layer as _;
@@ -8,10 +8,10 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::config::{Config, LogFormat, LogLevel};
 
-/// Begins to log, for the whole process. Other libraries' lines are left out: some of them hold what
-/// was sent.
+/// Starts logging for the whole process. The log leaves out lines of other libraries, because some of them contain
+/// request data.
 ///
-/// Does nothing where the process logs already.
+/// Does nothing if the process logs already.
 pub fn start_logs(config: &Config) {
     let level = match config.log_level {
         LogLevel::Error => LevelFilter::ERROR,
@@ -24,7 +24,7 @@ pub fn start_logs(config: &Config) {
         .with_writer(std::io::stderr)
         .with_target(false);
     let registry = tracing_subscriber::registry();
-    // Failing means that somebody else has begun.
+    // This fails if other code has started logging.
     let _ = match config.log_format {
         LogFormat::Json => registry
             .with(lines.json().flatten_event(true).with_filter(ours))

@@ -1,4 +1,4 @@
-//! What is counted.
+//! Metrics of the server.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -11,31 +11,31 @@ use recto::session::{PageReply, PlanShape};
 use super::Observer;
 use super::histogram::{Histogram, ROWS_PER_ROW, SECONDS};
 
-/// The most label values of one metric; what comes later is not counted by label.
+/// Maximum number of label sets of one metric. Further label sets are not counted.
 const MAX_SERIES: usize = 1_000;
 
-/// Why a request was turned away before its handler.
+/// Reason why a request was rejected before its handler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Refusal {
-    /// The URL was too long.
+    /// The URL is too long.
     Url,
-    /// The headers were too large.
+    /// The headers are too large.
     Headers,
-    /// The body was too large.
+    /// The body is too large.
     Body,
-    /// The host is none of ours.
+    /// The host is not a host of this server.
     Host,
-    /// It came from another site.
+    /// The request comes from another site.
     Origin,
-    /// There was no token, or none that is taken.
+    /// The request has no valid token.
     Unauthorized,
-    /// The token asked too often.
+    /// The client exceeds its rate limit.
     Rate,
-    /// Too many at the same time.
+    /// Too many requests at the same time.
     Concurrency,
-    /// Too many of one token at the same time.
+    /// Too many requests of one token at the same time.
     TokenConcurrency,
-    /// The body is sent in a way that is not read.
+    /// The body has a transfer coding that the server does not decode.
     Coding,
     /// The request would change the store, and the server is read-only.
     ReadOnly,
@@ -59,16 +59,16 @@ impl Refusal {
     }
 }
 
-/// Which requests are counted together.
+/// Labels of requests that are counted together.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct RequestLabels {
-    /// The route's pattern, never a path: paths hold keys.
+    /// Pattern of the route, never a path, because paths contain keys.
     pub(crate) route: Arc<str>,
     pub(crate) method: &'static str,
     pub(crate) status: u16,
 }
 
-/// What is counted of pages of one shape.
+/// Metrics of pages with the same shape of plan.
 #[derive(Debug)]
 pub(crate) struct PageMetrics {
     pub(crate) seconds: Histogram,
@@ -78,7 +78,7 @@ pub(crate) struct PageMetrics {
     pub(crate) rows_per_row: Histogram,
 }
 
-/// What is counted.
+/// Metrics of the server.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
     pub(crate) requests: Family<RequestLabels, Histogram>,
@@ -90,20 +90,20 @@ pub(crate) struct Metrics {
     pub(crate) connections: AtomicU64,
     pub(crate) connections_accepted: AtomicU64,
     pub(crate) slow_pages: AtomicU64,
-    /// Changes that wanted values of unique fields which another record has.
+    /// Number of changes that set values of unique fields which another record has.
     pub(crate) unique_conflicts: AtomicU64,
     pub(crate) scrub: ScrubMetrics,
 }
 
-/// What the scrub read and found.
+/// Metrics of the scrub, which checks stored data for damage.
 #[derive(Debug, Default)]
 pub(crate) struct ScrubMetrics {
     pub(crate) bytes: AtomicU64,
     pub(crate) rows: AtomicU64,
-    /// When all was read last, in seconds since 1970.
+    /// Time of the last complete scrub, in seconds since 1970.
     pub(crate) finished_seconds: AtomicU64,
     pub(crate) problems: AtomicU64,
-    /// Damaged pages that requests met.
+    /// Number of damaged pages that requests met.
     pub(crate) met: AtomicU64,
 }
 
@@ -144,7 +144,7 @@ impl Metrics {
             .observe(scanned as f64 / returned.max(1) as f64);
     }
 
-    /// Counts an error that is the store's and not the asker's; whether it is one.
+    /// Counts an error if it is an error of the store and not of the request. Returns whether it is one.
     pub(crate) fn error(&self, kind: ErrorKind) -> bool {
         let name = match kind {
             ErrorKind::Unavailable => "unavailable",
@@ -171,7 +171,7 @@ fn count(family: &Family<&'static str, AtomicU64>, name: &'static str) {
     }
 }
 
-/// A metric by its labels.
+/// Metric with labels.
 #[derive(Debug)]
 pub(crate) struct Family<K, V>(RwLock<HashMap<K, Arc<V>>>);
 
@@ -182,7 +182,7 @@ impl<K, V> Default for Family<K, V> {
 }
 
 impl<K: Eq + Hash + Clone, V> Family<K, V> {
-    /// The series of these labels; none if there are too many.
+    /// Returns the series of these labels; `None` if there are too many.
     fn of(&self, labels: K, make: impl FnOnce() -> V) -> Option<Arc<V>> {
         let found = self
             .0
@@ -202,7 +202,7 @@ impl<K: Eq + Hash + Clone, V> Family<K, V> {
         ))
     }
 
-    /// All series.
+    /// Returns all series.
     pub(crate) fn all(&self) -> Vec<(K, Arc<V>)> {
         let series = self.0.read().unwrap_or_else(PoisonError::into_inner);
         series
@@ -212,7 +212,7 @@ impl<K: Eq + Hash + Clone, V> Family<K, V> {
     }
 }
 
-/// Counts something while it is there.
+/// Guard that counts an item while it exists.
 #[derive(Debug)]
 pub(crate) struct Counted {
     observer: Arc<Observer>,

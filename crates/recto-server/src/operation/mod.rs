@@ -1,4 +1,4 @@
-//! What an operator sees of a server: health, readiness, metrics, logs, traces.
+//! Operation of a server: health, readiness, metrics, logs and traces.
 
 mod audit;
 mod context;
@@ -32,15 +32,15 @@ use recto::Environment;
 
 use crate::asked::AskedQueries;
 
-/// Where what is seen goes.
+/// Destination of metrics, traces and the audit log.
 #[derive(Debug)]
 pub(crate) struct Observer {
     pub(crate) environment: Environment,
     pub(crate) metrics: Metrics,
     pub(crate) traces: Traces,
     pub(crate) audit: Audit,
-    /// What was asked of each collection.
+    /// Counts of the received queries, by collection.
     pub(crate) asked: Arc<AskedQueries>,
-    /// From when on a page is logged with its plan.
+    /// Minimum duration of a page that is logged with its plan.
     pub(crate) slow_query: Duration,
 }

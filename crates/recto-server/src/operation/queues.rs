@@ -1,4 +1,4 @@
-//! Figures of queues for `/metrics`.
+//! Metrics of queues for `/metrics`.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,19 +10,19 @@ use tokio::sync::Mutex;
 
 use super::exposition::{escaped, head};
 
-/// The most queues that figures are told of: the first by name.
+/// Maximum number of queues with metrics. They are the first queues by name.
 pub(crate) const MAX_SHOWN_QUEUES: usize = 100;
-/// How long figures hold: each queue costs a look at its segments.
+/// Time for which metrics are cached, because each queue costs reads of its segments.
 const HOLD_TIME: Duration = Duration::from_secs(5);
-/// How long looking at all of them may take.
+/// Maximum time to read the metrics of all queues.
 const LOOK_TIME: Duration = Duration::from_secs(2);
 
-/// Figures of queues, as they were looked at last.
+/// Cached metrics of queues.
 #[derive(Debug)]
 pub(crate) struct QueueFigures {
     session: LocalSession,
     environment: Environment,
-    /// When it was looked (nanoseconds of the monotonic clock), and what there was.
+    /// Time of the last read (nanoseconds of the monotonic clock), and its text.
     last: Mutex<Option<(u64, String)>>,
 }
 
@@ -35,7 +35,7 @@ impl QueueFigures {
         }
     }
 
-    /// As text; nothing of a store that has no queues, or does not say in time how they are.
+    /// Returns the metrics as text; empty if the store has no queues or does not reply in time.
     pub(crate) async fn text(&self) -> String {
         let mut last = self.last.lock().await;
         let now = self.environment.monotonic_nanos();
@@ -72,7 +72,7 @@ impl QueueFigures {
     }
 }
 
-/// The tables of message bodies as Prometheus metrics.
+/// Tables of message bodies, as Prometheus text.
 struct TablesText(QueueTables);
 
 impl fmt::Display for TablesText {
@@ -90,16 +90,16 @@ impl fmt::Display for TablesText {
     }
 }
 
-/// Queues as Prometheus reads them, and how many there are.
+/// Queues as Prometheus text, and their number.
 struct QueuesText {
     queues: Vec<QueueStatus>,
     count: usize,
 }
 
-/// A figure of each queue: its name, kind and help, and where it stands.
+/// Metric of each queue: its name, kind, help text and value.
 type OfQueue = (&'static str, &'static str, &'static str, fn(&QueueStatus) -> f64);
 
-#[allow(clippy::cast_precision_loss)] // of what is shown
+#[allow(clippy::cast_precision_loss)] // the values are only for display
 const OF_QUEUE: [OfQueue; 12] = [
     (
         "recto_queue_messages",

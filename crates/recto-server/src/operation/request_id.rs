@@ -1,16 +1,16 @@
-//! Request ids: the client's own where it sends one, else one of ours.
+//! Request ids: the client's id if the request has one, otherwise a new id.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use axum::http::{HeaderMap, HeaderName};
 use recto::Environment;
 
-/// Where it stands, in requests and answers.
+/// Header of the id, in requests and replies.
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-/// The longest id that is taken from a client.
+/// Maximum length of a client's id, in bytes.
 const MAX_REQUEST_ID_BYTES: usize = 64;
 
-/// Gives requests their ids: random for the process, then counted.
+/// Source of request ids: a random number of the process, and a counter.
 #[derive(Debug)]
 pub(crate) struct RequestIds {
     process: u32,
@@ -25,7 +25,8 @@ impl RequestIds {
         }
     }
 
-    /// The client's id if it is short and plain, so that it can forge no log line; else a new one.
+    /// Returns the client's id if it is short and has only plain characters, so that it cannot forge a log line.
+    /// Otherwise returns a new id.
     pub(crate) fn of(&self, headers: &HeaderMap) -> String {
         let given = headers.get(REQUEST_ID).and_then(|value| value.to_str().ok());
         match given {

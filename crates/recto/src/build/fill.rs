@@ -1,4 +1,4 @@
-//! Filling new views from the records that are there.
+//! Fills new views from the existing records.
 
 use std::sync::Arc;
 
@@ -19,12 +19,12 @@ use crate::session::ViewProgress;
 use crate::verify::undisturbed;
 use crate::writes::{MAX_LOOKS, busy};
 
-/// Records read of a piece at a time. Where writes have to wait meanwhile it is some milliseconds.
+/// Maximum number of records of one step. While writes must wait for the step, it takes some milliseconds.
 const STEP_ROWS: u32 = 1_000;
-/// Pieces of the base table that are read side by side of a remote store.
+/// Number of ranges of the base table that are filled concurrently.
 const PARALLEL: usize = 4;
 
-/// Fills views of one collection, which all writers write by now.
+/// Filling of views of one collection. All writers must maintain the views by now.
 pub(super) struct Fill<'a> {
     build: &'a Build<'a>,
     core: Arc<CollectionCore>,
@@ -33,7 +33,7 @@ pub(super) struct Fill<'a> {
     telling: Mutex<Telling>,
 }
 
-/// How far all pieces are together.
+/// Progress of all ranges together.
 struct Telling {
     progress: ViewProgress,
     pace: Pace,
@@ -57,7 +57,7 @@ impl<'a> Fill<'a> {
         }
     }
 
-    /// Reads the base table from where it was left, or from its beginning, to its end.
+    /// Reads the base table to its end, from the recorded position or from the beginning.
     pub(super) async fn run(&self) -> Result<()> {
         let pieces = self.pieces().await?;
         self.telling.lock().await.progress.rows = pieces.iter().map(|piece| piece.rows).sum();
@@ -76,7 +76,8 @@ impl<'a> Fill<'a> {
             return Ok(pieces);
         }
         let store = &self.build.shared.store;
-        // One after the other they gain nothing where nothing is waited for, and finding them takes a walk over all keys.
+        // A local store never waits, so it would read several ranges one after the other. Several ranges would save no
+        // time, and the search for their bounds scans all keys.
         let asked = if store.limits().remote { MAX_PIECES / 2 } else { 1 };
         let pieces = Covered::split(&*store.snapshot()?, &self.core.base().table, asked).await?;
         self.kept.begin(&pieces).await?;
@@ -97,7 +98,7 @@ impl<'a> Fill<'a> {
         Ok(())
     }
 
-    /// Fills in what the next records of a piece are; how many they are.
+    /// Fills in the entries of the next records of a range. Returns the number of these records.
     async fn step(&self, piece: &mut Piece) -> Result<u64> {
         for _ in 0..MAX_LOOKS {
             let Some(read) = self.copy(piece).await? else {
@@ -107,14 +108,15 @@ impl<'a> Fill<'a> {
             piece.rows += rows;
             piece.is_done = read.next.is_none();
             piece.after = read.next.or_else(|| piece.after.take());
-            // With it the entries are durable that were written before.
+            // This write also makes the entries durable that were written before it.
             self.kept.put(std::slice::from_ref(piece)).await?;
             return Ok(rows);
         }
         Err(busy("the buckets of a view"))
     }
 
-    /// Reads the next records of a piece and writes their entries; none if entries came to lie elsewhere meanwhile.
+    /// Reads the next records of a range and writes their entries. Returns `None` if entries moved to other buckets
+    /// meanwhile.
     async fn copy(&self, piece: &Piece) -> Result<Option<ScanRead>> {
         let shared = self.build.shared;
         let undisturbed = undisturbed(shared).await?;

@@ -1,12 +1,12 @@
-//! Bringing views to their end: those that are new are filled and become ready, those that nobody declares any more go.
+//! Fills new views until they are ready, and drops views that are no longer declared.
 //!
-//! [`recto_protocol::views::next_step`] returns the next step from the catalog. An interrupted process continues when it begins
-//! again.
+//! [`recto_protocol::views::next_step`] returns the next step from the catalog. An interrupted process continues when
+//! it starts again.
 //!
-//! | module | holds |
+//! | module | content |
 //! |---|---|
-//! | `fill` | the records that are there into new views |
-//! | `unique` | claims of the records that are there |
+//! | `fill` | entries of the existing records in new views |
+//! | `unique` | claims of the existing records |
 
 mod fill;
 mod unique;
@@ -32,32 +32,33 @@ use crate::shared::Shared;
 use crate::verify::{MISFIT, Verification};
 use fill::Fill;
 
-/// What views are brought to their end with.
+/// Context of the work on views.
 pub(crate) struct Build<'a> {
     pub(crate) shared: &'a Arc<Shared>,
     pub(crate) options: &'a ApplyOptions,
     pub(crate) progress: Progress<'a, ViewProgress>,
 }
 
-/// What is to be done next, for some views of one collection.
+/// Next step of some views of one collection.
 struct Due {
     collection: String,
     numbers: Vec<u64>,
     step: BuildStep,
 }
 
-/// How far the views are that this process has worked on, by their numbers.
+/// Progress of the views on which this process has worked, by number.
 type KnownViews = HashMap<u64, Known>;
 
-/// The number of misfits of views that were compared, by the views' numbers.
+/// Number of misfits of the views that were compared, by the number of the view.
 type CountedMisfits = HashMap<u64, MisfitCounts>;
 
 impl Build<'_> {
-    /// Does what is to be done, until every view is ready or gone, and each record has its claims. It goes by the schema that is held, which must be the
-    /// one that is recorded.
+    /// Works until every view is ready or dropped and each record has its claims. It uses the cached schema, which must
+    /// be the recorded one.
     ///
     /// # Errors
-    /// The store failed; a view could not be made true; records have the same values of unique fields. The same again goes on.
+    /// The store failed, a view could not be repaired, or records have the same values of unique fields. Another call
+    /// continues the work.
     pub(crate) async fn run(&self) -> Result<()> {
         let (mut known, mut misfits) = (KnownViews::new(), CountedMisfits::new());
         loop {
@@ -138,14 +139,14 @@ impl Build<'_> {
                 let forget = |views: &mut KeptViews| forget(views, &due.numbers);
                 self.shared.record_views(forget).await?;
             }
-            // Tables are made before their views are recorded.
+            // Tables are created before their views are recorded.
             BuildStep::MakeTable | BuildStep::Done => is_now(Known::Ready),
         }
         Ok(())
     }
 
-    /// Waits until no write comes any more by an older schema than the one that is held: none of this process is under way
-    /// then, and where others write too, each says that it writes by this one.
+    /// Waits until no write uses a schema older than the cached one. The method waits for the running writes of this
+    /// process. If other processes also write, it waits until each has announced that it uses this schema.
     async fn barrier(&self, recorded: &Recorded, told: impl Fn(&str)) -> Result<()> {
         drop(self.shared.alone().await);
         if self.shared.store.limits().transactions {
@@ -156,11 +157,11 @@ impl Build<'_> {
         self.shared.writer.barrier(needed, told).await
     }
 
-    /// Compares views that were filled with their records, and mends what writers of before have left. Returns the number
-    /// of misfits of each: since all writers write the views by now, none is added any more.
+    /// Compares filled views with their records, and repairs the differences that earlier writers left. Returns the
+    /// number of misfits of each view. All writers maintain the views by now, so no new misfits appear.
     ///
     /// # Errors
-    /// There are misfits, and the options do not allow them. The store failed; a view could not be made true.
+    /// There are misfits and the options do not allow them, the store failed, or a view could not be repaired.
     async fn verify(&self, recorded: &Recorded, due: &Due) -> Result<CountedMisfits> {
         let Some(core) = self.core(recorded, &due.collection) else {
             return Ok(CountedMisfits::new());
@@ -213,7 +214,7 @@ impl Build<'_> {
         Ok(())
     }
 
-    /// The collection as it is held; none if it is no more.
+    /// Returns the collection as it is cached; `None` if it no longer exists.
     fn core(&self, recorded: &Recorded, name: &str) -> Option<Arc<CollectionCore>> {
         let definition = recorded.schema.collection(name)?;
         let held = self.shared.held();
@@ -221,7 +222,7 @@ impl Build<'_> {
         Some(Arc::new(core))
     }
 
-    /// What is told of a step that begins.
+    /// Returns the progress report for the beginning of a step.
     fn told(&self, collection: &str, numbers: &[u64], step: &str) -> ViewProgress {
         let held = self.shared.held();
         let views = held.recorded.views.of(collection);
@@ -236,7 +237,7 @@ impl Build<'_> {
     }
 }
 
-/// The error of a view or unique constraint that is not ready, because records do not fit it.
+/// Returns the error of a view or unique constraint that is not ready, because records do not fit it.
 #[cold]
 fn not_allowed(name: &str, misfits: MisfitCounts, example: Option<String>) -> Error {
     let example = example
@@ -246,7 +247,7 @@ fn not_allowed(name: &str, misfits: MisfitCounts, example: Option<String>) -> Er
         .with_hint("change these records, and apply the schema again, which continues; or allow misfits (--allow-misfits)")
 }
 
-/// What is to be done next: first for those who wait for a view to be read.
+/// Returns the next step. Views that are being built come first, because users wait for them.
 fn due(views: &KeptViews, known: &KnownViews) -> Option<Due> {
     let step_of = |view: &KeptView| {
         let recorded = Known::recorded(view.state);
@@ -279,7 +280,7 @@ fn state_of(views: &KeptViews, number: u64) -> Option<ViewState> {
     Some(tables.find(|view| view.number == number)?.state)
 }
 
-/// Records a state of views that are on their way to it; those that a view takes the place of retire.
+/// Records that views have reached a state. A view that becomes ready retires the earlier view of its name.
 fn set(views: &mut KeptViews, numbers: &[u64], state: ViewState) -> bool {
     let from = match state {
         ViewState::Ready => ViewState::Building,
@@ -314,7 +315,7 @@ fn forget(views: &mut KeptViews, numbers: &[u64]) -> bool {
     views.tables.len() != before
 }
 
-/// The views of a store, collection after collection, each in the order its tables were made.
+/// Returns the views of a store by collection, each in the order in which the tables were created.
 ///
 /// # Errors
 /// The store cannot be read.

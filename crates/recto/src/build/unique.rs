@@ -1,7 +1,8 @@
-//! Claims of the records that are there, of constraints that were added to them.
+//! Creates the claims of existing records for constraints that were added later.
 //!
-//! What is written goes by a constraint from when it is recorded: a record that is put gets its claims, or is refused. Those that were
-//! there get them here, one after the other, as they are then; of two that have the same values one gets them, and the other is told of.
+//! Writes obey a constraint from the time it is recorded: a new record gets its claims or is rejected. This module
+//! gives the existing records their claims, one after the other, from their current values. If two records have the
+//! same values, one gets the claims and the other is reported.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,27 +21,28 @@ use crate::pace::Pace;
 use crate::session::{MisfitCounts, ViewProgress};
 use crate::writes::{claim_as_it_is, has_claims};
 
-/// Records whose claims are looked at between two waits.
+/// Maximum number of records of one step, between two waits.
 const STEP_ROWS: u32 = 1_000;
-/// The most records with values of others that are named.
+/// Maximum number of records named in an error because other records have their values.
 const MAX_EXAMPLES: usize = 5;
 
-/// Records whose values others have, or whose values cannot be kept.
+/// Records whose values belong to others, or whose values cannot be stored.
 #[derive(Debug, Default)]
 struct Duplicates {
     count: u64,
     examples: Vec<String>,
-    /// Number of records whose values cannot be kept, for each number of a constraint.
+    /// Number of records whose values cannot be stored, by the number of the constraint.
     misfits: HashMap<u64, MisfitCounts>,
-    /// The first misfit, in words.
+    /// First misfit, as text.
     misfit: Option<String>,
 }
 
 impl Build<'_> {
-    /// Gives all records their claims, of constraints that are not ready; those are ready then.
+    /// Gives all records the claims of the constraints that are not ready, and marks these constraints as ready.
     ///
     /// # Errors
-    /// [`ErrorKind::SchemaMismatch`]: some have values that others have. Their constraints stay as they are, for all that is written.
+    /// [`ErrorKind::SchemaMismatch`]: some records have values that others have. Their constraints stay in force for
+    /// all writes.
     pub(super) async fn claim_all(&self, recorded: &Recorded) -> Result<()> {
         for collection in &recorded.schema.collections {
             let building = recorded.views.unique_of(&collection.name);
@@ -52,7 +54,7 @@ impl Build<'_> {
             if numbers.is_empty() {
                 continue;
             }
-            // What was begun without the constraint is at its end.
+            // After the barrier, no write uses a schema without the constraint.
             self.barrier(recorded, |step| {
                 (self.progress)(self.claiming(&collection.name, step));
             })
@@ -121,7 +123,7 @@ impl Build<'_> {
 }
 
 impl Duplicates {
-    /// Counts a record whose values cannot be kept.
+    /// Counts a record whose values cannot be stored.
     fn count_misfits(&mut self, core: &CollectionCore, row: RowRef<'_>, numbers: &[u64]) -> Result<()> {
         for misfit in misfits_of(core, row)? {
             if !numbers.contains(&misfit.number.0) {
@@ -137,6 +139,8 @@ impl Duplicates {
         Ok(())
     }
 
+    /// Checks that there are no misfits.
+    ///
     /// # Errors
     /// There are misfits.
     fn check_misfits(&self, recorded: &Recorded, collection: &str) -> Result<()> {

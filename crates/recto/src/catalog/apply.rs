@@ -1,4 +1,4 @@
-//! Making a store hold a schema.
+//! Application of a schema to a store.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -18,32 +18,32 @@ use super::{Catalog, Recorded};
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::{Applied, ApplyOptions, Misfits, QueueTableSettings, SchemaPlan};
 
-/// What applying a schema would do.
+/// Changes that the application of a schema would make.
 pub(crate) struct Intent {
-    /// What would be recorded: the schema, and what the store has beyond it.
+    /// Schema to record: the applied schema, with the recorded parts that stay.
     schema: Schema,
-    /// The tables of its views.
+    /// Tables of its views.
     views: KeptViews,
-    /// For people.
+    /// Plan for users.
     pub(crate) plan: SchemaPlan,
-    /// What is done to tables before the schema is recorded.
+    /// Changes of tables before the schema is recorded.
     tables: Vec<TableChange>,
-    /// What is done after it is recorded.
+    /// Changes after the schema is recorded.
     after: After,
 }
 
-/// What is done after a schema is recorded.
+/// Changes after a schema is recorded.
 #[derive(Debug, Default)]
 pub(crate) struct After {
-    /// Tables that are dropped.
+    /// Names of the tables to drop.
     pub(crate) dropped: Vec<String>,
-    /// What is changed of what holds for all queues.
+    /// Change of the settings that all queues share.
     pub(crate) queues: Option<QueueTableSettings>,
 }
 
 impl Intent {
-    /// What applying `asked` to a store that holds `recorded`, and in which the tables are as `found`,
-    /// would do. `show` renders what the store would run to change a table.
+    /// Creates the intent to apply `asked` to a store that has recorded `recorded`, and whose tables are as `found`
+    /// describes. `show` returns the statements that the store would run to change a table.
     pub(crate) fn new(
         recorded: &Recorded,
         found: &FoundTables,
@@ -74,7 +74,7 @@ impl Intent {
         plan.rejected
             .extend(found.queues.as_ref().and_then(|queues| queues.refusal(asked)));
         plan.rejected.extend(too_many(&schema));
-        // It is kept where queues are.
+        // The queue tables store these settings; the catalog does not.
         schema.queues = StoreQueues::default();
         let named = asked.collections.iter();
         plan.rejected
@@ -146,19 +146,20 @@ impl Intent {
     }
 }
 
-/// A collection that has records, with the views and unique constraints that are to be added to it.
+/// Collection that has records, with the views and unique constraints to add to it.
 #[derive(Debug, Clone)]
 pub(crate) struct Added {
-    /// As its records are stored.
+    /// Definition by which its records are stored.
     pub(crate) stored: Arc<Collection>,
-    /// As it is declared.
+    /// Definition that is declared now.
     pub(crate) declared: Arc<Collection>,
     pub(crate) views: Vec<KeptView>,
     pub(crate) unique: Vec<KeptUnique>,
 }
 
 impl Intent {
-    /// The collections whose records may not fit what is to be added; none if the schema is refused anyway.
+    /// Returns the collections whose records may not fit the views or unique constraints to add. Returns none if the
+    /// plan already rejects the schema.
     pub(crate) fn added(&self, recorded: &Recorded, found: &FoundTables) -> Vec<Added> {
         let collections = self.schema.collections.iter();
         let collections = collections.filter(|one| {
@@ -169,7 +170,7 @@ impl Intent {
             let views = views.filter(|view| view.state == ViewState::Building).cloned();
             let unique = self.views.unique_of(&declared.name);
             let unique = unique.filter(|unique| unique.is_building).cloned();
-            // A table that is there without a recorded collection has records as they are declared.
+            // If a table exists without a recorded collection, its records are as the schema declares them.
             let stored = recorded.schema.collection(&declared.name).unwrap_or(declared);
             Some(Added {
                 stored: Arc::clone(stored),
@@ -182,7 +183,7 @@ impl Intent {
         added.collect()
     }
 
-    /// Takes into account that records do not fit what is to be added.
+    /// Adds to the plan the records that do not fit the views or unique constraints to add.
     pub(crate) fn add_misfits(&mut self, misfits: Vec<Misfits>, options: &ApplyOptions) {
         if !options.allow_misfits {
             let refused = misfits
@@ -194,7 +195,8 @@ impl Intent {
     }
 }
 
-/// Whether a change is of a collection that was attached and is: it follows its table, and nothing has to be done.
+/// Returns whether a change concerns a collection that was attached and stays attached. Such a collection follows its
+/// table, so there is nothing to do.
 fn is_of_attached(change: &Change, recorded: &Schema, schema: &Schema) -> bool {
     let is_attached =
         |schema: &Schema, name: &str| schema.collection(name).is_some_and(|one| one.attached.is_some());
@@ -202,15 +204,15 @@ fn is_of_attached(change: &Change, recorded: &Schema, schema: &Schema) -> bool {
     change.kind.collection().is_some_and(is_both)
 }
 
-/// What is recorded, and what holds for queues.
+/// Returns the recorded schema with the settings that all queues share.
 fn before(recorded: &Recorded, found: &FoundTables) -> Schema {
     let mut before = Schema::clone(&recorded.schema);
     before.queues = found.queues.as_ref().map(FoundQueues::said).unwrap_or_default();
     before
 }
 
-/// What becomes of views whose tables are made or dropped while others write, a line each: of those that are new and have
-/// records to be filled with, and of those that an apply left which was interrupted.
+/// Returns a line for each view whose table is created or dropped while others write. These are new views that must be
+/// filled with existing records, and views that an interrupted `apply` did not finish.
 fn views_on_their_way(
     recorded: &Recorded,
     found: &FoundTables,
@@ -251,7 +253,7 @@ fn views_on_their_way(
     views.tables.iter().filter_map(line).collect()
 }
 
-/// What becomes of unique constraints on records that are there, a line each.
+/// Returns a line for each unique constraint that is added to existing records.
 fn unique_on_its_way(recorded: &Recorded, views: &KeptViews) -> Vec<String> {
     let building = views.unique.iter().filter(|one| one.is_building);
     let line = |one: &KeptUnique| {
@@ -267,7 +269,7 @@ fn unique_on_its_way(recorded: &Recorded, views: &KeptViews) -> Vec<String> {
     building.map(line).collect()
 }
 
-/// The tables of views that nobody declares, or not so any more.
+/// Returns the tables of views that are no longer declared, or are declared differently.
 fn views_that_go<'a>(schema: &'a Schema, views: &'a KeptViews) -> impl Iterator<Item = String> + 'a {
     views.tables.iter().filter_map(|one| {
         let collection = schema.collection(&one.collection)?;
@@ -277,7 +279,7 @@ fn views_that_go<'a>(schema: &'a Schema, views: &'a KeptViews) -> impl Iterator<
     })
 }
 
-/// What is recorded, without what the options remove of it.
+/// Returns the recorded schema without the parts that the options remove.
 fn without(recorded: &Schema, asked: &Schema, options: &ApplyOptions) -> Schema {
     let mut rest = recorded.clone();
     let is_removed = |name: &str| asked.collection(name).is_none() && options.removes(name);
@@ -299,8 +301,8 @@ fn without(recorded: &Schema, asked: &Schema, options: &ApplyOptions) -> Schema 
     rest
 }
 
-/// Says which collections would have more views or unique constraints than a schema can declare: those that the schema
-/// names and those that stay together.
+/// Reports the collections that would have more views or unique constraints than a schema can declare. The count
+/// includes those that the schema declares and the recorded ones that stay.
 fn too_many(schema: &Schema) -> impl Iterator<Item = String> + '_ {
     schema.collections.iter().flat_map(|one| {
         let counts = [
@@ -317,8 +319,8 @@ fn too_many(schema: &Schema) -> impl Iterator<Item = String> + '_ {
     })
 }
 
-/// Whether a name is of a view or a unique constraint, `flights.by_tail` or `users.unique.email`, that is recorded and
-/// that the schema does not have.
+/// Returns whether a name, such as `flights.by_tail` or `users.unique.email`, is that of a recorded view or unique
+/// constraint that the new schema does not declare.
 fn removes_part(name: &str, recorded: &Schema, asked: &Schema) -> bool {
     has_part(recorded, name) && !has_part(asked, name)
 }
@@ -333,8 +335,8 @@ fn has_part(schema: &Schema, name: &str) -> bool {
     })
 }
 
-/// Whether a name, `users.unique.tenant,slug` or `users.unique (tenant, slug)` as `verify` reports it, is of the unique
-/// constraint of these fields.
+/// Returns whether a name is that of the unique constraint of these fields. The name is `users.unique.tenant,slug`, or
+/// `users.unique (tenant, slug)` as `verify` reports it.
 fn names_unique(name: &str, collection: &str, fields: &[String]) -> bool {
     let rest = name.strip_prefix(collection);
     let Some(rest) = rest.and_then(|rest| rest.strip_prefix(".unique")) else {
@@ -354,7 +356,7 @@ fn names_unique(name: &str, collection: &str, fields: &[String]) -> bool {
     named.len() == fields.len() && fields.iter().all(|field| named.contains(&field.as_str()))
 }
 
-/// What the store has and `asked` does not name, a line each.
+/// Returns a line for each recorded part that `asked` does not name and that stays.
 fn kept(schema: &Schema, asked: &Schema, found: &FoundTables) -> Vec<String> {
     let changes = schema.difference(asked).into_iter();
     changes
@@ -390,7 +392,7 @@ fn kept(schema: &Schema, asked: &Schema, found: &FoundTables) -> Vec<String> {
         .collect()
 }
 
-/// Why something is not removed.
+/// Returns the reason why something is not removed.
 fn not_removed(name: &str, recorded: &Recorded, asked: &Schema) -> String {
     if let Some((collection, field)) = name.split_once('.')
         && let Some(collection) = recorded.schema.collection(collection)
@@ -429,8 +431,8 @@ fn not_removed(name: &str, recorded: &Recorded, asked: &Schema) -> String {
     format!("there is no collection {name} to remove{nearest}")
 }
 
-/// What the store would run to make and change tables, in order: the catalog's before the first schema, and a
-/// type that several tables need once, with the first of them.
+/// Returns the statements that the store would run to create and change tables, in order. Those of the catalog come
+/// before the first schema. A type that several tables need appears once, with the first of these tables.
 fn statements(
     recorded: &Recorded,
     found: &FoundTables,
@@ -454,7 +456,7 @@ fn statements(
         .collect()
 }
 
-/// Why this release does not make a change; `None` if it does.
+/// Returns the reason why this release rejects a change; `None` if it makes the change.
 fn refusal(change: &Change) -> Option<String> {
     match &change.kind {
         ChangeKind::CollectionRemoved { .. }
@@ -477,8 +479,8 @@ fn refusal(change: &Change) -> Option<String> {
     }
 }
 
-/// What `schema`, which keeps what is recorded, and its views need done to tables before they are recorded; nothing
-/// for changes that are refused.
+/// Returns the changes of tables that must precede the recording of `schema` and its views. `schema` includes the
+/// recorded parts that stay. Rejected changes need none.
 fn table_changes(
     recorded: &Recorded,
     found: &FoundTables,
@@ -513,7 +515,7 @@ fn table_change(there: Option<Table>, table: Table) -> Option<TableChange> {
     adds.then_some(TableChange::Extend { there, table })
 }
 
-/// Makes the store hold a schema, and what it has beyond it; also returns what is to be done now.
+/// Applies a schema to the store. Also returns the changes that remain to be made now.
 pub(crate) async fn apply(
     store: &Arc<dyn Store>,
     catalog: &Catalog<'_>,
@@ -538,8 +540,8 @@ pub(crate) async fn apply(
     for change in &intent.tables {
         change_table(store, catalog.environment, change).await?;
     }
-    // After its tables are made, so that a schema is recorded only when all of them are there; a crash
-    // before leaves empty tables and columns without values, which the next apply finds made.
+    // Record the schema after its tables are created, so that every recorded schema has all its tables. A crash before
+    // this point leaves empty tables and columns without values, which the next `apply` finds and uses.
     let is_another =
         !recorded.schema.difference(&intent.schema).is_empty() || *recorded.views != intent.views;
     if is_another || recorded.generation == 0 {
@@ -549,9 +551,9 @@ pub(crate) async fn apply(
     Ok((applied, intent.after))
 }
 
-/// Drops tables that the recorded schema no longer names. It is recorded before: who lost to another apply must not
-/// have dropped what that one keeps. A crash between leaves a table that no schema names, which removing it once more
-/// drops.
+/// Drops tables that the recorded schema no longer names. Call it after the schema is recorded, so that an `apply` that
+/// lost to another does not drop tables that the other one keeps. A crash between the two leaves a table that no schema
+/// names. Another removal of that name drops the table.
 pub(crate) async fn drop_tables(
     store: &Arc<dyn Store>,
     catalog: &Catalog<'_>,
@@ -565,7 +567,7 @@ pub(crate) async fn drop_tables(
     Ok(())
 }
 
-/// The error of a schema that cannot be applied; none: it can.
+/// Returns the error of a schema that cannot be applied; `None` if it can be applied.
 pub(crate) fn refusal_of(plan: &SchemaPlan, asked: &Schema) -> Option<Error> {
     let first = plan.rejected.first()?;
     let message = match plan.rejected.len() - 1 {

@@ -1,4 +1,4 @@
-//! By which addresses keyspaces are reached of which tables are attached: a row of the catalog, without credentials.
+//! Addresses of the keyspaces whose tables are attached: a row of the catalog, without credentials.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,11 @@ use recto_store::ConsistencyLevel;
 use super::{Catalog, Entry};
 use crate::error::{Error, ErrorKind, Result};
 
-/// The row of the addresses.
+/// Name of the row of the addresses.
 pub(super) const ATTACHED: &str = "attached";
-/// The version of what it holds.
+/// Version of the format of that row.
 pub(super) const ATTACHED_VERSION: i32 = 1;
-/// How often an address is recorded anew because another came between.
+/// Maximum number of attempts to record an address when other writers change the row.
 #[cfg_attr(not(feature = "cassandra"), allow(dead_code))]
 const MAX_RECORDINGS: u32 = 16;
 
@@ -19,7 +19,7 @@ const MAX_RECORDINGS: u32 = 16;
 pub(crate) type Addresses = BTreeMap<String, String>;
 
 impl Catalog<'_> {
-    /// How keyspaces are reached, as known here.
+    /// Returns the addresses of keyspaces, read at the local level.
     ///
     /// # Errors
     /// The catalog cannot be read.
@@ -28,10 +28,10 @@ impl Catalog<'_> {
         read(entry.as_ref())
     }
 
-    /// Records how a keyspace is reached from now on.
+    /// Records the address of a keyspace, and replaces an earlier one.
     ///
     /// # Errors
-    /// The catalog cannot be written, or others record addresses all the time.
+    /// The catalog cannot be written, or other writers changed the row at every attempt.
     #[cfg_attr(not(feature = "cassandra"), allow(dead_code))]
     pub(crate) async fn record_attached(&self, keyspace: &str, address: &str) -> Result<()> {
         for _ in 0..MAX_RECORDINGS {
@@ -62,7 +62,8 @@ impl Catalog<'_> {
     }
 }
 
-/// A line each: the keyspace, a space, the address. None where there is no entry.
+/// Reads the addresses of an entry. Each line has the keyspace, a space and the address. Returns an empty map if there
+/// is no entry.
 fn read(entry: Option<&Entry>) -> Result<Addresses> {
     let Some(entry) = entry else {
         return Ok(Addresses::new());

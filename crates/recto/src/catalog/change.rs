@@ -1,4 +1,4 @@
-//! Changing the tables of a store.
+//! Changes of the tables of a store.
 
 use std::sync::Arc;
 
@@ -8,24 +8,23 @@ use recto_store::{Store, StoreError, StoreErrorKind, TableOutcome};
 use crate::error::{Error, ErrorKind, Result};
 use crate::settle::{Attempt, Policy, settle};
 
-/// What a schema needs done to one table.
+/// Change of one table that a schema needs.
 #[derive(Debug)]
 pub(crate) enum TableChange {
-    /// It is made.
+    /// Create the table.
     Make(Table),
-    /// Columns are added to it.
+    /// Add columns to the table.
     Extend {
-        /// The table as recorded.
+        /// Table as recorded.
         there: Table,
-        /// The table as it shall be.
+        /// Table after the change.
         table: Table,
     },
-    /// It is dropped with its rows.
+    /// Drop the table with its rows.
     Drop(String),
 }
 
 impl TableChange {
-    /// The table's name.
     fn name(&self) -> &str {
         match self {
             Self::Make(table) | Self::Extend { table, .. } => table.name(),
@@ -33,7 +32,7 @@ impl TableChange {
         }
     }
 
-    /// What has become of the table then.
+    /// Returns the participle of the change, for messages.
     fn done(&self) -> &'static str {
         match self {
             Self::Make(_) => "made",
@@ -43,7 +42,7 @@ impl TableChange {
     }
 }
 
-/// Changes a table, however often it takes to know that it is changed.
+/// Changes a table, and retries until the outcome is known or the retry policy ends.
 pub(crate) async fn change_table(
     store: &Arc<dyn Store>,
     environment: &Environment,
@@ -79,7 +78,8 @@ async fn attempt(store: &Arc<dyn Store>, change: &TableChange) -> Attempt<(), Er
     }
 }
 
-/// The recorded table can be extended, so if the one that is there cannot, it is another.
+/// Converts the error of a failed extension. The recorded table can be extended, so if the existing table cannot, it
+/// differs from the recorded one.
 fn not_extended(error: StoreError) -> Error {
     if error.kind() != StoreErrorKind::Table {
         return error.into();

@@ -1,16 +1,16 @@
-//! What Recto records of itself in a store: the schema with its generation, and the cursor keys.
+//! Catalog of a store: the schema with its generation, the cursor keys and the addresses of attached keyspaces.
 //!
-//! One table, `recto_catalog`, written by compare-and-set only, so that two who apply at once
-//! cannot both win. Its body is versioned text (docs/format.md, "Catalog").
+//! The catalog is one table, `recto_catalog`. It is written only by compare-and-set, so that two processes that apply a
+//! schema at the same time cannot both succeed. The bodies are versioned text (docs/format.md, "Catalog").
 //!
-//! | module | holds |
+//! | module | content |
 //! |---|---|
-//! | `change` | making, extending and dropping one table |
-//! | `tables` | which tables there are, beside what is recorded |
+//! | `change` | creation, extension and drop of one table |
+//! | `tables` | comparison of the existing tables with the recorded schema |
 //! | `views` | the tables of views, with their states, and of unique constraints |
-//! | `queues` | what holds for all queues, which a schema says and the catalog does not record |
-//! | `attached` | how keyspaces are reached of which tables are attached |
-//! | `apply` | making a store hold a schema |
+//! | `queues` | settings of all queues, which a schema declares and the catalog does not record |
+//! | `attached` | addresses of the keyspaces whose tables are attached |
+//! | `apply` | application of a schema to a store |
 
 pub(crate) mod apply;
 pub(crate) mod attached;
@@ -39,44 +39,49 @@ use crate::settle::{Attempt, Policy, settle};
 use change::{TableChange, change_table};
 use views::{KeptView, KeptViews};
 
-/// The catalog's table.
+/// Name of the catalog's table.
 const TABLE: &str = "recto_catalog";
-/// The version of what the row of the schema holds.
+/// Version of the format of the schema's row.
 const SCHEMA_VERSION: i32 = 5;
-/// The one before, which knew no tables that allow an empty partition. Without such tables, earlier releases open the store.
+/// Version 4, which does not support tables that allow an empty partition. If there are no such tables, earlier
+/// releases can open the store.
 const WITHOUT_EMPTY_PARTITIONS: i32 = 4;
-/// The one before that, which knew no views that lack records. Without such views, earlier releases open the store.
+/// Version 3, which also does not support views that lack records. If there are no such views, earlier releases can
+/// open the store.
 const WITHOUT_MISFITS: i32 = 3;
-/// The one before, which knew no unique constraints and no tables that are attached: as long as there are none, earlier releases open the store.
+/// Version 2, which also does not support unique constraints and attached tables. If there are none, earlier releases
+/// can open the store.
 const WITHOUT_UNIQUE_OR_ATTACHED: i32 = 2;
-/// The one before that, which knew no views.
+/// Version 1, which also does not support views.
 const WITHOUT_VIEWS: i32 = 1;
-/// The version of what the row of the cursor keys holds.
+/// Version of the format of the cursor keys' row.
 const CURSOR_KEYS_VERSION: i32 = 1;
-/// The row of the schema.
+/// Name of the row of the schema.
 const SCHEMA: &str = "schema";
-/// The row of the cursor keys.
+/// Name of the row of the cursor keys.
 const CURSOR_KEYS: &str = "cursor_keys";
-/// How often a table that is being made is asked for, and keys that others make meanwhile.
+/// Maximum number of reads of a table that another process is creating, and of cursor keys that another process is
+/// creating.
 const MAX_LOOKS: u32 = 3;
-/// How often a rotation of keys is begun anew because another came between.
+/// Maximum number of attempts to rotate or replace the cursor keys when other writers change them.
 const MAX_ROTATIONS: u32 = 16;
-/// How long to wait for a table that is being made.
+/// Wait before the next read of a table that another process is creating.
 const TABLE_PAUSE: Duration = Duration::from_millis(500);
 
-/// A schema as recorded in a store.
+/// Schema as recorded in a store.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Recorded {
-    /// Counts the schemas recorded; 0 before the first.
+    /// Number of schemas recorded so far; 0 before the first.
     pub(crate) generation: u64,
     /// The schema.
     pub(crate) schema: Arc<Schema>,
-    /// The tables of its views.
+    /// Tables of its views and unique constraints.
     pub(crate) views: Arc<KeptViews>,
 }
 
 impl Recorded {
-    /// The tables it names, each with its collection's name: the base table first, then views, then claims.
+    /// Returns the tables of the schema, each with the name of its collection. For each collection, the base table
+    /// comes first, then the tables of views, then those of claims.
     pub(crate) fn tables(&self) -> Vec<(String, Table)> {
         let mut tables = Vec::new();
         for collection in &self.schema.collections {
@@ -93,16 +98,16 @@ impl Recorded {
 }
 
 impl Recorded {
-    /// Refuses to write a collection one of whose views has other sort keys than this program makes: who reads the view
-    /// would miss what is written.
+    /// Rejects writes to a collection if one of its views has sort keys that this program does not create. Readers of
+    /// the view would miss the written records.
     pub(crate) fn check_sort_keys(&self, collection: &str) -> Result<()> {
         self.views.outdated(collection).map_or(Ok(()), |view| {
             Err(other_sort_keys(view, "is not written").with_hint(REBUILD))
         })
     }
 
-    /// Why a query is refused that no view serves, or for which one was asked by its name: where a view has other sort
-    /// keys, it may be that one.
+    /// Returns the error of a query that no view can serve, or that names a view that cannot be used. If a view has
+    /// other sort keys, the query may need that view, so the error names it.
     pub(crate) fn unserved(&self, collection: &str, refusal: Error, asked: &str) -> Error {
         match self.views.outdated(collection) {
             Some(view) if asked.is_empty() || asked == view.view.name => other_sort_keys(view, "is not read")
@@ -113,7 +118,7 @@ impl Recorded {
     }
 }
 
-/// What to do about sort keys of another release.
+/// Hint for sort keys of another release.
 const REBUILD: &str = "when all programs that use the store are of this release, apply the schema (`recto apply`), which \
                        builds the view anew while others write";
 
@@ -134,19 +139,19 @@ fn other_sort_keys(view: &KeptView, what: &str) -> Error {
     )
 }
 
-/// One row of the catalog.
+/// Row of the catalog.
 struct Entry {
     version: i32,
     generation: u64,
     body: Vec<u8>,
 }
 
-/// The catalog of a store.
+/// Catalog of a store.
 ///
-/// It is written at the serial level of the whole cluster: with that of one data centre, two who
-/// apply at once in different ones would both win. Levels must not be mixed on a row, so what decides
-/// by the catalog reads it at that level too. Opening a store decides nothing, and must not need the
-/// other data centres: it reads what is committed in its own.
+/// It is written at the serial level of the whole cluster. At the serial level of one data center, two processes in
+/// different data centers that apply a schema at the same time would both succeed. Levels must not be mixed on a row,
+/// so an operation that decides by the catalog also reads it at that level. The opening of a store decides nothing and
+/// must not depend on the other data centers. So it reads the rows that are committed in its own data center.
 pub(crate) struct Catalog<'a> {
     store: &'a Arc<dyn Store>,
     environment: &'a Environment,
@@ -154,7 +159,7 @@ pub(crate) struct Catalog<'a> {
     request_timeout: Option<Duration>,
 }
 
-/// The catalog's table.
+/// Returns the definition of the catalog's table.
 pub(crate) fn table() -> Table {
     let cas = ColumnKind::Regular(WriteKind::Cas);
     let column = |name: &str, ty, kind| Column {
@@ -171,7 +176,7 @@ pub(crate) fn table() -> Table {
     Table::new(TABLE, columns, TableOptions::default()).expect("the catalog is a table")
 }
 
-/// That the schema of this generation is the one that is recorded: a condition of transactions.
+/// Returns the condition of a transaction that the recorded schema has this generation.
 pub(crate) fn is_of_generation(generation: u64) -> Cas {
     static CATALOG: LazyLock<Arc<Table>> = LazyLock::new(|| Arc::new(table()));
     Cas {
@@ -182,7 +187,7 @@ pub(crate) fn is_of_generation(generation: u64) -> Cas {
     }
 }
 
-/// A row of the catalog is of this generation; 0: it is not there.
+/// Returns the condition that a row of the catalog has this generation; 0 means that the row does not exist.
 fn condition(generation: u64) -> CasCondition {
     CasCondition {
         row: RowAddress::Row(Cells::new()),
@@ -192,7 +197,8 @@ fn condition(generation: u64) -> CasCondition {
 }
 
 impl<'a> Catalog<'a> {
-    /// The catalog of `store`; a request may take `request_timeout`, or what reads and writes may.
+    /// Creates the catalog of `store`. Without a `request_timeout`, requests have the usual time limits of reads and
+    /// writes.
     pub(crate) fn new(
         store: &'a Arc<dyn Store>,
         environment: &'a Environment,
@@ -206,10 +212,10 @@ impl<'a> Catalog<'a> {
         }
     }
 
-    /// Whether the store has a catalog.
+    /// Returns whether the store has a catalog.
     ///
     /// # Errors
-    /// It has another table of that name.
+    /// The store has another table of the catalog's name.
     pub(crate) async fn exists(&self) -> Result<bool> {
         let table = std::slice::from_ref(&*self.table);
         match self.store.compare_tables(table).await?.pop() {
@@ -223,42 +229,42 @@ impl<'a> Catalog<'a> {
         }
     }
 
-    /// Makes the catalog's table.
+    /// Creates the catalog's table.
     pub(crate) async fn create(&self) -> Result<()> {
         let table = Table::clone(&self.table);
         change_table(self.store, self.environment, &TableChange::Make(table)).await
     }
 
-    /// The recorded schema as last decided; generation 0 if there is none.
+    /// Returns the recorded schema, read at the serial level; its generation is 0 if there is none.
     pub(crate) async fn schema(&self) -> Result<Recorded> {
         read_schema(self.entry(SCHEMA, ConsistencyLevel::Serial).await?)
     }
 
-    /// The recorded schema as known here; generation 0 if there is none.
+    /// Returns the recorded schema, read at the local level; its generation is 0 if there is none.
     pub(crate) async fn known_schema(&self) -> Result<Recorded> {
         read_schema(self.entry(SCHEMA, ConsistencyLevel::LocalQuorum).await?)
     }
 
-    /// The recorded schema as known here, unless it is the one of this generation.
+    /// Returns the recorded schema, read at the local level, unless it has this generation.
     pub(crate) async fn known_schema_other_than(&self, generation: u64) -> Result<Option<Recorded>> {
         let entry = self.entry(SCHEMA, ConsistencyLevel::LocalQuorum).await?;
-        // Reading the text again each time would be for nothing.
+        // Do not parse the text again if it is unchanged.
         match entry.filter(|entry| entry.generation != generation) {
             Some(entry) => read_schema(Some(entry)).map(Some),
             None => Ok(None),
         }
     }
 
-    /// The cursor keys as known here, if there are any.
+    /// Returns the cursor keys, read at the local level, if there are any.
     pub(crate) async fn known_cursor_keys(&self) -> Result<Option<KeyRing>> {
         let entry = self.entry(CURSOR_KEYS, ConsistencyLevel::LocalQuorum).await?;
         entry.as_ref().map(read_keys).transpose()
     }
 
-    /// Records a schema with its views after the one of generation `after`.
+    /// Records a schema and its views as the successor of generation `after`. Returns the new generation.
     ///
     /// # Errors
-    /// Another was recorded meanwhile.
+    /// Another schema was recorded meanwhile.
     pub(crate) async fn record_schema(&self, schema: &Schema, views: &KeptViews, after: u64) -> Result<u64> {
         let generation = after + 1;
         let is_attached = schema.collections.iter().any(|one| one.attached.is_some());
@@ -285,7 +291,7 @@ impl<'a> Catalog<'a> {
         .with_hint("run plan again and look at what changed"))
     }
 
-    /// The cursor keys, made now if there are none.
+    /// Returns the cursor keys, and creates them if there are none.
     pub(crate) async fn cursor_keys(&self) -> Result<KeyRing> {
         let mut level = ConsistencyLevel::LocalQuorum;
         for _ in 0..MAX_LOOKS {
@@ -296,20 +302,20 @@ impl<'a> Catalog<'a> {
             if self.replace(CURSOR_KEYS, 0, &keys_entry(1, &ring)).await? {
                 return Ok(ring);
             }
-            // Another process made them, which may not be known here yet.
+            // Another process created them. The local data center may not have them yet.
             level = ConsistencyLevel::Serial;
         }
         Err(keys_change())
     }
 
-    /// The cursor keys as last decided, if there are any.
+    /// Returns the cursor keys, read at the serial level, if there are any.
     pub(crate) async fn decided_cursor_keys(&self) -> Result<Option<KeyRing>> {
         let entry = self.entry(CURSOR_KEYS, ConsistencyLevel::Serial).await?;
         entry.as_ref().map(read_keys).transpose()
     }
 
-    /// Adds a new cursor key, which encrypts from now on, and keeps `earlier` of those before it.
-    /// Whoever rotates at the same time rotates before or after.
+    /// Adds a new cursor key, which encrypts from now on, and keeps the last `earlier` keys before it. Concurrent
+    /// rotations happen one after the other.
     pub(crate) async fn rotate_cursor_keys(&self, earlier: usize) -> Result<KeyRing> {
         for _ in 0..MAX_ROTATIONS {
             let Some(entry) = self.entry(CURSOR_KEYS, ConsistencyLevel::Serial).await? else {
@@ -328,8 +334,8 @@ impl<'a> Catalog<'a> {
         Err(keys_change())
     }
 
-    /// Has the store hold these cursor keys in place of its own, whatever those are by then: those of a store whose records come
-    /// here, so that its cursors go on.
+    /// Replaces the current cursor keys of the store with `ring`. A copy uses it to adopt the keys of the source store,
+    /// so that cursors of the source remain valid.
     pub(crate) async fn adopt_cursor_keys(&self, ring: &KeyRing) -> Result<()> {
         for _ in 0..MAX_ROTATIONS {
             let entry = self.entry(CURSOR_KEYS, ConsistencyLevel::Serial).await?;
@@ -360,7 +366,7 @@ impl<'a> Catalog<'a> {
         let mut looks = 1;
         let found = loop {
             match self.store.snapshot()?.get(&read, &options).await {
-                // Whoever makes the catalog now is not done on every node.
+                // The process that is creating the catalog has not reached every node yet.
                 Err(error) if error.kind() == StoreErrorKind::Table && looks < MAX_LOOKS => {
                     looks += 1;
                     tokio::time::sleep(TABLE_PAUSE).await;
@@ -407,7 +413,7 @@ impl<'a> Catalog<'a> {
         }))
     }
 
-    /// Replaces the row of generation `expected` (0: none); false if it is of another by now.
+    /// Replaces the row if its generation is `expected` (0: no row). Returns false if the generation differs.
     async fn replace(&self, name: &str, expected: u64, entry: &Entry) -> Result<bool> {
         let cas = self.cas(name, expected, entry);
         let options = WriteOptions {
@@ -437,7 +443,7 @@ impl<'a> Catalog<'a> {
     ) -> Attempt<bool, Error> {
         match self.store.cas(cas.clone(), options).await {
             Ok(CasOutcome::Applied) => Attempt::Known(true),
-            // An earlier attempt whose outcome was unknown may have been the one that won.
+            // An earlier attempt whose outcome was unknown may have succeeded.
             Ok(CasOutcome::NotApplied { .. }) => {
                 match self.entry(name, ConsistencyLevel::Serial).await {
                     Ok(found) => Attempt::Known(found.is_some_and(|found| {
@@ -452,8 +458,8 @@ impl<'a> Catalog<'a> {
         }
     }
 
-    /// Returns when all is done that the store was asked for before, where it does one thing after the other: a conditional
-    /// write that changes nothing has its turn after that.
+    /// Waits until a store that executes requests one after the other has executed all earlier ones. The method sends a
+    /// conditional write that changes nothing, which the store executes after the earlier requests.
     pub(crate) async fn wait_its_turn(&self) -> Result<()> {
         let never = Entry {
             version: SCHEMA_VERSION,
@@ -502,7 +508,7 @@ fn partition(name: &str) -> Cells {
     cells
 }
 
-/// The keys of the catalog's row.
+/// Reads the cursor keys of the catalog's row.
 fn read_keys(entry: &Entry) -> Result<KeyRing> {
     KeyRing::from_bytes(&entry.body).map_err(|error| {
         Error::new(
@@ -521,7 +527,7 @@ fn keys_entry(generation: u64, ring: &KeyRing) -> Entry {
     }
 }
 
-/// The error of rotating keys before there are any.
+/// Returns the error of a rotation of keys before there are any.
 pub(crate) fn no_keys() -> Error {
     Error::new(ErrorKind::NotFound, "the store has no cursor keys to rotate yet")
         .with_hint("they are made when the first schema is applied")
@@ -535,7 +541,7 @@ fn keys_change() -> Error {
     .with_hint("others rotate them now: try again when they are done")
 }
 
-/// The schema of the catalog's row.
+/// Reads the schema of the catalog's row.
 fn read_schema(entry: Option<Entry>) -> Result<Recorded> {
     let Some(entry) = entry else {
         return Ok(Recorded::default());
@@ -596,7 +602,7 @@ mod tests {
         assert_eq!(tables, ["shop.orders", "shop.orders_by_status"]);
     }
 
-    /// The entry that a golden text is of.
+    /// Parses a golden text.
     fn entry(golden: &str) -> Entry {
         let (head, body) = golden.split_once('\n').unwrap();
         let (version, generation) = head.split_once(' ').unwrap();

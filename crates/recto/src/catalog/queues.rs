@@ -1,7 +1,7 @@
-//! What holds for all queues of a store, beside what a schema says of that.
+//! Settings that all queues of a store share, compared with those of a schema.
 //!
-//! It is kept where queues are, and recorded nowhere else: so whoever changes it otherwise contradicts no schema, and a schema
-//! that says nothing of queues leaves it as it is.
+//! The queue tables store these settings, and the catalog does not record them. So a change by other means contradicts
+//! no schema, and a schema without queue settings leaves them unchanged.
 
 use recto_model::Table;
 use recto_model::schema::{Change, ChangeKind, Schema, StoreQueues};
@@ -12,20 +12,20 @@ use crate::error::Result;
 use crate::options::write_options;
 use crate::session::QueueTableSettings;
 
-/// The only option that matters where bodies are not in queue tables.
+/// The only option that has an effect if message bodies are not in queue tables.
 const UNITS: &str = "units";
 
-/// What holds for the queues of a store, and which tables they would be given.
+/// Settings of the queues of a store, and the tables that are to be created for them.
 #[derive(Debug)]
 pub(crate) struct FoundQueues {
     options: StoreOptions,
     has_ring: bool,
-    /// Tables that are made when queues are opened.
+    /// Tables that are created when queues are opened.
     pub(super) missing: Vec<Table>,
 }
 
 impl FoundQueues {
-    /// Where nobody opened any yet.
+    /// Returns the settings of a store in which nobody has opened queues yet.
     pub(crate) fn none(has_ring: bool) -> Self {
         let tables = recto_jobs::QueueStore::first_tables(has_ring);
         Self {
@@ -35,23 +35,23 @@ impl FoundQueues {
         }
     }
 
-    /// Looks, and makes nothing.
+    /// Reads the settings. Creates nothing.
     pub(super) async fn look(catalog: &Catalog<'_>) -> Result<Self> {
         let mut found = Self::none(!catalog.store.limits().transactions);
         if let Some(options) = stored_options(catalog).await? {
             found.options = options;
-            // Whoever said so had opened them.
+            // The process that stored the options had opened the queues.
             found.missing.clear();
         }
         Ok(found)
     }
 
-    /// As a schema would say it.
+    /// Returns the settings in the form of a schema.
     pub(super) fn said(&self) -> StoreQueues {
         self.options.settings().to_schema()
     }
 
-    /// Why a store cannot be like that, with where it stands.
+    /// Returns the reason why the store cannot have the requested settings, with the position in the schema's text.
     pub(super) fn refusal(&self, asked: &Schema) -> Option<String> {
         let error = self.options.changed_by(&change_of(asked)).err()?;
         let place = asked.queues.position(error.field());
@@ -59,7 +59,7 @@ impl FoundQueues {
         Some(format!("{place}queues: {error} ({})", error.hint()))
     }
 
-    /// A change of what holds for queues, with what it means here.
+    /// Describes a change of a setting and its effect in this store.
     pub(super) fn tell(&self, change: &Change, option: &str) -> String {
         if self.has_ring || option == UNITS {
             return change.to_string();
@@ -68,19 +68,18 @@ impl FoundQueues {
     }
 }
 
-/// What holds for queues, if anybody has said so, or made a queue; nothing is made for that.
+/// Returns the stored settings of queues, if somebody has set them or created a queue. Creates nothing.
 pub(crate) async fn stored_options(catalog: &Catalog<'_>) -> Result<Option<StoreOptions>> {
     let (store, environment) = (catalog.store.clone(), catalog.environment.clone());
     let timeout = write_options(catalog.request_timeout).timeout;
     Ok(recto_jobs::QueueStore::stored_options(store, environment, timeout).await?)
 }
 
-/// What a schema is to change.
+/// Returns the change of settings that a schema requests.
 pub(super) fn change_of(asked: &Schema) -> QueueTableSettings {
     QueueTableSettings::of_schema(&asked.queues)
 }
 
-/// Whether a change is one of what holds for queues.
 pub(super) fn is_of_queues(change: &Change) -> bool {
     matches!(change.kind, ChangeKind::QueueOptionChanged { .. })
 }

@@ -1,5 +1,5 @@
-//! The tables of a store beside the schema that is recorded: which are gone, which are others, which no
-//! schema names.
+//! Comparison of a store's tables with the recorded schema. It finds tables that are missing, tables that differ, and
+//! tables that no schema names.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,14 +19,14 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::reach::{Away, Reach};
 use crate::session::{ApplyOptions, UnavailableCollection};
 
-/// What the names of Recto's own tables begin with; no collection's does.
+/// Prefix of the names of Recto's own tables. No collection has it.
 const OWN_PREFIX: &str = "recto_";
-/// The most rows of a table that are counted before it is dropped.
+/// Maximum number of rows of a table that are counted before the table is dropped.
 const MAX_COUNTED_ROWS: u64 = 10_000;
-/// How long counting them may take.
+/// Maximum time of the count.
 const COUNT_TIME: Duration = Duration::from_secs(5);
 
-/// Why a collection is refused: its table is gone, or is not what the schema says.
+/// Reason why a collection is rejected: its table is missing or differs from the schema.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Problem {
     kind: ErrorKind,
@@ -92,7 +92,7 @@ impl Problem {
         ))
     }
 
-    /// What it says of a collection.
+    /// Describes the problem as that of a collection.
     pub(crate) fn refused(&self, collection: &str) -> UnavailableCollection {
         UnavailableCollection {
             collection: collection.to_owned(),
@@ -106,8 +106,8 @@ impl Problem {
     }
 }
 
-/// The collections recorded whose tables cannot serve them. Keyspaces that are away refuse theirs, and those that do not answer are
-/// away.
+/// Returns the problems of the recorded collections whose tables cannot serve them. The collections of an unreachable
+/// keyspace are included. A keyspace that does not answer counts as unreachable.
 pub(crate) async fn problems(
     store: &Arc<dyn Store>,
     recorded: &Recorded,
@@ -153,26 +153,26 @@ fn note_states<'t>(
     }
 }
 
-/// What is known of the tables of a store; nothing where there is no store yet.
+/// State of the tables of a store; empty if there is no store yet.
 #[derive(Debug, Default)]
 pub(crate) struct FoundTables {
-    /// Recorded collections whose table is not there.
+    /// Recorded collections whose table is missing.
     pub(crate) gone: BTreeSet<String>,
-    /// The numbers of recorded views and unique constraints whose table is not there.
+    /// Numbers of the recorded views and unique constraints whose table is missing.
     pub(crate) gone_views: BTreeSet<u64>,
     /// Recorded collections that are attached.
     attached: BTreeSet<String>,
-    /// Collections, recorded or asked for, whose table is not what the schema says, with how it differs.
+    /// Collections, recorded or requested, whose table differs from the schema, with the difference.
     pub(crate) other: BTreeMap<String, String>,
-    /// Recto's tables that no recorded schema names.
+    /// Tables of Recto that the recorded schema does not name.
     pub(crate) strays: BTreeSet<String>,
-    /// The rows of tables that are asked to be removed, or that are there before their collection.
+    /// Rows of tables that are to be removed, or that exist although their collection is not recorded.
     rows: BTreeMap<String, Rows>,
-    /// What holds for queues, if the schema says anything of that.
+    /// Settings of queues, if the schema declares any.
     pub(crate) queues: Option<FoundQueues>,
 }
 
-/// How many rows a table has.
+/// Number of rows of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rows {
     Exactly(u64),
@@ -193,7 +193,7 @@ impl fmt::Display for Rows {
 }
 
 impl FoundTables {
-    /// Looks at the tables of what is recorded, of what is asked for, and of what shall be removed.
+    /// Inspects the tables of the recorded schema, of the requested schema, and of the names to be removed.
     pub(crate) async fn look(
         catalog: &Catalog<'_>,
         recorded: &Recorded,
@@ -254,7 +254,7 @@ impl FoundTables {
         Ok(found)
     }
 
-    /// Looks at the tables of the views and unique constraints that are recorded.
+    /// Inspects the tables of the recorded views and unique constraints.
     async fn look_at_kept(&mut self, store: &Arc<dyn Store>, recorded: &Recorded) -> Result<()> {
         let views = recorded.views.tables.iter().filter(|view| view.is_written());
         let views = views.filter_map(|view| {
@@ -284,7 +284,7 @@ impl FoundTables {
         Ok(())
     }
 
-    /// Notes how a table of a collection differs from what the schema says, if it does.
+    /// Notes the difference between a table and the schema, if there is one.
     fn note(&mut self, collection: &str, table: &Table, state: TableState) {
         if let Some(problem) = Problem::of(collection, table, state) {
             self.other
@@ -292,7 +292,7 @@ impl FoundTables {
         }
     }
 
-    /// Looks at the tables that are asked to be attached.
+    /// Inspects the tables that are to be attached.
     async fn look_at_attached(&mut self, store: &Arc<dyn Store>, asked: &Schema) -> Result<()> {
         let attached = asked.collections.iter().filter(|one| one.attached.is_some());
         let tables = attached.flat_map(|one| {
@@ -310,7 +310,7 @@ impl FoundTables {
         Ok(())
     }
 
-    /// What becomes of a table's rows if it is dropped.
+    /// Describes the rows that are lost if a table is dropped.
     pub(crate) fn rows_lost(&self, name: &str) -> String {
         if self.gone.contains(name) {
             return "its table is gone already".to_owned();
@@ -318,13 +318,13 @@ impl FoundTables {
         self.rows.get(name).unwrap_or(&Rows::Unknown).to_string()
     }
 
-    /// Whether the table of a collection that is not recorded is there, and may have rows.
+    /// Returns whether the table of a collection that is not recorded exists and may have rows.
     pub(crate) fn has_rows(&self, collection: &str) -> bool {
         let rows = self.rows.get(collection);
         rows.is_some_and(|rows| *rows != Rows::Exactly(0))
     }
 
-    /// A change in plain words, with what it means for rows.
+    /// Describes a change and its effect on rows.
     pub(crate) fn tell(&self, change: &Change) -> String {
         match &change.kind {
             ChangeKind::QueueOptionChanged { option, .. } => match &self.queues {
@@ -344,14 +344,14 @@ impl FoundTables {
     }
 }
 
-/// The tables that a collection that is attached is read from.
+/// Returns the tables from which an attached collection is read.
 fn tables_there(collection: &Collection) -> Vec<Table> {
     let tables = collection.sort_orders().into_iter();
     let tables = tables.filter_map(|one| Some(one.table(&one.table_name(0)).ok()?.0));
     tables.collect()
 }
 
-/// Recto's tables that `recorded` does not name.
+/// Returns the tables of Recto that `recorded` does not name.
 pub(crate) async fn strays(store: &Arc<dyn Store>, recorded: &Recorded) -> Result<Vec<Table>, StoreError> {
     let views = recorded.views.tables.iter().filter_map(|view| {
         let collection = recorded.schema.collection(&view.collection)?;
@@ -367,13 +367,13 @@ pub(crate) async fn strays(store: &Arc<dyn Store>, recorded: &Recorded) -> Resul
     Ok(tables)
 }
 
-/// Whether a table is of a unique constraint: no other has such a column.
+/// Returns whether a table belongs to a unique constraint. No other table has the owner column.
 fn is_claims(table: &Table) -> bool {
     let mut columns = table.regular().iter();
     columns.any(|column| column.name == OWNER_COLUMN)
 }
 
-/// Counts rows as far as that is worth it: a person is told of them who is about to lose them.
+/// Counts the rows of a table, within limits, to show the user the number of rows that a drop would lose.
 async fn count(store: &Arc<dyn Store>, table: Table) -> Rows {
     let counting = tokio::time::timeout(COUNT_TIME, count_all(store, Arc::new(table)));
     match counting.await {

@@ -1,4 +1,4 @@
-//! What a schema declares that this release cannot do.
+//! Declarations of a schema that this release does not support.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,14 +7,14 @@ use recto_model::collation::IS_BUILT_IN;
 use recto_model::schema::{Bucket, BucketStrategy, Collection, Position, Schema, SortOrder, View, Width};
 use recto_protocol::buckets::sizing::{MAX_TARGET_BYTES, MIN_TARGET_BYTES};
 
-/// Something declared that is part of the language and that this release cannot do yet. `plan` and
-/// `apply` refuse it by name.
+/// Declaration that is valid in the schema language and that this release does not support yet. `plan` and `apply`
+/// reject it by name.
 pub(super) struct Unsupported {
-    /// What it is, with the collection: `` unique of collection `users` ``.
+    /// Name of the declaration, with its collection: `` unique of collection `users` ``.
     what: String,
-    /// Where it stands in the schema's text, if the schema was parsed from one.
+    /// Position in the text of the schema, if the schema was parsed from a text.
     position: Option<Position>,
-    /// What to do until it is supported.
+    /// Advice to the user until it is supported.
     hint: Cow<'static, str>,
 }
 
@@ -31,7 +31,7 @@ const SIZE: &str = "a bucket has 64KiB to 1GiB";
 const COLLATE: &str =
     "use a program that was built with the feature `collation`, or leave it out: text sorts by its bytes";
 
-/// Everything `schema` declares that this release cannot do yet, in declaration order.
+/// Returns the declarations of `schema` that this release does not support yet, in their order.
 pub(super) fn unsupported(schema: &Schema) -> Vec<Unsupported> {
     let collections = schema.collections.iter();
     collections.flat_map(|one| of_collection(one)).collect()
@@ -60,7 +60,7 @@ fn has_no_such_size(bucket: Option<&Bucket>) -> bool {
     )
 }
 
-/// For how long what a sort order has is kept, and by which field; none: for good.
+/// Returns the retention of a sort order and the field that determines it; `None` if it keeps its rows forever.
 fn kept(arranged: &SortOrder<'_>) -> Option<(Width, String)> {
     let keep = arranged.bucket()?.keep?;
     Some((keep, arranged.order.first()?.field.clone()))
@@ -80,7 +80,7 @@ impl Declared<'_> {
         });
     }
 
-    /// Views that would show records that are gone, where those are kept for a time only.
+    /// Adds the views that would show records after the retention of the base table has removed them.
     fn add_views_that_stay(&mut self) {
         let collection = self.collection;
         let Some((keep, field)) = kept(&collection.base()) else {
@@ -101,7 +101,7 @@ impl Declared<'_> {
         }
     }
 
-    /// Views that the store has, and that sort by a field otherwise than those that are asked for.
+    /// Adds the views that the store has and that sort a field differently from the requested views.
     fn add_other_collations(&mut self) {
         let collection = self.collection;
         for conflict in collection.collation_conflicts() {
@@ -185,7 +185,7 @@ bucket = { rows = 20000, shards = 8, keep = "90 days" }
         }
     }
 
-    /// A view that the store has and the schema that is applied does not name.
+    /// The store has a view that the applied schema does not name.
     #[test]
     fn a_field_has_one_collation_in_all_views_that_stay() {
         let text = |view: &str, collate: &str| {

@@ -1,4 +1,4 @@
-//! The tables of views and of unique constraints as the catalog has them: which there are, and what is to become of each.
+//! Tables of views and of unique constraints as the catalog records them, with their states.
 
 use recto_model::collation::{COLLATION_NUMBER, IS_BUILT_IN};
 use recto_model::schema::{Collection, Schema, SortOrder, View};
@@ -9,52 +9,52 @@ use recto_protocol::views::{ClaimsTable, ViewNumber, ViewState};
 use super::tables::FoundTables;
 use crate::session::MisfitCounts;
 
-/// The number of the first view of a store.
+/// Number of the first view of a store.
 const FIRST_NUMBER: u64 = 1;
 
-/// The table of a view.
+/// Table of a view.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct KeptView {
-    /// The name of the collection.
+    /// Name of the collection.
     pub(crate) collection: String,
-    /// The view as it was declared when the table was made.
+    /// View as it was declared when the table was created.
     pub(crate) view: View,
-    /// Part of the table's name. It never recurs in the store.
+    /// Number that is part of the table's name. The store never uses a number again.
     pub(crate) number: u64,
     pub(crate) state: ViewState,
-    /// The collation number by which its sort keys were made; none if it has none.
+    /// Collation number of its sort keys; `None` if it has none.
     pub(crate) collation: Option<u32>,
-    /// Maximum number of records that it should have and lacks.
+    /// Maximum number of records that the view should have and lacks.
     pub(crate) misfits: MisfitCounts,
     /// True if the value of its only partition field may be empty. Tables of earlier releases do not allow it.
     pub(crate) allows_empty: bool,
 }
 
-/// The table of a unique constraint. All that is written goes by it from when it is there.
+/// Table of a unique constraint. All writes obey the constraint from the time it is recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct KeptUnique {
-    /// The name of the collection.
+    /// Name of the collection.
     pub(crate) collection: String,
-    /// Those that no two records have alike.
+    /// Fields whose values no two records share.
     pub(crate) fields: Vec<String>,
-    /// Part of the table's name. It never recurs in the store, nor is it a view's.
+    /// Number that is part of the table's name. The store never uses a number again, not even for a view.
     pub(crate) number: u64,
-    /// Whether records may be there that have not their claims yet, since they were there before it.
+    /// Whether records that are older than the constraint may still lack their claims.
     pub(crate) is_building: bool,
-    /// Maximum number of records whose values cannot be kept.
+    /// Maximum number of records whose values the constraint cannot store.
     pub(crate) misfits: MisfitCounts,
     /// True if the value of its only field may be empty. Tables of earlier releases do not allow it.
     pub(crate) allows_empty: bool,
 }
 
-/// The tables of all views and unique constraints of a store.
+/// Tables of all views and unique constraints of a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct KeptViews {
-    /// The number of the next table.
+    /// Number of the next table.
     next: u64,
-    /// In the order they were made.
+    /// Tables of views in the order of their creation.
     pub(crate) tables: Vec<KeptView>,
-    /// In the order they were made.
+    /// Tables of unique constraints in the order of their creation.
     pub(crate) unique: Vec<KeptUnique>,
 }
 
@@ -69,38 +69,38 @@ impl Default for KeptViews {
 }
 
 impl KeptView {
-    /// The view as its table has it.
+    /// Returns the sort order of the view as its table has it.
     pub(crate) fn arranged<'a>(&'a self, collection: &'a Collection) -> SortOrder<'a> {
         let arranged = collection.arranged(&self.view);
         arranged.allow_empty_partition(self.allows_empty)
     }
 
-    /// The table's name.
     pub(crate) fn table_name(&self, collection: &Collection) -> String {
         self.arranged(collection).table_name(self.number)
     }
 
-    /// The table.
+    /// Returns the table.
     ///
     /// # Errors
-    /// A field that it is by cannot be in a key.
+    /// A field of its key has a type that cannot be in a key.
     pub(crate) fn table(&self, collection: &Collection) -> Result<Table, TableError> {
         let arranged = self.arranged(collection);
         Ok(arranged.table(&arranged.table_name(self.number))?.0)
     }
 
-    /// Whether writes write it, whether it is read or not.
+    /// Returns whether writes must maintain the view, whether it is read or not.
     pub(crate) fn is_written(&self) -> bool {
         self.state != ViewState::Dropping
     }
 
-    /// Whether its sort keys are those that this program makes. One of others is neither read nor written.
+    /// Returns whether this program creates the view's sort keys. A view with other sort keys is neither read nor
+    /// written.
     pub(crate) fn is_current(&self) -> bool {
         let makes = |number| IS_BUILT_IN && number == COLLATION_NUMBER;
         self.collation.is_none_or(makes)
     }
 
-    /// Its state as people have it.
+    /// Returns its state as users see it.
     pub(crate) fn told_state(&self) -> &'static str {
         if self.stays() && !self.is_current() {
             return OUTDATED;
@@ -108,12 +108,12 @@ impl KeptView {
         state_text(self.state)
     }
 
-    /// Whether it is on its way to be read, or is read.
+    /// Returns whether the view is read or is being built to be read.
     pub(crate) fn stays(&self) -> bool {
         matches!(self.state, ViewState::Building | ViewState::Ready)
     }
 
-    /// It is not to be read any more. What was never read need not be written for its readers.
+    /// Marks the view as no longer to be read. If it was never read, writers need not maintain it for its readers.
     pub(crate) fn retire(&mut self) {
         self.state = match self.state {
             ViewState::Ready | ViewState::Retiring => ViewState::Retiring,
@@ -135,23 +135,22 @@ impl KeptUnique {
         }
     }
 
-    /// The table's name.
     pub(crate) fn table_name(&self) -> String {
         ClaimsTable::table_name(ViewNumber(self.number), &self.collection)
     }
 
-    /// The table.
+    /// Returns the table.
     ///
     /// # Errors
-    /// A field cannot be in a key.
+    /// A field has a type that cannot be in a key.
     pub(crate) fn table(&self, collection: &Collection) -> Result<Table, TableError> {
         Ok(Table::clone(self.claims_table(collection)?.table()))
     }
 
-    /// Returns the table and its fields.
+    /// Returns the table with its fields.
     ///
     /// # Errors
-    /// A field cannot be in a key.
+    /// A field has a type that cannot be in a key.
     pub(crate) fn claims_table(&self, collection: &Collection) -> Result<ClaimsTable, TableError> {
         let number = ViewNumber(self.number);
         ClaimsTable::new(number, collection, &self.fields, self.allows_empty)
@@ -159,7 +158,7 @@ impl KeptUnique {
 }
 
 impl KeptViews {
-    /// A ready table for each view, which has the number that it had before if there was one of its name.
+    /// Returns a ready table for each view of `schema`. A view keeps its number if the store had a view of its name.
     pub(crate) fn of_all_ready(&self, schema: &Schema) -> Self {
         let mut views = self.clone();
         for one in &mut views.tables {
@@ -181,7 +180,7 @@ impl KeptViews {
         views
     }
 
-    /// The number of misfits that is recorded for the view or the unique constraint of this number.
+    /// Returns the recorded number of misfits of the view or unique constraint with this number.
     pub(crate) fn misfits_of(&self, number: u64) -> MisfitCounts {
         let view = self.tables.iter().find(|one| one.number == number);
         let unique = self.unique.iter().find(|one| one.number == number);
@@ -189,7 +188,7 @@ impl KeptViews {
         of_view.or(unique.map(|one| one.misfits)).unwrap_or_default()
     }
 
-    /// Sets the number of misfits of a view or of a unique constraint. Returns whether that is a change.
+    /// Sets the number of misfits of a view or of a unique constraint. Returns whether the number changed.
     pub(crate) fn set_misfits(&mut self, number: u64, misfits: MisfitCounts) -> bool {
         let view = self.tables.iter_mut().find(|one| one.number == number);
         let unique = self.unique.iter_mut().find(|one| one.number == number);
@@ -200,7 +199,7 @@ impl KeptViews {
         std::mem::replace(recorded, misfits) != misfits
     }
 
-    /// Whether any view or unique constraint lacks records.
+    /// Returns whether any view or unique constraint lacks records.
     pub(crate) fn have_misfits(&self) -> bool {
         let of_views = self.tables.iter().map(|one| one.misfits);
         let mut all = of_views.chain(self.unique.iter().map(|one| one.misfits));
@@ -214,27 +213,28 @@ impl KeptViews {
         all.any(|allows_empty| allows_empty)
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no tables of views.
     pub(crate) fn has_none(&self) -> bool {
         self.tables.is_empty()
     }
 
-    /// Whether there is a table of a unique constraint of this number.
+    /// Returns whether a unique constraint has this number.
     pub(crate) fn has_unique(&self, number: u64) -> bool {
         self.unique.iter().any(|one| one.number == number)
     }
 
-    /// The tables of a collection's unique constraints.
+    /// Returns the tables of a collection's unique constraints.
     pub(crate) fn unique_of<'a>(&'a self, collection: &'a str) -> impl Iterator<Item = &'a KeptUnique> {
         self.unique.iter().filter(move |one| one.collection == collection)
     }
 
-    /// The tables of a collection's views, whatever their states.
+    /// Returns the tables of a collection's views in all states.
     pub(crate) fn of<'a>(&'a self, collection: &'a str) -> impl Iterator<Item = &'a KeptView> {
         self.tables.iter().filter(move |one| one.collection == collection)
     }
 
-    /// The name of the view of this number, unless it goes, or another of its name follows it.
+    /// Returns the name of the view with this number, unless the view is being removed or a later view of the same name
+    /// replaces it.
     pub(crate) fn told_name(&self, number: u64) -> Option<&str> {
         let kept = self.tables.iter().find(|one| one.number == number)?;
         let follows = |one: &&KeptView| {
@@ -244,7 +244,7 @@ impl KeptViews {
         is_told.then_some(&*kept.view.name)
     }
 
-    /// The tables of a collection's views that are read, in the order that it declares them.
+    /// Returns the tables of a collection's views that can be read, in the order of the declarations.
     pub(crate) fn ready<'a>(&'a self, collection: &'a Collection) -> impl Iterator<Item = &'a KeptView> {
         let ready = |view: &'a View| {
             let mut those = self.tables.iter();
@@ -253,14 +253,16 @@ impl KeptViews {
         collection.views.iter().filter_map(ready)
     }
 
-    /// A view of a collection that should be written and cannot be, because its sort keys are others than this program makes.
+    /// Returns a view of a collection that should be written but cannot be, because this program does not create its
+    /// sort keys.
     pub(crate) fn outdated<'a>(&'a self, collection: &'a str) -> Option<&'a KeptView> {
         self.of(collection)
             .find(|one| one.is_written() && !one.is_current())
     }
 
-    /// What they are to be for `schema`: tables for the views that have none of their declaration, and no longer
-    /// those of what it does not declare. A view of another declaration is read until the one that follows it is ready.
+    /// Returns the tables for `schema`. Adds tables for views that have none of their declaration, and retires the
+    /// tables of views that `schema` does not declare. A view of an earlier declaration is read until its replacement
+    /// is ready.
     pub(crate) fn following(
         &self,
         schema: &Schema,
@@ -272,11 +274,11 @@ impl KeptViews {
         views
             .tables
             .retain(|one| is_there(one) && !found.gone_views.contains(&one.number));
-        // Nobody here can write them for those who read them.
+        // This program cannot maintain such a view for its readers.
         for one in views.tables.iter_mut().filter(|one| !one.is_current()) {
             one.state = ViewState::Dropping;
         }
-        // Those of a collection that is attached are there as they are: there is nothing to be filled, nor to be dropped.
+        // The tables of an attached collection exist already: there is nothing to fill or to drop.
         let is_as_declared = |one: &KeptView| {
             let collection = schema
                 .collection(&one.collection)
@@ -350,7 +352,7 @@ impl KeptViews {
         }
     }
 
-    /// As the catalog's text has them, a line each.
+    /// Returns the catalog's text of the tables, one a line.
     pub(super) fn to_text(&self) -> String {
         let line = |one: &KeptView| {
             let collation = one.collation.map(|number| format!("collation {number} "));
@@ -381,7 +383,7 @@ impl KeptViews {
         format!("next {}\n{lines}{unique}", self.next)
     }
 
-    /// What that text says; the views are of collections of `schema`.
+    /// Parses the text of [`to_text`](Self::to_text). The views belong to collections of `schema`.
     pub(super) fn from_text(text: &str, schema: &Schema) -> Result<Self, String> {
         let mut lines = text.lines();
         let next = lines
@@ -401,12 +403,12 @@ impl KeptViews {
     }
 }
 
-/// The collation number by which sort keys of a view are made here; none if it has none.
+/// Returns the collation number of the sort keys that this program creates for a view; `None` if the view has none.
 fn collation_number(view: &View) -> Option<u32> {
     (!view.collate.is_empty()).then_some(COLLATION_NUMBER)
 }
 
-/// What the line of a unique constraint begins with.
+/// Beginning of the line of a unique constraint.
 const UNIQUE: &str = "unique ";
 
 /// Beginning of the line of a table that lacks records.
@@ -419,7 +421,7 @@ fn misfits_text(misfits: MisfitCounts) -> String {
     format!("{MISFITS}{} {} ", misfits.empty, misfits.too_large)
 }
 
-/// The misfits that a line tells, and the rest of it; none if it is not right.
+/// Returns the misfits of a line, and the rest of the line; `None` if the line is invalid.
 fn read_misfits(line: &str) -> Option<(MisfitCounts, &str)> {
     let Some(line) = line.strip_prefix(MISFITS) else {
         return Some((MisfitCounts::default(), line));
@@ -431,8 +433,7 @@ fn read_misfits(line: &str) -> Option<(MisfitCounts, &str)> {
     Some((misfits, words.next()?))
 }
 
-/// Returns whether a new table with these partition fields allows an empty partition. The table of another program stays
-/// as it is.
+/// Returns whether a new table with these partition fields allows an empty partition. An attached table stays as it is.
 fn can_be_empty(collection: &Collection, partition: &[String]) -> bool {
     let [field] = partition else {
         return false;
@@ -448,7 +449,7 @@ fn form_text(allows_empty: bool) -> &'static str {
     if allows_empty { ALLOWS_EMPTY } else { "" }
 }
 
-/// The misfits that a line tells, whether its table allows an empty partition, and the rest of the line.
+/// Returns the misfits of a line, whether its table allows an empty partition, and the rest of the line.
 fn read_beginning(line: &str) -> Option<(MisfitCounts, bool, &str)> {
     let (misfits, line) = read_misfits(line)?;
     let rest = line.strip_prefix(ALLOWS_EMPTY);
@@ -507,10 +508,10 @@ const STATES: [(ViewState, &str); 4] = [
     (ViewState::Dropping, "dropping"),
 ];
 
-/// What is told of a view whose sort keys are others than this program makes.
+/// State that users see of a view whose sort keys this program does not create.
 const OUTDATED: &str = "outdated";
 
-/// A state as the catalog and people have it.
+/// Returns the text of a state in the catalog and for users.
 fn state_text(state: ViewState) -> &'static str {
     let found = STATES.into_iter().find(|(one, _)| *one == state);
     found.map_or("", |(_, text)| text)
@@ -541,7 +542,7 @@ collate = "de"
         let made = KeptViews::default().following(&schema, &FoundTables::default(), |_| true);
         assert_eq!(made.to_text(), RECORDED);
         assert_eq!(KeptViews::from_text(RECORDED, &schema).unwrap(), made);
-        // One that has sort keys says which, and no other.
+        // A view with sort keys has their collation number, and a view without has none.
         for text in [
             RECORDED.replace("collation 1 ", ""),
             RECORDED.replace("collation 1 ", "collation x "),

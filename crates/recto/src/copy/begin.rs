@@ -1,4 +1,5 @@
-//! What is copied, and whether the other store takes it: looked at before anything is changed.
+//! Preparation of a copy: the selected collections, and the check that the other store accepts them. It precedes all
+//! changes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,28 +18,29 @@ use crate::misfits::Checked;
 use crate::recto::Recto;
 use crate::session::Misfits;
 
-/// What says how far it is.
+/// Kind of work whose progress is stored.
 pub(super) const WORK: Work = Work::COPY;
-/// Rows that are looked at together, to see whether there is a record.
+/// Number of rows that are read together to find out whether a record exists.
 const LOOK_ROWS: u32 = 100;
-/// How many hexadecimal digits tell a copy from others.
+/// Number of hexadecimal digits of the identity of a copy.
 const ID_DIGITS: usize = 32;
 
-/// What is copied.
+/// Selected collections of a copy.
 pub(super) struct Begun {
-    /// The collections, with the types of the store that they are of.
+    /// Collections, with the types of the source store.
     pub(super) schema: Schema,
-    /// For each collection, what this copy of it is known by.
+    /// Identity of the copy of each collection.
     pub(super) ids: Vec<String>,
-    /// The keys of the store that is copied.
+    /// Cursor keys of the source store.
     keys: Arc<KeyRing>,
 }
 
 impl Begun {
-    /// Looks at both stores.
+    /// Checks both stores.
     ///
     /// # Errors
-    /// There is no such collection. The other store declares it otherwise, or has records of it that this copy did not put there.
+    /// A collection does not exist. The other store declares it differently, or has records of it that this copy did
+    /// not put there.
     pub(super) async fn look(source: &Recto, target: &Recto, names: &[String]) -> Result<Self> {
         let is_one = source.describe() == target.describe() && source.store().kind() != StoreKind::Memory;
         if is_one || Arc::ptr_eq(source.shared(), target.shared()) {
@@ -70,7 +72,7 @@ impl Begun {
             let is_begun = !covered.read().await?.is_empty();
             match (has_records(target, collection).await?, is_begun) {
                 (true, false) => return Err(begun.not_empty(target, &collection.name).await?),
-                // What it put there was removed since: it begins anew.
+                // The copied records were removed since, so the copy begins again.
                 (false, true) => covered.forget().await?,
                 _ => {}
             }
@@ -86,11 +88,11 @@ impl Begun {
         }
     }
 
-    /// Counts the records that do not fit views and unique constraints, and records their number in the other store, so
-    /// that these are known to lack records before they do. Returns what was found.
+    /// Counts the records that do not fit views and unique constraints, and records the number in the other store. So
+    /// the store knows of the missing records before they are missing. Returns the findings.
     ///
     /// # Errors
-    /// A store cannot be read, or the other one not written.
+    /// A store cannot be read, or the other store cannot be written.
     pub(super) async fn mark_misfits(
         &self,
         source: &Recto,
@@ -125,13 +127,14 @@ impl Begun {
         Ok(all.into_values().collect())
     }
 
-    /// Whether a store, as it is known here, has the cursor keys of the one that is copied.
+    /// Returns whether the cached cursor keys of a store are those of the source store.
     fn are_keys_of(&self, store: &Recto) -> bool {
         *store.shared().keys.ring().to_bytes() == *self.keys.to_bytes()
     }
 
-    /// That the other store has records of a collection. With the same cursor keys it is this one, reached by another address, or one that
-    /// was copied from it: then nobody is told to remove them.
+    /// Returns the error that the other store has records of a collection. If the cursor keys are equal, the other
+    /// store is the source store at another address, or a copy of it. Then the hint does not recommend the removal of
+    /// the records.
     async fn not_empty(&self, target: &Recto, collection: &str) -> Result<Error> {
         target.cursor_keys().await?;
         let hint = if self.are_keys_of(target) {
@@ -150,7 +153,7 @@ impl Begun {
         Ok(Error::new(ErrorKind::Exists, message).with_hint(hint))
     }
 
-    /// Refuses a collection that the other store declares otherwise.
+    /// Rejects a collection that the other store declares differently.
     fn check_declared(&self, target: &Recto, collection: &Arc<Collection>) -> Result<()> {
         let there = target.schema();
         let Some(declared) = there.collection(&collection.name) else {
@@ -174,14 +177,14 @@ impl Begun {
         .with_hint(removal(&collection.name)))
     }
 
-    /// Has the other store take over the cursor keys, unless it has other collections, whose cursors would not open any more. Whether
-    /// cursors of the one store open in the other then.
+    /// Replaces the cursor keys of the other store with those of the source store, unless the other store has other
+    /// collections, whose cursors would become invalid. Returns whether cursors of one store are valid in the other.
     ///
-    /// Between the stores the keys are in the memory of this process only.
+    /// During the transfer, only the memory of this process contains the keys.
     pub(super) async fn take_cursor_keys(&self, source: &Recto, target: &Recto) -> Result<bool> {
         let (own, taken) = (&target.shared().keys, &self.keys);
         if own.are_given || source.shared().keys.are_given {
-            // They come from configuration, which says which they are.
+            // The configuration determines these keys.
             return Ok(self.are_keys_of(target));
         }
         let there = target.schema();
@@ -200,7 +203,7 @@ impl Begun {
     }
 }
 
-/// What of a schema is to be copied.
+/// Returns the part of a schema that is to be copied.
 fn asked(schema: &Schema, names: &[String]) -> Result<Schema> {
     if let Some(name) = names.iter().find(|name| schema.collection(name).is_none()) {
         return Err(no_collection(schema, name));
@@ -223,7 +226,8 @@ fn asked(schema: &Schema, names: &[String]) -> Result<Schema> {
     })
 }
 
-/// Refuses a collection of which records may have the same values of unique fields: in the other store no two could have them.
+/// Rejects a collection whose records may have equal values of unique fields, because the other store would reject
+/// them.
 fn check_unique(source: &Recto, collection: &Collection) -> Result<()> {
     let recorded = source.recorded();
     let is_building = |one: &&KeptUnique| one.is_building && one.collection == collection.name;
@@ -241,7 +245,7 @@ fn check_unique(source: &Recto, collection: &Collection) -> Result<()> {
     .with_hint("apply the schema to the store that is copied: that tells which records have the same values"))
 }
 
-/// One collection of a schema, with its types.
+/// Returns a schema with one collection and the types of its schema.
 fn of_one(schema: &Schema, collection: &Arc<Collection>) -> Schema {
     Schema {
         types: schema.types.clone(),
@@ -250,7 +254,8 @@ fn of_one(schema: &Schema, collection: &Arc<Collection>) -> Schema {
     }
 }
 
-/// What a copy of this collection is known by: keys are of one store only, and nobody learns them from it.
+/// Returns the identity of the copy of a collection. It depends on the cursor keys, which belong to one store, and does
+/// not reveal them.
 fn id(keys: &KeyRing, collection: &Schema) -> String {
     let mut hasher = blake3::Hasher::new_derive_key("recto 2026-11 the copy of a collection");
     hasher.update(&keys.to_bytes());
@@ -258,7 +263,8 @@ fn id(keys: &KeyRing, collection: &Schema) -> String {
     hasher.finalize().to_hex()[..ID_DIGITS].to_owned()
 }
 
-/// Whether a store has records of a collection, recorded or not, or knows of some that were deleted, whose versions go on.
+/// Returns whether a store has records of a collection, even if the collection is not recorded. Deleted records whose
+/// versions are still stored count, too.
 async fn has_records(target: &Recto, collection: &Arc<Collection>) -> Result<bool> {
     let table = Arc::new(collection.base_table());
     let (shared, mut after) = (target.shared(), None);
@@ -290,7 +296,7 @@ fn removal(collection: &str) -> String {
     )
 }
 
-/// What a store has that is not copied.
+/// Returns a line for each part of a store that is not copied.
 pub(super) async fn left_out(source: &Recto) -> Result<Vec<String>> {
     let schema = source.schema();
     let attached = schema.collections.iter().filter(|one| one.attached.is_some());

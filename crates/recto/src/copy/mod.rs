@@ -1,15 +1,16 @@
-//! One store into another: schema, records with their versions, cursor keys.
+//! Copies of one store into another: schema, records with their versions, and cursor keys.
 //!
-//! A collection is read in pieces of its base table, side by side, and written step by step; how far each piece is, the store says that it
-//! is written to, so that whoever was cut off goes on. At the end both stores are read once more, and counted.
+//! Ranges of a collection's base table are read concurrently, and written in steps. The target store keeps the progress
+//! of each range, so that an interrupted copy can continue. At the end both stores are read again, and their records
+//! are counted.
 //!
-//! | module | holds |
+//! | module | content |
 //! |---|---|
-//! | `begin` | what is copied, and whether the other store takes it |
+//! | `begin` | selected collections, and the check that the target store accepts them |
 //! | `record` | records as they are read |
-//! | `room` | the room they take in buckets |
-//! | `write` | the same as they are written |
-//! | `sum` | what they add up to |
+//! | `room` | splits of buckets in advance |
+//! | `write` | writes of the records |
+//! | `sum` | counts and digests of the records |
 
 mod begin;
 mod record;
@@ -36,24 +37,25 @@ use begin::Begun;
 use record::Records;
 use write::Target;
 
-/// Records read of a piece at a time.
+/// Maximum number of records of one step.
 const STEP_ROWS: u32 = 1_000;
-/// The most bytes of them, unless one alone has more.
+/// Maximum size of these records in bytes, unless a single record is larger.
 const STEP_BYTES: u64 = 2 << 20;
-/// Pieces that are copied side by side.
+/// Number of ranges that are copied concurrently.
 const PIECES_AT_ONCE: usize = 4;
 
 impl Recto {
-    /// Copies collections into another store, of whatever kind: the schema, all records with their versions, what is left of their time
-    /// to live, and the keys that cursors are sealed with, if the other store has records of no other collection. Views, and buckets, are
-    /// made there as by any write. Queues are not copied.
+    /// Copies collections into another store, which may be of another kind. Copies the schema, and all records with
+    /// their versions and their remaining time to live. If the other store has no other collections, also copies the
+    /// keys that encrypt cursors. The other store creates views and buckets as for any write. Queues are not copied.
     ///
-    /// Nobody should write to either store meanwhile. What becomes of records that are written to this one while they are copied is not
-    /// said; the report tells if the stores differ in the end.
+    /// Nobody should write to either store meanwhile. It is undefined whether the copy contains records that are
+    /// written to this store during the copy. The report shows whether the stores differ in the end.
     ///
-    /// Records that do not fit a view or a unique constraint are copied, and have no entry there: the report lists them.
+    /// Records that do not fit a view or a unique constraint are copied, and have no entry there. The report lists
+    /// them.
     ///
-    /// A copy that was cut off goes on where it was, when it is asked for again.
+    /// If a copy was interrupted, another call continues it.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -86,10 +88,12 @@ impl Recto {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound): there is no such collection. [`ErrorKind::Exists`](crate::ErrorKind::Exists):
-    /// the other store has records of one, which this copy did not put there; [`ErrorKind::SchemaMismatch`](crate::ErrorKind::SchemaMismatch):
-    /// or declares it otherwise. Nothing is changed then. A store cannot be read or written: what is copied stays, and the same copy
-    /// goes on.
+    /// - [`ErrorKind::NotFound`](crate::ErrorKind::NotFound): a collection does not exist. Nothing is changed.
+    /// - [`ErrorKind::Exists`](crate::ErrorKind::Exists): the other store has records of a collection that this copy
+    ///   did not put there. Nothing is changed.
+    /// - [`ErrorKind::SchemaMismatch`](crate::ErrorKind::SchemaMismatch): the other store declares a collection
+    ///   differently. Nothing is changed.
+    /// - A store cannot be read or written. Copied records remain, and the same copy continues from there.
     pub async fn copy_to(
         &self,
         target: &Self,
@@ -153,7 +157,8 @@ async fn copy(
     Ok(report)
 }
 
-/// Waits until what a process that was cut off had half done there is wholly done. That it is dead is known after half a minute.
+/// Waits until the unfinished changes of an interrupted process are complete in the target store. It takes half a
+/// minute until that process is known to be dead.
 async fn recover(target: &Recto, progress: Progress<'_, CopyProgress>) -> Result<()> {
     let told = |pass: &RecoveryPass| {
         progress(CopyProgress {
@@ -165,7 +170,7 @@ async fn recover(target: &Recto, progress: Progress<'_, CopyProgress>) -> Result
     target.recover(told).await.map(drop)
 }
 
-/// The error of a copy that stops; what is copied stays.
+/// Returns the error of a copy that stops. Copied records remain.
 #[cold]
 fn stopped(error: Error) -> Error {
     let hint = error.hint().map(|hint| format!("{hint}; ")).unwrap_or_default();
@@ -176,13 +181,13 @@ fn stopped(error: Error) -> Error {
         .with_source(error)
 }
 
-/// How far all pieces of a collection are together.
+/// Progress of all ranges of a collection together.
 struct Telling {
     pace: Pace,
     progress: CopyProgress,
 }
 
-/// A collection that is copied.
+/// Collection that is being copied.
 struct Copying<'a> {
     source: Arc<CollectionCore>,
     target: Arc<CollectionCore>,
@@ -192,7 +197,7 @@ struct Copying<'a> {
 }
 
 impl Copying<'_> {
-    /// Copies what is left of it; and whether it was begun before.
+    /// Copies the rest of the collection. Also returns whether its copy was begun before.
     async fn run(&self) -> Result<(CopiedCollection, bool)> {
         let (pieces, is_resumed) = self.pieces().await?;
         let rows = |pieces: &[Piece]| pieces.iter().map(|piece| piece.rows).sum::<u64>();
@@ -214,7 +219,7 @@ impl Copying<'_> {
             .try_collect::<()>()
             .await?;
         if is_resumed {
-            // Whoever was cut off may have left buckets that it was about to cut.
+            // The interrupted process may have left buckets that it was about to split.
             bucketed::cut_what_is_left(&self.target).await?;
         }
         let copied = CopiedCollection {
@@ -226,7 +231,7 @@ impl Copying<'_> {
         Ok((copied, is_resumed))
     }
 
-    /// The pieces of the collection, and whether it was begun before.
+    /// Returns the ranges of the collection, and whether its copy was begun before.
     async fn pieces(&self) -> Result<(Vec<Piece>, bool)> {
         self.covered.prepare().await?;
         let pieces = self.covered.read().await?;
@@ -252,7 +257,7 @@ impl Copying<'_> {
         Ok(())
     }
 
-    /// Tells how far it is after rows that were read, and waits as the pace wants.
+    /// Reports the progress after rows were read, and waits as the throttle requires.
     async fn tell(&self, rows: u64, change: impl FnOnce(&mut CopyProgress)) {
         let wait = {
             let mut telling = self.telling.lock().await;
@@ -263,7 +268,7 @@ impl Copying<'_> {
         tokio::time::sleep(wait).await;
     }
 
-    /// The next rows of a piece.
+    /// Reads the next rows of a range.
     async fn read(&self, range: &TokenRange, after: Option<&ScanPosition>) -> Result<ScanRead> {
         let shared = &self.source.shared;
         let options = ReadOptions {
@@ -277,7 +282,7 @@ impl Copying<'_> {
         Ok(snapshot.scan(table, range, after, rows, &options).await?)
     }
 
-    /// Copies the next records of a piece; how many rows that was.
+    /// Copies the next records of a range. Returns the number of rows.
     async fn step(&self, piece: &mut Piece) -> Result<u64> {
         let read = self.read(&piece.range, piece.after.as_ref()).await?;
         let records = Records::of(&self.source, &read)?;
@@ -286,7 +291,7 @@ impl Copying<'_> {
         piece.rows += rows;
         piece.is_done = read.next.is_none();
         piece.after = read.next.or_else(|| piece.after.take());
-        // With it the records are durable that were written before.
+        // This write also makes the records durable that were written before.
         self.covered.put(std::slice::from_ref(piece)).await?;
         Ok(rows)
     }

@@ -1,4 +1,4 @@
-//! Records as they are read.
+//! Records as they are read for a copy.
 
 use std::sync::Arc;
 
@@ -12,32 +12,33 @@ use crate::core::CollectionCore;
 use crate::error::{Error, ErrorKind, Result};
 use crate::viewed::Written;
 
-/// A record of a collection, wherever it is to be put.
+/// Record of a collection, for any target store.
 #[derive(Debug, Clone)]
 pub(super) struct Record {
-    /// All cells of the base table's row, hidden ones too.
+    /// All cells of the base table's row, including hidden cells.
     pub(super) cells: Cells,
-    /// Those of the fields, in the collection's order.
+    /// Cells of the fields, in the order of the collection.
     pub(super) fields: Cells,
-    /// Its version; where records are written plainly the stamp of its values, 0 if that is not known.
+    /// Version of the record. For records that are written plainly, the write timestamp of the values, or 0 if it is
+    /// unknown.
     pub(super) version: Version,
-    /// For how long it lives, if it ends: as the store tells.
+    /// Remaining time to live in seconds, as the store reports it, if the record expires.
     pub(super) ends_in_seconds: Option<u32>,
-    /// When it ends, by the clock here.
+    /// Time of its expiry, by the local clock.
     pub(super) expires_at: Option<Micros>,
-    /// Whether a field beside the key has a value.
+    /// Whether a field outside the key has a value.
     pub(super) has_values: bool,
 }
 
-/// Records that were read together, and that there are.
+/// Existing records that were read together.
 #[derive(Debug, Default)]
 pub(super) struct Records(pub(super) Vec<Record>);
 
 impl Records {
-    /// What was read of a collection.
+    /// Returns the records of rows that were read of a collection.
     ///
     /// # Errors
-    /// A row is damaged, or was written by a newer release.
+    /// A row is damaged, or a newer release wrote it.
     pub(super) fn of(core: &Arc<CollectionCore>, read: &ScanRead) -> Result<Self> {
         let now = core.shared.environment.now_micros();
         let changes = core.definition.writes == WriteMode::Update;
@@ -55,7 +56,7 @@ impl Records {
         Ok(Self(records))
     }
 
-    /// Whether there is any record in what was read, or what is left of one that was deleted, whose version goes on.
+    /// Returns whether the rows contain any record, or a deleted record whose version is still stored.
     ///
     /// # Errors
     /// As [`of`](Self::of).
@@ -81,7 +82,7 @@ fn damaged(error: recto_protocol::views::StoredError) -> Error {
         .with_source(error)
 }
 
-/// A record that changes; none if it is deleted, or has expired.
+/// Returns a record that changes; `None` if it is deleted or has expired.
 fn changed(core: &Arc<CollectionCore>, row: RowRef<'_>, now: Micros) -> Result<Option<Record>> {
     let Some(viewed) = &core.viewed else {
         return Ok(None);
@@ -100,7 +101,7 @@ fn changed(core: &Arc<CollectionCore>, row: RowRef<'_>, now: Micros) -> Result<O
     }))
 }
 
-/// A record that is written plainly.
+/// Returns a record that is written plainly.
 fn plain(
     core: &Arc<CollectionCore>,
     row: RowRef<'_>,

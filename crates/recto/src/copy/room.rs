@@ -1,4 +1,5 @@
-//! A look at all that is to be copied, where cuts of buckets are waited for: so it is waited once, and not for what each step needs.
+//! Sample of all records that are to be copied, for stores where splits of buckets take long. The copy waits once for
+//! all splits, and not for those of each step.
 
 use super::Copying;
 use super::record::{Record, Records};
@@ -7,24 +8,24 @@ use crate::covered::Piece;
 use crate::error::Result;
 use crate::room::{MAX_ROOM_ROWS, ROOM_EACH, ROOM_FEWER, RoomMaking, is_drawn};
 
-/// The most memory of records that are drawn.
+/// Maximum size of the sample in bytes.
 const MAX_DRAWN_BYTES: usize = 64 << 20;
 
-/// Some of the records.
+/// Sample of the records.
 struct Drawn {
     records: Vec<Record>,
     bytes: usize,
-    /// For how many each of them stands.
+    /// Number of records that each record of the sample represents.
     each: u32,
-    /// How many were looked at.
+    /// Number of records that were read.
     seen: u64,
 }
 
 impl Copying<'_> {
-    /// Makes room for what is left of the collection, as much as can be.
+    /// Splits buckets for the rest of the collection, as far as possible.
     ///
     /// # Errors
-    /// The store that is copied from cannot be read.
+    /// The source store cannot be read.
     pub(super) async fn make_room(&self, pieces: &[Piece]) -> Result<()> {
         if RoomMaking::of(std::slice::from_ref(&self.target)) != RoomMaking::Once {
             return Ok(());

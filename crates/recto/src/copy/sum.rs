@@ -1,4 +1,4 @@
-//! What the records of a collection add up to, in whatever order they are read.
+//! Counts and digests of the records of a collection, independent of the order of reads.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,16 +17,16 @@ use crate::pace::Pace;
 use crate::session::{CopyProgress, Progress, RecordSum};
 use crate::verify::Steps;
 
-/// What ends so soon may end while it is counted: a day.
+/// Time span of one day in microseconds. Records that expire within it may expire during the comparison.
 const ENDS_SOON_MICROS: Micros = 24 * 3_600 * 1_000_000;
 
-/// Both stores being read.
+/// Comparison of both stores.
 pub(super) struct Summing<'a> {
-    /// Records that change and end before this do not count.
+    /// Records that change and expire by this time are counted separately, without a digest.
     until: Micros,
-    /// Rows of both that were read.
+    /// Number of rows that were read of both stores.
     rows: AtomicU64,
-    /// About how many there are.
+    /// Approximate number of rows of both stores.
     rows_total: u64,
     rows_per_second: Option<u32>,
     progress: Progress<'a, CopyProgress>,
@@ -48,7 +48,7 @@ impl<'a> Summing<'a> {
         }
     }
 
-    /// Reads a collection in both stores, side by side.
+    /// Reads a collection in both stores, concurrently.
     ///
     /// # Errors
     /// A store cannot be read, or a row is damaged.
@@ -90,7 +90,7 @@ impl<'a> Summing<'a> {
     }
 
     fn add(&self, sum: &mut RecordSum, record: &Record, changes: bool) {
-        // Where records are written plainly, stores tell only about when they end.
+        // If records are written plainly, the store reports only an approximate time of expiry.
         let ends = record.expires_at.is_some_and(|at| !changes || at <= self.until);
         if ends {
             sum.ending += 1;
@@ -113,10 +113,11 @@ impl<'a> Summing<'a> {
     }
 }
 
-/// The digest of one record: its version, when it ends if it changes, and the values of its fields, each behind its length.
+/// Returns the digest of one record. It contains the version, the time of expiry if the record changes, and the values
+/// of the fields, each after its length.
 fn digest(record: &Record, changes: bool) -> u128 {
     let mut hasher = blake3::Hasher::new();
-    // Cassandra does not tell when a row was written that has a key only.
+    // Cassandra does not report the write timestamp of a row that has only a key.
     let version = if record.has_values { record.version.0 } else { 0 };
     let ends = record.expires_at.filter(|_| changes).unwrap_or(i64::MAX);
     hasher.update(&version.to_be_bytes()).update(&ends.to_be_bytes());

@@ -1,12 +1,13 @@
-//! Records into the other store: each as if it had been written there, at its version.
+//! Writes of records into the target store. Each record is written as if it had been written there, with its version.
 //!
-//! | the collection's records | there |
+//! | records of the collection | write |
 //! |---|---|
-//! | are written plainly | row and entries, plainly, at the stamp; repeated they change nothing |
-//! | change, and the store has transactions | rows and entries of a step in one transaction, if none of the records is there |
-//! | change, and it has none | each as a copy that the protocol makes, with a token of its own, as of the time that is its version |
+//! | are written plainly | row and entries, plainly, at the timestamp; repeated writes change nothing |
+//! | change, with transactions | rows and entries of a step in one transaction, if none of the records exists |
+//! | change, without transactions | each as a copy by the protocol, with its own token, at the time of its version |
 //!
-//! So a record that is there by an earlier run of the copy stays as it is, and so does one that somebody has changed since.
+//! So a record that an earlier run of the copy wrote stays as it is, and so does a record that others have changed
+//! since.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,29 +32,30 @@ use crate::settle::{Attempt, Policy, settle};
 use crate::viewed::Written;
 use crate::writes::{MAX_LOOKS, Transacting, busy, mutation, refusal_of, refused_by};
 
-/// How long one attempt may take, unless the store was opened with a limit of its own.
+/// Maximum time of one attempt, unless the store was opened with its own limit.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
-/// The most records of a step that are inserted side by side, where each is a change of its own.
+/// Maximum number of records of a step that are inserted concurrently, if each is a separate change.
 const MAX_CHANGES: usize = 64;
-/// The stamp of a row whose own is not known: any that is known is newer.
+/// Timestamp of a row whose timestamp is unknown. All known timestamps are newer.
 const LEAST_STAMP: i64 = 1;
 
-/// The collection in the store that is written to.
+/// Collection in the target store.
 #[derive(Clone, Copy)]
 pub(super) struct Target<'a>(pub(super) &'a Arc<CollectionCore>);
 
-/// What is asked for a record that changes.
+/// Request for a record that changes.
 type CopyRequest = Request<Cells, FieldCells>;
 
 impl Target<'_> {
-    /// Writes records. Durable they are with the next durable write.
+    /// Writes records. They become durable with the next durable write.
     ///
     /// # Errors
-    /// The store does not take them. Another schema was applied to it meanwhile, or records were put there that are never changed.
+    /// The store rejects them. Another schema was applied to it meanwhile, or others put records there in a collection
+    /// whose records never change.
     pub(super) async fn write(self, records: Records) -> Result<()> {
         let newest = records.0.iter().map(|record| record.version.0).max();
         if let Some(newest) = newest {
-            // What is written there next is newer, whatever the clock says.
+            // The next write there gets a newer timestamp, independent of the clock.
             self.0.shared.stamps.skip_to(Stamp(newest));
         }
         if RoomMaking::of(std::slice::from_ref(self.0)) == RoomMaking::Steps {
@@ -70,7 +72,7 @@ impl Target<'_> {
         }
     }
 
-    /// Refuses to go on by what is not so any more.
+    /// Rejects the continuation after a change of the schema.
     fn check_current(self) -> Result<()> {
         if self.0.is_current() {
             return Ok(());
@@ -87,7 +89,7 @@ impl Target<'_> {
     async fn put(self, records: &[Record]) -> Result<()> {
         let shared = &self.0.shared;
         loop {
-            // Until its outcome is known no view is added that this does not write.
+            // Until the outcome is known, no view may be added that this write does not maintain.
             let mut writing = shared.writing_plainly(WRITE_TIMEOUT).await?;
             self.check_current()?;
             let writes = self.puts(records)?;
@@ -106,7 +108,7 @@ impl Target<'_> {
         }
     }
 
-    /// Rows with their entries.
+    /// Returns the rows with their entries.
     fn puts(self, records: &[Record]) -> Result<Vec<PartitionWrite>> {
         let core = self.0;
         let views = core.viewed.iter().flat_map(|viewed| viewed.views.views());
@@ -138,7 +140,7 @@ impl Target<'_> {
         Ok(writes)
     }
 
-    /// Whether a record is too old to be kept: by the time it is written it may have become so.
+    /// Returns whether a record is too old to be kept. It may have become so since it was read.
     fn is_late(self, clustering: &Cells) -> Result<bool> {
         let (shared, table) = (&self.0.shared, &self.0.written);
         match &shared.buckets {
@@ -147,11 +149,11 @@ impl Target<'_> {
         }
     }
 
-    /// Has the store make room for records of which these are some, each for so many, in tables that are kept in buckets. Where it fails they are
-    /// written all the same, and cut later.
+    /// Splits the buckets of the store's tables for records of which `sample` is a sample. Each record of the sample
+    /// represents `each` records. If that fails, the records are written anyway, and the buckets are split later.
     ///
     /// # Errors
-    /// What is written of them cannot be made.
+    /// The writes of the records cannot be created.
     pub(super) async fn make_room(self, sample: &[Record], each: u32) -> Result<()> {
         let mut writes = match self.0.definition.writes {
             WriteMode::Update => self.transaction_of(sample)?.1,
@@ -178,7 +180,7 @@ impl Target<'_> {
         .with_hint("let nobody write there before all is copied")
     }
 
-    /// Each record by the protocol.
+    /// Inserts each record by the protocol.
     async fn insert(self, records: &[Record]) -> Result<()> {
         let inserted: Vec<_> = records
             .iter()
@@ -202,7 +204,7 @@ impl Target<'_> {
                 .await;
             match changed {
                 Ok(outcome) => Attempt::Known(outcome.map(drop)),
-                // The same again finds out what became of it.
+                // A repeated change determines the outcome of the first one.
                 Err(error) if error.is_retryable() => Attempt::Failed(error),
                 Err(error) => Attempt::Refused(error),
             }
@@ -215,7 +217,7 @@ impl Target<'_> {
         }
     }
 
-    /// All of them, but for those that are there.
+    /// Inserts all records that do not exist yet, in transactions.
     async fn transact(self, records: Vec<Record>) -> Result<()> {
         let shared = &self.0.shared;
         let mut left = records;
@@ -223,14 +225,14 @@ impl Target<'_> {
             if left.is_empty() {
                 return Ok(());
             }
-            // Until its outcome is known no view is added that this does not write.
+            // Until the outcome is known, no view may be added that this write does not maintain.
             let _writing = shared.writing().await;
             self.check_current()?;
             let Some(there) = self.transact_now(&left).await? else {
                 return Ok(());
             };
             if !there.contains(&true) {
-                // Another schema, then; or, where others write here, values of unique fields that they took.
+                // Another schema was recorded, or another writer took values of unique fields.
                 shared.look_for_schema().await?;
             }
             let mut there = there.into_iter();
@@ -239,7 +241,7 @@ impl Target<'_> {
         Err(busy(&format!("collection {}", self.0.definition.name)))
     }
 
-    /// One transaction; if it is not applied, which of the records are there.
+    /// Executes one transaction. If it is not applied, returns for each record whether it exists.
     async fn transact_now(self, records: &[Record]) -> Result<Option<Vec<bool>>> {
         let (core, shared) = (self.0, &self.0.shared);
         let (conditions, writes) = self.transaction_of(records)?;
@@ -257,7 +259,7 @@ impl Target<'_> {
                 }
                 Ok(TransactionOutcome::Unknown(error)) => Attempt::Unknown(error),
                 Ok(TransactionOutcome::Refused(error)) => Attempt::Refused(Error::from(error)),
-                // No put of a record or of an entry is an insert.
+                // No put of a record or of an entry is an insert, so conflicts do not occur.
                 Ok(TransactionOutcome::Conflict(_)) => Attempt::Refused(busy(&core.definition.name)),
                 Err(error) => Attempt::Failed(Error::from(error)),
             }
@@ -266,7 +268,7 @@ impl Target<'_> {
         settled.map_err(|unsettled| unsettled.or(Error::from))
     }
 
-    /// What puts these records where none of them is.
+    /// Returns the transaction that puts these records if none of them exists.
     fn transaction_of(self, records: &[Record]) -> Result<(Vec<Cas>, Vec<PartitionWrite>)> {
         let core = self.0;
         let now = core.shared.environment.now_micros();

@@ -1,8 +1,8 @@
-//! Converted rows, gathered and put into key order before they are written.
+//! Buffers of converted rows, which are sorted by key before they are written.
 //!
-//! A buffer holds a contiguous range of the file's rows, each row's cells once, and for every
-//! collection an entry per row with its encoded key. Writing in key order is what makes the
-//! embedded store's tree fast, and gathers a partition's rows for Cassandra.
+//! A buffer holds a contiguous range of the file's rows. It stores the cells of each row once, and for every collection
+//! an entry per row with the encoded key. Writes in key order make the embedded store's tree fast, and collect the rows
+//! of a partition for Cassandra.
 
 use std::borrow::Cow;
 
@@ -17,24 +17,24 @@ use super::rows::row_text;
 use super::write::CONFLICT;
 use crate::writes::mutation::{self, BaseRow};
 
-/// How much a piece of a buffer holds. Pieces of this size are not moved as a buffer grows.
+/// Maximum size of a segment of a buffer, in bytes. Segments of this size are not moved when a buffer grows.
 const SEGMENT_BYTES: usize = 1 << 20;
 
-/// What a cell is counted with beside its bytes: where it lies.
+/// Memory of a cell in bytes, in addition to its content: its position.
 const SPAN_BYTES: usize = 8;
 
-/// What a row being written is counted with beside its cells: the mutation around them.
+/// Memory of a row that is being written in bytes, in addition to its cells: its mutation.
 const ROW_WRITE_OVERHEAD_BYTES: usize = 320;
 
-/// What a row is counted with that may be refused: it is noted, and put into order among the others.
+/// Memory of a row that may be rejected, in bytes: its note, and a reference to it for sorting.
 const REFUSED_ROW_BYTES: usize = size_of::<RefusedRow>() + size_of::<&RefusedRow>();
 
-/// Where a row of the file stands in it.
+/// Position of a row in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Origin {
-    /// Its number among the rows, from 0, without the header.
+    /// Index among the rows, from 0, without the header.
     pub(super) row: u64,
-    /// The line it begins on, from 1.
+    /// Line on which the row begins, from 1.
     pub(super) line: u64,
 }
 
@@ -46,10 +46,10 @@ struct Segment {
     keys: Vec<u8>,
 }
 
-/// A row of one collection.
+/// Row of one collection.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
-    /// The first bytes of its key, so that sorting seldom looks further.
+    /// First bytes of the key, so that a comparison rarely reads the whole key.
     prefix: u64,
     segment: u32,
     row: u32,
@@ -57,42 +57,42 @@ struct Entry {
     key_length: u32,
 }
 
-/// A row of the buffer that a collection did not take. Its text is made only when it is told of: a file may
-/// have nothing but such rows.
+/// Row of the buffer that was not stored in a collection. Its text is created only when it is reported, because a file
+/// may consist of such rows.
 #[derive(Debug)]
 pub(super) struct RefusedRow {
     pub(super) target: u32,
     segment: u32,
     row: u32,
-    /// Absent: another record with its key is there.
+    /// Reason of the rejection; `None` if another record with the key exists.
     reason: Option<Box<Reason>>,
 }
 
 impl RefusedRow {
-    /// What it is counted under.
+    /// Returns the class under which the row is counted.
     pub(super) fn class(&self) -> &str {
         self.reason.as_ref().map_or(CONFLICT, |reason| reason.class())
     }
 }
 
-/// A range of one collection's rows, in key order.
+/// Range of one collection's rows, in key order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Chunk {
     pub(super) target: usize,
     pub(super) start: usize,
     pub(super) end: usize,
-    /// The memory of its rows' writes.
+    /// Memory of the writes of its rows, in bytes.
     pub(super) bytes: usize,
 }
 
-/// How rows are grouped for writing.
+/// Sizes of groups of rows for writing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct WriteSizes {
-    /// The memory of one call's rows.
+    /// Memory of the rows of one call, in bytes.
     pub(super) chunk_bytes: usize,
-    /// The bytes of one partition's write, as a store counts them.
+    /// Size of the write of one partition, as a store counts bytes.
     pub(super) partition_bytes: usize,
-    /// The rows of one partition's write.
+    /// Number of rows of the write of one partition.
     pub(super) partition_rows: usize,
 }
 
@@ -101,18 +101,18 @@ pub(super) struct WriteSizes {
 pub(super) struct Buffer {
     width: usize,
     segments: Vec<Segment>,
-    /// Per collection.
+    /// Entries of each collection.
     entries: Vec<Vec<Entry>>,
-    /// Rows that could not be read, or made into rows of a collection, in the file's order.
+    /// Rows that could not be read or converted to records of a collection, in the order of the file.
     pub(super) rejects: Vec<Reject>,
     reject_bytes: usize,
-    /// Rows that differ from another one with their key, where records are never changed.
+    /// Rows that differ from another row with their key, in collections whose records never change.
     pub(super) refused: Vec<RefusedRow>,
-    /// Of how many rows the store may say so.
+    /// Number of rows that the store may reject for this reason.
     refusable_rows: usize,
-    /// Per collection, how many rows were left out because another row of the buffer has their key.
+    /// Number of rows of each collection that were left out because another row of the buffer has their key.
     pub(super) met: Vec<RowsMet>,
-    /// How many rows of the file there are up to its end.
+    /// Number of rows of the file up to the end of the buffer.
     pub(super) rows_end: u64,
 }
 
@@ -131,7 +131,7 @@ impl Buffer {
         }
     }
 
-    /// The memory it takes, as allocated but for what a segment has in reserve.
+    /// Returns the allocated memory in bytes, without the reserve of a segment.
     pub(super) fn byte_len(&self) -> usize {
         let entries: usize = self.entries.iter().map(Vec::capacity).sum();
         let last = self
@@ -143,12 +143,12 @@ impl Buffer {
         whole + last + entries * size_of::<Entry>() + refused + self.reject_bytes
     }
 
-    /// How many rows it has, all collections together.
+    /// Returns the number of entries of all collections.
     pub(super) fn entries(&self) -> u64 {
         self.entries.iter().map(Vec::len).sum::<usize>() as u64
     }
 
-    /// How many rows of a collection it has.
+    /// Returns the number of entries of a collection.
     pub(super) fn entries_of(&self, target: usize) -> usize {
         self.entries[target].len()
     }
@@ -158,7 +158,7 @@ impl Buffer {
         self.rejects.push(reject);
     }
 
-    /// The row being made; its cells are pushed, and then it is finished or abandoned.
+    /// Returns the row set to which the cells of the next row are added. The row must then be finished or abandoned.
     pub(super) fn row(&mut self) -> &mut RowSet {
         let full = self
             .segments
@@ -180,16 +180,16 @@ impl Buffer {
             .expect("a row was begun, which makes a segment")
     }
 
-    /// The cells of the row that was made last.
+    /// Returns the cells of the row that was added last.
     pub(super) fn made(&self) -> RowRef<'_> {
         let segment = self.segments.last().expect("a row was made");
         segment.rows.row(segment.rows.len() - 1)
     }
 
-    /// Adds the row made last to a collection.
+    /// Adds the last row to a collection.
     ///
     /// # Errors
-    /// A part of its key cannot be one, and why; then nothing is added.
+    /// A part of its key cannot be in a key. Nothing is added.
     pub(super) fn add(&mut self, target: usize, plan: &Target) -> Result<(), key::KeyError> {
         let number = self.segments.len() as u32 - 1;
         let Segment { rows, keys, .. } = self.last();
@@ -212,19 +212,19 @@ impl Buffer {
         Ok(())
     }
 
-    /// Says where the row made last stands in the file.
+    /// Sets the position in the file of the last row.
     pub(super) fn finish_row(&mut self, origin: Origin) {
         self.last().origins.push(origin);
     }
 
-    /// Takes the row made last back; no collection has it.
+    /// Removes the last row, which no collection has.
     pub(super) fn abandon_row(&mut self) {
         let segment = self.last();
         let rows = segment.rows.len();
         segment.rows.truncate(rows - 1);
     }
 
-    /// Puts each collection's rows into key order; rows of one key stay in the file's.
+    /// Sorts the rows of each collection by key. Rows of one key stay in the order of the file.
     pub(super) fn sort(&mut self) {
         for index in 0..self.entries.len() {
             let mut entries = std::mem::take(&mut self.entries[index]);
@@ -238,9 +238,8 @@ impl Buffer {
         }
     }
 
-    /// Leaves of the rows with one key one: the last, where records take each other's place; the
-    /// first where they are never changed, and those that are not the same are rejected. They
-    /// are [sorted](Self::sort).
+    /// Keeps one row of each key. If records replace each other, keeps the last. If records never change, keeps the
+    /// first, and rejects the rows that differ from it. The rows must be [sorted](Self::sort).
     pub(super) fn keep_one_of_each_key(&mut self, plan: &LoadPlan) {
         for (index, target) in plan.targets.iter().enumerate() {
             let mut entries = std::mem::take(&mut self.entries[index]);
@@ -270,13 +269,13 @@ impl Buffer {
         }
     }
 
-    /// A row of a chunk as one that the store did not take; without a reason, because another record with
-    /// its key is there.
+    /// Returns a row of a chunk as one that the store rejected. No reason means that another record with its key
+    /// exists.
     pub(super) fn refuse(&self, target: usize, index: usize, reason: Option<Reason>) -> RefusedRow {
         refused(target, &self.entries[target][index], reason)
     }
 
-    /// All rows that were not taken, `refused` by the store among them, in the file's order.
+    /// Returns all rows that were not stored, including those that the store `refused`, in the order of the file.
     pub(super) fn rejects_with<'a>(
         &'a self,
         plan: &'a LoadPlan,
@@ -332,14 +331,14 @@ impl Buffer {
         )
     }
 
-    /// All rows in pieces of about `chunk_bytes` of memory, collection by collection.
+    /// Returns all rows in chunks of about `chunk_bytes` of memory, by collection.
     pub(super) fn chunks(&self, plan: &LoadPlan, sizes: WriteSizes) -> Vec<Chunk> {
         let mut chunks = Vec::new();
         for (target, entries) in self.entries.iter().enumerate() {
             let columns = plan.targets[target].slots.len();
             let viewed = plan.targets[target].core.viewed.as_ref();
             let views = viewed.map_or(0, |viewed| viewed.views.views().len());
-            // What is there of a record may be as much again.
+            // The stored record may be as large as the new one.
             let copies = if viewed.is_some() { views + 2 } else { 1 };
             let most_rows = MAX_TRANSACTION_WRITES / (2 * views + 2);
             let (mut start, mut bytes) = (0, 0);
@@ -361,13 +360,13 @@ impl Buffer {
         chunks
     }
 
-    /// The rows of a chunk.
+    /// Returns the rows of a chunk.
     pub(super) fn rows(&self, chunk: Chunk) -> impl Iterator<Item = (RowRef<'_>, Origin)> {
         let entries = &self.entries[chunk.target][chunk.start..chunk.end];
         entries.iter().map(|entry| self.at(entry))
     }
 
-    /// What a store is asked to write for a chunk of a collection whose records have one row each.
+    /// Returns the writes of a chunk of a collection whose records have one row each.
     pub(super) fn writes(
         &self,
         plan: &LoadPlan,
@@ -414,8 +413,8 @@ fn refused(target: usize, entry: &Entry, reason: Option<Reason>) -> RefusedRow {
     }
 }
 
-/// When a row counts as written. Rows of one key stand in the file's order: the last one wins. A
-/// row takes longer than a microsecond, so that no stamp is ahead of the clock for long.
+/// Returns the write timestamp of a row. The timestamps follow the order of the file, so the last row of a key wins. A
+/// row takes longer than a microsecond, so the timestamps do not stay ahead of the clock.
 pub(super) fn stamp(base: Stamp, origin: Origin) -> Stamp {
     Stamp(
         base.0
@@ -423,7 +422,7 @@ pub(super) fn stamp(base: Stamp, origin: Origin) -> Stamp {
     )
 }
 
-/// A row as one write, to be checked against a store's limits.
+/// Returns the write of one row, to check it against the limits of a store.
 pub(super) fn single_write(target: &Target, row: RowRef<'_>) -> PartitionWrite {
     let loaded = Loaded { target, row };
     PartitionWrite {
@@ -433,7 +432,7 @@ pub(super) fn single_write(target: &Target, row: RowRef<'_>) -> PartitionWrite {
     }
 }
 
-/// The bytes of a row's write, as a store counts them.
+/// Returns the size of a row's write, as a store counts bytes.
 pub(super) fn store_bytes(target: &Target, row: RowRef<'_>) -> usize {
     row.byte_len() + target.slots.len() * CELL_OVERHEAD_BYTES + MUTATION_OVERHEAD_BYTES
 }
@@ -468,7 +467,7 @@ fn same_partition(target: &Target, partition: &Cells, row: RowRef<'_>) -> bool {
         .all(|(column, cell)| cell == target.cell(row, column))
 }
 
-/// A converted row as a record of a collection.
+/// Converted row as a record of a collection.
 pub(super) struct Loaded<'a> {
     pub(super) target: &'a Target,
     pub(super) row: RowRef<'a>,
@@ -506,7 +505,7 @@ writes = "append"
 "#;
     const ROWS: usize = 4_000;
 
-    /// A buffer of rows, each with a note of its own; every key `id_of` gives.
+    /// Returns a buffer of rows with different notes, and with the keys that `id_of` returns.
     fn filled(plan: &Arc<LoadPlan>, recto: &Recto, id_of: impl Fn(usize) -> usize) -> Buffer {
         let note = "n".repeat(1_000);
         let text: String = (0..ROWS)
@@ -525,8 +524,8 @@ writes = "append"
         buffer
     }
 
-    /// Rows that differ from others with their key, in the file or in the store, may be all there are: noting
-    /// and telling them takes no more than they were counted with, and a piece of text.
+    /// All rows may differ from others with their key, in the file or in the store. Their notes and reports take no
+    /// more memory than was counted, plus a piece of text.
     #[tokio::test]
     async fn refused_rows_take_the_memory_they_are_counted_with() {
         let store = Arc::new(MemoryStore::new(Environment::system()));
@@ -555,7 +554,7 @@ writes = "append"
                 };
                 file.append(&plan, buffer.rejects_with(&plan, &by_store)).unwrap();
             });
-            // The vector of refused rows doubles as it grows; a piece of text has reserve, too.
+            // The vector of rejected rows doubles when it grows, and a piece of text also has a reserve.
             let most = 2 * counted + (256 << 10);
             assert!(taken.bytes_max < most as u64, "{name}: {taken:?}, {most}");
             assert!(buffer.byte_len() <= whole);

@@ -1,8 +1,8 @@
-//! Rows of collections whose records change, on a store without transactions, or of which some fields are unique: each is a
-//! change of its own, many side by side.
+//! Rows of collections whose records change, on stores without transactions, and rows of collections with unique
+//! fields. Each row is a separate change, and many changes are made concurrently.
 //!
-//! A change is made at the row's stamp, as if it were then, so that of several rows of one key the last one wins, what a
-//! load of before has put is known, and what others changed since it began stays.
+//! A change is made as if the current time were the row's timestamp. So the last of several rows of one key wins,
+//! records that an earlier load has put are recognized, and changes by others since the load began stay.
 
 use futures::FutureExt;
 use futures::stream::{self, StreamExt, TryStreamExt};
@@ -17,14 +17,14 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::settle::patiently;
 use crate::writes::{mutation, refused_by, transact};
 
-/// The most changes of a part that are made side by side.
+/// Maximum number of changes of a part that are made concurrently.
 const MAX_CHANGES: usize = 64;
 
-/// How long before now a change may be made: so long that a load of hours leaves alone what others changed meanwhile, and
-/// much shorter than what was deleted is remembered.
+/// Maximum age of the time of a change, in microseconds. It is long enough that a load of some hours preserves changes
+/// by others, and much shorter than the time for which deletions are remembered.
 const MAX_EARLIER_MICROS: Micros = 24 * 3_600 * 1_000_000;
 
-/// What became of a row.
+/// Result of a row.
 type Became = std::result::Result<Becomes, Reason>;
 
 impl WholePart<'_> {
@@ -56,7 +56,7 @@ impl WholePart<'_> {
         Ok(Settled::Done(Part::Whole(tally, refused)))
     }
 
-    /// At first it is assumed that the record is not there.
+    /// Changes the record of a row. First assumes that the record does not exist.
     async fn change_row(&self, row: &Row<'_>, now: Micros) -> Result<Became> {
         let core = self.core();
         let mut there: Option<There> = None;
@@ -83,7 +83,7 @@ impl WholePart<'_> {
         Err(busy())
     }
 
-    /// A put in the place of what is there, or where nothing is.
+    /// Sends a put that replaces the stored record, or an insert if there is none.
     async fn send_change(
         &self,
         row: &Row<'_>,
@@ -112,7 +112,7 @@ impl WholePart<'_> {
         if shared.store.limits().transactions {
             return match transact(core, &partition, &request, Some(Version(at))).await {
                 Ok(_) => Ok(Ok(())),
-                // Which it is now is looked at.
+                // The caller reads which of the two it is.
                 Err(error) if matches!(error.kind(), ErrorKind::Exists | ErrorKind::Changed) => {
                     Ok(Err(Refusal::Changed(None).into()))
                 }
@@ -121,7 +121,7 @@ impl WholePart<'_> {
         }
         let key = core.key_of(&partition);
         let (name, time) = (&core.definition.name, self.writer.options.timeout);
-        // The same again finds out what became of it.
+        // A repeated change determines the outcome of the first one.
         let change = || async {
             let request = request.clone();
             let changed = shared.writer.change_at(at, name, key.clone(), request, time);
@@ -131,7 +131,7 @@ impl WholePart<'_> {
         changed.map_err(stopped_unless_refused)
     }
 
-    /// What is there of a row's record.
+    /// Reads the stored record of a row.
     async fn look_at(&self, row: &Row<'_>) -> Result<Option<There>> {
         let read = self.read_of(&row.loaded);
         let snapshot = self.writer.shared.store.snapshot()?;
@@ -140,7 +140,7 @@ impl WholePart<'_> {
     }
 }
 
-/// What is wrong with a row stops no load.
+/// Marks errors that stop the load. Errors of single records remain unchanged.
 fn stopped_unless_refused(error: Error) -> Error {
     if is_of_record(error.kind()) {
         return error;
@@ -148,7 +148,7 @@ fn stopped_unless_refused(error: Error) -> Error {
     stopped(error)
 }
 
-/// Whether an error of a change is about its record, and not about the store.
+/// Returns whether an error of a change concerns its record, and not the store.
 fn is_of_record(kind: ErrorKind) -> bool {
     matches!(
         kind,
@@ -156,7 +156,7 @@ fn is_of_record(kind: ErrorKind) -> bool {
     )
 }
 
-/// The error of a load that stops; what is stored stays, and the same load goes on from there.
+/// Returns the error of a load that stops. Stored records remain, and the same load continues from there.
 #[cold]
 fn stopped(error: Error) -> Error {
     Error::new(error.kind(), format!("the load stopped: {error}"))

@@ -1,9 +1,9 @@
-//! How far a load is, kept in the store it loads into.
+//! Progress of a load, kept in the store into which it loads.
 //!
-//! Table `recto_loads` has a row per load. A load is known by the file's whole content, the
-//! collections with their sort orders, and the options that change what is stored: an edited file
-//! is another load, a renamed one is not. The row holds the file's and collections' names for
-//! people, and the state as JSON with a version. Oldest loads are not removed: a row is small.
+//! Table `recto_loads` has a row per load. The identity of a load consists of the content of the file, the collections
+//! with their sort orders, and the options that affect the stored records. So an edited file is another load, and a
+//! renamed file is not. The row contains the names of the file and of the collections for users, and the state as JSON
+//! with a version. Old loads are not removed, because a row is small.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -28,26 +28,26 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::session::{LoadRequest, LoadedCollection, LoadedView};
 use crate::shared::Shared;
 
-/// The table of loads.
+/// Table of loads.
 pub(super) const TABLE: &str = "recto_loads";
 
-/// The version of the state's JSON.
+/// Version of the state's JSON.
 const STATE_VERSION: u64 = 3;
 
-/// Version of the rules by which cells of CSV become values. A file that was loaded by other rules may hold other
-/// records now, so it is another load.
+/// Version of the rules that convert cells of CSV to values. By other rules, a file may contain other records, so it is
+/// another load.
 const CSV_RULES: u32 = 2;
 
-/// The most reasons that are counted apart per collection.
+/// Maximum number of reasons that are counted separately for a collection.
 const MAX_COUNTED_REASONS: usize = 1_000;
 
-/// What further reasons are counted under.
+/// Reason under which further reasons are counted.
 const OTHER_REASONS: &str = "other reasons";
 
-/// The most reasons that a report lists per collection.
+/// Maximum number of reasons in a report for a collection.
 const MAX_REPORTED_REASONS: usize = 10;
 
-/// What became of the rows of one collection.
+/// Counts of the rows of one collection.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Tally {
     pub(super) stored: u64,
@@ -55,7 +55,7 @@ pub(super) struct Tally {
     pub(super) repeated: u64,
     pub(super) rejected: u64,
     reasons: BTreeMap<String, u64>,
-    /// For each view, of the rows that were not rejected, those that it has and those that it leaves out.
+    /// Number of rows that each view has and number that it leaves out, of the rows that were not rejected.
     views: BTreeMap<String, (u64, u64)>,
 }
 
@@ -81,7 +81,7 @@ impl Tally {
         }
     }
 
-    /// How many rows were not rejected.
+    /// Returns the number of rows that were not rejected.
     pub(super) fn taken(&self) -> u64 {
         self.stored + self.replaced + self.repeated
     }
@@ -126,25 +126,26 @@ impl Tally {
     }
 }
 
-/// How far a load is. All it says is durable.
+/// Progress of a load. All rows that it counts are durable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct State {
-    /// What the stamps of its rows count from.
+    /// Base of the write timestamps of its rows.
     pub(super) stamp: Stamp,
-    /// Rows of the file that are dealt with: stored or rejected.
+    /// Number of rows of the file that are processed: stored or rejected.
     pub(super) rows: u64,
-    /// Bytes of the reject file that tell of these rows.
+    /// Size in bytes of the reject file's part for these rows.
     pub(super) reject_bytes: u64,
     pub(super) finished: bool,
-    /// The stamp it was last written with. The next is greater, whatever the clock says.
+    /// Timestamp of the last write of the state. The next one is greater, independent of the clock.
     written: Stamp,
-    /// Per collection, in the order of the request, the tables that its rows are written to.
+    /// Tables that store the rows of each collection, in the order of the request.
     tables: Vec<Vec<String>>,
-    /// Per collection, in the order of the request.
+    /// Counts of each collection, in the order of the request.
     pub(super) tallies: Vec<Tally>,
 }
 
-/// Per collection, the tables that its rows are written to: its own, and those of the views that are written.
+/// Returns the tables that store the rows of each collection: the base table, and the tables of the views that are
+/// written.
 pub(super) fn tables_of(collections: &[Arc<CollectionCore>]) -> Vec<Vec<String>> {
     let tables = |core: &Arc<CollectionCore>| {
         let views = core.viewed.iter().flat_map(|viewed| viewed.views.views());
@@ -168,7 +169,7 @@ impl State {
         }
     }
 
-    /// The same load from its beginning.
+    /// Returns the state of the same load at its beginning.
     pub(super) fn anew(&self, stamp: Stamp, tables: Vec<Vec<String>>) -> Self {
         Self {
             written: self.written,
@@ -176,13 +177,13 @@ impl State {
         }
     }
 
-    /// Whether its rows are in all of these tables: none was added since it was written.
+    /// Returns whether the rows are in all of these tables, so that no table was added since the state was written.
     pub(super) fn is_in(&self, tables: &[Vec<String>]) -> bool {
         let mut both = tables.iter().zip(&self.tables);
         both.all(|(now, then)| now.iter().all(|table| then.contains(table)))
     }
 
-    /// Greater than the stamps of all its rows.
+    /// Returns a timestamp that is greater than those of all processed rows.
     pub(super) fn next_stamp(&self) -> Stamp {
         Stamp(self.stamp.0.saturating_add_unsigned(self.rows))
     }
@@ -221,7 +222,7 @@ impl State {
     fn from_json(text: &str, names: &[String]) -> Option<Self> {
         let json: Json = serde_json::from_str(text).ok()?;
         let tables = |name: &String| match json.get("collections")?.get(name)?.get("tables") {
-            // Up to version 2 there was a base table only, which has the collection's name.
+            // Up to version 2, the only table was the base table, which has the name of the collection.
             None => Some(vec![name.clone()]),
             Some(tables) => {
                 let names = tables.as_array()?.iter();
@@ -232,7 +233,7 @@ impl State {
             let json = json.get("collections")?.get(name)?;
             let reasons = json.get("reasons")?.as_object()?.iter();
             let views = json.get("views").and_then(Json::as_object);
-            // Version 1 did not count what was there.
+            // Version 1 did not count existing records.
             let met = |name| json.get(name).and_then(Json::as_u64).unwrap_or(0);
             Some(Tally {
                 stored: json.get("stored")?.as_u64()?,
@@ -267,7 +268,7 @@ impl State {
     }
 }
 
-/// Where the state of one load is kept.
+/// Storage of the state of one load.
 pub(super) struct Checkpoint {
     store: Arc<dyn Store>,
     table: Arc<Table>,
@@ -278,7 +279,7 @@ pub(super) struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// The checkpoint of loading a file of this content into these collections.
+    /// Creates the checkpoint of a load of a file with this content into these collections.
     pub(super) fn new(
         collections: &[Arc<CollectionCore>],
         request: &LoadRequest,
@@ -303,13 +304,13 @@ impl Checkpoint {
         }
     }
 
-    /// Makes the table of loads, if it is not there.
+    /// Creates the table of loads if it does not exist.
     pub(super) async fn prepare(&self) -> Result<()> {
         let make = TableChange::Make(Table::clone(&self.table));
         change_table(&self.store, &self.shared.environment, &make).await
     }
 
-    /// The state of this load, if it was begun before.
+    /// Reads the state of this load, if it was begun before.
     pub(super) async fn read(&self) -> Result<Option<State>> {
         let read = PointRead {
             table: Arc::clone(&self.table),
@@ -351,7 +352,7 @@ impl Checkpoint {
         })
     }
 
-    /// Records the state, durably; rows written before are durable with it.
+    /// Writes the state durably. Rows that were written before are then also durable.
     pub(super) async fn write(&self, state: &mut State) -> Result<()> {
         state.written = Stamp(self.shared.stamps.next().0.max(state.written.0.saturating_add(1)));
         let stamp = state.written;
@@ -409,7 +410,7 @@ fn table() -> Table {
     Table::new(TABLE, columns, TableOptions::default()).expect("the table of loads has a key of text")
 }
 
-/// What a load is known by, as hexadecimal text.
+/// Returns the identity of a load, as hexadecimal text.
 fn load_id(
     collections: &[Arc<CollectionCore>],
     request: &LoadRequest,
@@ -472,7 +473,7 @@ mod tests {
         let text = state.to_json(&names);
         assert_eq!(State::from_json(&text, &names).unwrap(), state);
         assert_eq!(text, include_str!("golden/load-state-v3.json").trim_end());
-        // Written by earlier releases; every later one reads them.
+        // Written by earlier releases. Every later release reads them.
         state.tables = tables(&["b"]);
         state.tallies[1].views.clear();
         let golden = include_str!("golden/load-state-v2.json");

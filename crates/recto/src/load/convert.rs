@@ -1,8 +1,7 @@
-//! Text into cells.
+//! Conversion of text to cells.
 //!
-//! [`CellRules::value`] is the definition: it reads the text of [`json::from_text`] and the forms that
-//! other programs write. The types that large files are made of have a short way, which gives the same
-//! bytes or nothing.
+//! [`CellRules::value`] defines the conversion: it reads the text of [`json::from_text`] and the forms that other
+//! programs write. Types that are frequent in large files have a fast path, which returns the same bytes or nothing.
 
 use recto_model::{Type, Value, cell, json};
 use serde_json::value::RawValue;
@@ -15,11 +14,11 @@ use crate::session::{BlobFormat, CsvOptions};
 /// Maximum number of characters of a cell that an error repeats.
 const MAX_SHOWN_CHARS: usize = 60;
 
-/// The most values in one field's list, set, map, tuple or UDT. Each takes some dozens of bytes
-/// while it is converted.
+/// Maximum number of values in a list, set, map, tuple or UDT of one field. During the conversion each value takes some
+/// dozens of bytes.
 const MAX_NESTED_VALUES: usize = 1 << 20;
 
-/// Why a value does not fit its field: the whole reason, and how much of it is alike for all
+/// Reason why a value does not fit its field: the whole text, and the length of the part that is the same for all
 /// values of its kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Reason {
@@ -28,7 +27,7 @@ pub(super) struct Reason {
 }
 
 impl Reason {
-    /// A reason that is the same for all its rows.
+    /// Creates a reason that is the same for all its rows.
     pub(super) fn general(text: impl Into<String>) -> Self {
         let text = text.into();
         Self {
@@ -37,7 +36,7 @@ impl Reason {
         }
     }
 
-    /// A reason of which `details` differ from row to row.
+    /// Creates a reason whose `details` differ from row to row.
     pub(super) fn with_details(class: impl Into<String>, details: &str) -> Self {
         let mut text = class.into();
         let class_length = text.len();
@@ -49,7 +48,7 @@ impl Reason {
         &self.text
     }
 
-    /// What it is counted under.
+    /// Returns the class under which the reason is counted.
     pub(super) fn class(&self) -> &str {
         &self.text[..self.class_length]
     }
@@ -83,7 +82,7 @@ impl CellRules {
         })
     }
 
-    /// Appends the cell that `text` writes for a field.
+    /// Appends the cell of a field whose value is `text`.
     pub(super) fn text_cell(
         &self,
         field: &str,
@@ -98,7 +97,7 @@ impl CellRules {
         cell::encode(ty, &value, out).map_err(|error| wrong_cell(field, &error))
     }
 
-    /// Returns the value that `text` writes for a field.
+    /// Returns the value of a field whose text is `text`.
     pub(super) fn value(&self, field: &str, ty: &Type, text: &str) -> Result<Value, Reason> {
         let read = |text: &str| json::from_text(ty, text).map_err(|error| wrong_value(field, &error));
         match ty {
@@ -150,7 +149,7 @@ impl CellRules {
                 .map(Value::Blob)
                 .ok_or_else(|| expected("a blob in hex such as \"0xdeadbeef\""));
         }
-        // One base64 text in 4,096 begins so, too.
+        // One of 4,096 base64 texts begins this way, too.
         if self.blobs.is_none() && text.starts_with("0x") && unprefixed.and_then(hex).is_some() {
             let class = format!("{field}: a blob that may be hex or base64 (hint: --blobs hex)");
             return Err(Reason::with_details(class, &format!(": {}", shown(text))));
@@ -183,7 +182,7 @@ impl CellRules {
         }
     }
 
-    /// Returns text that is read as this value.
+    /// Returns text that the rules read as this value.
     pub(super) fn write(&self, ty: &Type, value: &Value) -> String {
         match (ty, value) {
             (Type::Blob, Value::Blob(bytes)) if self.blobs == Some(BlobFormat::Hex) => {
@@ -206,7 +205,7 @@ impl CellRules {
     }
 }
 
-/// A boolean in any spelling of `PostgreSQL`, in any case.
+/// Parses a boolean in any spelling of `PostgreSQL`, ignoring case.
 fn boolean(text: &str) -> Option<bool> {
     let is_one_of = |words: &[&str]| words.iter().any(|word| word.eq_ignore_ascii_case(text));
     if is_one_of(&["true", "t", "yes", "y", "on", "1"]) {
@@ -218,7 +217,7 @@ fn boolean(text: &str) -> Option<bool> {
     }
 }
 
-/// A number as record JSON has it, which takes `5.0` for whole, with a plus sign or without.
+/// Parses a number as record JSON does, which accepts `5.0` as a whole number, with or without a plus sign.
 fn json_number(ty: &Type, text: &str) -> Option<Value> {
     let unsigned = text.strip_prefix('+').unwrap_or(text);
     let digits = unsigned.strip_prefix('-').unwrap_or(unsigned);
@@ -232,7 +231,7 @@ fn json_number(ty: &Type, text: &str) -> Option<Value> {
         .or_else(|| json::from_text(ty, unsigned).ok())
 }
 
-/// The bytes of pairs of hex digits.
+/// Decodes pairs of hex digits.
 fn hex(text: &str) -> Option<Vec<u8>> {
     let digit = |digit: &u8| char::from(*digit).to_digit(16).map(|digit| digit as u8);
     let (pairs, rest) = text.as_bytes().as_chunks::<2>();
@@ -242,7 +241,7 @@ fn hex(text: &str) -> Option<Vec<u8>> {
     if rest.is_empty() { bytes.collect() } else { None }
 }
 
-/// A duration as CQL writes it (`1y2mo3d4h5m6s7ms`) in ISO 8601.
+/// Converts a duration from the form of CQL (`1y2mo3d4h5m6s7ms`) to ISO 8601.
 fn cql_duration(text: &str) -> Option<String> {
     let (sign, mut rest) = match text.strip_prefix('-') {
         Some(rest) => ("-", rest),
@@ -287,7 +286,7 @@ fn cql_duration(text: &str) -> Option<String> {
     Some(format!("{sign}P{date}{time}"))
 }
 
-/// Text as an error repeats it.
+/// Returns text in the form in which an error repeats it.
 pub(super) fn shown(text: &str) -> String {
     let mut shown: String = text.chars().take(MAX_SHOWN_CHARS).collect();
     if shown.len() < text.len() {
@@ -296,9 +295,9 @@ pub(super) fn shown(text: &str) -> String {
     serde_json::Value::String(shown).to_string()
 }
 
-/// Refuses a nested value that takes too much memory to convert.
+/// Rejects a nested value whose conversion would take too much memory.
 pub(super) fn check_values(field: &str, text: &str) -> Result<(), Reason> {
-    // A bound: each value but the first of its list or object follows one of these.
+    // Upper bound: each value except the first of its list or object follows one of these bytes.
     let values = text.bytes().filter(|byte| matches!(byte, b',' | b'[' | b'{'));
     if values.count() > MAX_NESTED_VALUES {
         return Err(Reason::general(format!(
@@ -321,7 +320,7 @@ pub(super) fn json_cell(field: &str, ty: &Type, json: &RawValue, out: &mut Vec<u
     }
 }
 
-/// The text of JSON that means the same as text of its own: a string without escapes, or a number.
+/// Returns the text of JSON that has the same meaning as plain text: a string without escapes, or a number.
 fn plain<'a>(ty: &Type, json: &'a str) -> Option<&'a str> {
     let string = json.strip_prefix('"').and_then(|json| json.strip_suffix('"'));
     match (ty, string) {
@@ -333,7 +332,7 @@ fn plain<'a>(ty: &Type, json: &'a str) -> Option<&'a str> {
     }
 }
 
-/// Appends the cell where there is a short way to it; false (and nothing) where there is none.
+/// Appends the cell if there is a fast path. Otherwise returns false and appends nothing.
 fn fast(ty: &Type, text: &str, out: &mut Vec<u8>) -> bool {
     match ty {
         Type::Text => {
@@ -362,7 +361,7 @@ fn push<const N: usize>(cell: Option<[u8; N]>, out: &mut Vec<u8>) -> bool {
     cell.is_some()
 }
 
-/// Digits with or without a sign and a fraction.
+/// Parses digits with or without a sign and a fraction.
 fn plain_double(text: &str) -> Option<f64> {
     let digits = text.strip_prefix('-').unwrap_or(text).as_bytes();
     let plain = digits.first().is_some_and(u8::is_ascii_digit)
@@ -371,10 +370,11 @@ fn plain_double(text: &str) -> Option<f64> {
     if plain { text.parse().ok() } else { None }
 }
 
-/// Digits that are certainly no number beyond a double's largest.
+/// Maximum number of digits. Such a number cannot exceed the largest double.
 const MAX_PLAIN_DIGITS: usize = 300;
 
-/// `2013-01-28T10:00:00Z`, with three digits of fraction or none, on a day that every month has.
+/// Parses `2013-01-28T10:00:00Z`, with three digits of a fraction or none, on a day of the month that exists in every
+/// month.
 fn plain_timestamp(text: &[u8]) -> Option<i64> {
     let millis = match text {
         [.., b'Z'] if text.len() == 20 => 0,
@@ -406,7 +406,7 @@ fn number(digits: &[u8]) -> Option<i64> {
     })
 }
 
-/// Days since 1970-01-01. Years are counted from March, so that a leap day is a year's last.
+/// Returns the days since 1970-01-01. Counts years from March, so that a leap day is the last day of a year.
 pub(super) fn days(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let leap_days = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);

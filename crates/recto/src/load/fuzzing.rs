@@ -1,4 +1,4 @@
-//! What must hold for any text that is loaded; the crate `recto-fuzz` calls it.
+//! Properties that hold for any loaded text. The crate `recto-fuzz` calls these functions.
 
 use std::io::{self, Read};
 
@@ -8,15 +8,15 @@ use super::convert::CellRules;
 use super::records::{Dialect, Shape, Splitter, split_cells};
 use super::source::Format;
 
-/// The longest record, in place of the one that files have: so that short inputs reach it.
+/// Maximum size of a record in bytes. It is less than that of files, so that short inputs reach it.
 const MAX_RECORD_BYTES: usize = 1 << 10;
-/// Sizes of pieces: one that holds everything, and one that nothing fits into.
+/// Sizes of batches in bytes: one that contains everything, and one that is too small for anything.
 const BATCH_BYTES: [usize; 2] = [64 << 10, 5];
 
-/// A record: its line, its text, and its cells unless it is unreadable.
+/// Record: its line, its text, and its cells unless it is unreadable.
 type Found = (u64, Vec<u8>, Option<Vec<String>>);
 
-/// A reader that gives a few bytes at a time.
+/// Reader that returns a few bytes at a time.
 struct Dribble<'a>(&'a [u8], usize);
 
 impl Read for Dribble<'_> {
@@ -52,8 +52,8 @@ fn records(format: Format, text: &[u8], batch_bytes: usize) -> Option<Vec<Found>
     Some(found)
 }
 
-/// A file as CSV: what it holds does not depend on the pieces it is read in; cells that are written
-/// as CSV again are the same cells.
+/// Checks a file as CSV: its records do not depend on the sizes of reads, and cells that are written as CSV again are
+/// read as the same cells.
 ///
 /// # Panics
 /// If a property does not hold.
@@ -76,7 +76,7 @@ pub fn csv(text: &[u8]) {
     }
 }
 
-/// A file as NDJSON: what it holds does not depend on the pieces it is read in.
+/// Checks a file as NDJSON: its records do not depend on the sizes of reads.
 ///
 /// # Panics
 /// If a property does not hold.
@@ -84,23 +84,23 @@ pub fn ndjson(text: &[u8]) {
     lines_rise(Format::Ndjson, text);
 }
 
-/// The records of a text, read in large pieces and in small ones. Nothing is made up: records stand
-/// in the text, in its order.
+/// Returns the records of a text, read in large and in small batches. Checks that the lines ascend and that the records
+/// have no more bytes than the text.
 fn lines_rise(format: Format, text: &[u8]) -> Option<Vec<Found>> {
     let [large, small] = BATCH_BYTES.map(|batch_bytes| records(format, text, batch_bytes));
     let (large, small) = (large?, small?);
     assert!(large.windows(2).all(|pair| pair[0].0 < pair[1].0));
     let bytes: usize = large.iter().map(|record| record.1.len()).sum();
     assert!(bytes <= text.len());
-    // A record that is too long is noticed where a piece ends, so its neighbours may differ.
+    // A record that is too long is detected where a batch ends, so its neighbors may differ.
     if text.len() <= MAX_RECORD_BYTES {
         assert_eq!(large, small);
     }
     Some(large)
 }
 
-/// The first byte chooses a type, the rest is the text of a cell: the short way to a cell gives what
-/// the definition gives.
+/// Checks that the fast path to a cell returns the same as the definition. The first byte chooses a type, and the rest
+/// is the text of a cell.
 ///
 /// # Panics
 /// If a property does not hold.

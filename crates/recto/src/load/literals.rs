@@ -1,10 +1,10 @@
-//! Collections as `cqlsh COPY TO` writes them: `['a', 'b']`, `{1, 2}`, `{'a': 1}`, `(1, 'a')`.
+//! Collections in the form of `cqlsh COPY TO`: `['a', 'b']`, `{1, 2}`, `{'a': 1}`, `(1, 'a')`.
 
 use recto_model::{Type, Value};
 
 use super::convert::{CellRules, Reason, shown};
 
-/// Returns the nested value that `text` writes for a field.
+/// Returns the nested value of a field whose text is `text`.
 pub(super) fn read(rules: &CellRules, field: &str, ty: &Type, text: &str) -> Result<Value, Reason> {
     let mut literal = Literal {
         rules,
@@ -89,7 +89,7 @@ impl Literal<'_> {
         }
     }
 
-    /// Values between brackets, separated by commas.
+    /// Reads values between brackets, separated by commas.
     fn sequence<T>(
         &mut self,
         [open, close]: [char; 2],
@@ -125,7 +125,7 @@ impl Literal<'_> {
         self.value(ty).map(Some)
     }
 
-    /// A value that holds no others: in quotes, or up to `end` or a closing bracket.
+    /// Reads a value that contains no others: in quotes, or up to `end` or a closing bracket.
     fn scalar(&mut self, ty: &Type, end: &str) -> Result<Value, Reason> {
         self.skip_blanks();
         if let Some(quoted) = self.rest.strip_prefix('\'') {

@@ -1,36 +1,36 @@
-//! Loading files into collections.
+//! Loads of files into collections.
 //!
-//! A reading thread decompresses the file and splits it into records; a converting thread makes
-//! rows of them and puts a buffer of rows into key order; the load itself writes buffer after
-//! buffer, and after each records how far it is. While one buffer is written the next is filled.
+//! One thread decompresses the file and splits it into records. A second thread converts them to rows, and sorts each
+//! buffer of rows by key. The load writes one buffer after another, and records its progress after each. While one
+//! buffer is written, the next one is filled.
 //!
-//! | module | holds |
+//! | module | content |
 //! |---|---|
-//! | `source` | the file: what its name says, decompression |
+//! | `source` | the file: the format by its name, decompression |
 //! | `zip`, `zstd` | .zip and .zst files, behind the feature `full` |
-//! | `records` | text into CSV records and lines |
-//! | `plan` | which column fills which field of which collection |
-//! | `object` | a line of JSON into its fields |
-//! | `convert` | text and JSON into cells |
+//! | `records` | split of text into CSV records and lines |
+//! | `plan` | fields of collections that the columns fill |
+//! | `object` | split of a line of JSON into fields |
+//! | `convert` | conversion of text and JSON to cells |
 //! | `times` | dates and times in the forms of other programs |
 //! | `literals` | collections in the form of CQL |
-//! | `rows` | records into rows and rejects |
-//! | `buffer` | rows in key order, and as writes |
+//! | `rows` | conversion of records to rows and rejects |
+//! | `buffer` | rows in key order, and their writes |
 //! | `pipeline` | the two threads |
-//! | `room` | room for rows in buckets, before they come |
-//! | `survey` | some of all rows of a file, to make room for it |
+//! | `room` | buckets that are split for rows before they are written |
+//! | `survey` | sample of all rows of a file, for splits in advance |
 //! | `write` | writes, repeated until their outcome is known |
-//! | `whole` | rows with their entries in views, as writes |
-//! | `part` | those writes, by what is there |
-//! | `changes` | rows that are changes of their own |
+//! | `whole` | writes of rows with their entries in views |
+//! | `part` | execution of these writes, on condition of the stored records |
+//! | `changes` | rows that are separate changes |
 //! | `rejects` | the reject file |
-//! | `checkpoint` | how far the load is, kept in the store |
+//! | `checkpoint` | progress of the load, kept in the store |
 //!
-//! **What a resumed load can rely on.** The checkpoint is written durably, after the rows it claims
-//! were acknowledged and their rejects synced; rows written relaxed before it are durable with it.
-//! Rows carry the stamp that the load began with plus their number, so that writing them again
-//! changes nothing, the last of several rows of one key wins, and a later write of anyone else stands.
-//! Of records that change it is the version.
+//! **Guarantees for a resumed load.** The checkpoint is written durably, after the rows that it counts were
+//! acknowledged and their rejects synced. Rows that were written relaxed before it are durable with it. The timestamp
+//! of a row is the timestamp at the beginning of the load plus the number of the row. So a repeated write of a row
+//! changes nothing, the last of several rows of one key wins, and a later write by others stays. For records that
+//! change, this timestamp is the version.
 
 mod buffer;
 mod changes;
@@ -91,53 +91,53 @@ pub use source::{check_load_file, check_load_name, detect_load_ending};
 use survey::Survey;
 use write::ChunkWriter;
 
-/// The memory for rows being sorted and written, unless the request says otherwise.
+/// Default memory for rows that are sorted and written, in bytes.
 pub(crate) const DEFAULT_BUFFER_BYTES: u64 = 256 << 20;
 
-/// The least memory a load works in.
+/// Minimum memory of a load in bytes.
 pub(crate) const MIN_BUFFER_BYTES: u64 = 64 << 10;
 
-/// The most memory a load takes, whatever the request says: buffers count in 32 bits.
+/// Maximum memory of a load in bytes, also for requests of more: buffers count in 32 bits.
 pub(crate) const MAX_BUFFER_BYTES: u64 = 4 << 30;
 
-/// How many calls are with the store at once. The first is being committed, the second is ready
-/// for it, the third is being made.
+/// Maximum number of concurrent calls to the store. The first is being committed, the second waits for the commit, and
+/// the third is being prepared.
 const CALLS_IN_FLIGHT: usize = 3;
 
-/// In what units calls in flight take their memory.
+/// Unit in which calls in flight take memory, in bytes.
 const PAGE_BYTES: usize = 4 << 10;
 
-/// The most memory of the rows of one call, unless one row alone has more.
+/// Maximum memory of the rows of one call in bytes, unless a single row is larger.
 const MAX_CHUNK_BYTES: usize = 16 << 20;
 
-/// The memory for rows where each of them is a change of its own: so little that a load that was interrupted has to look at
-/// few again.
+/// Maximum memory for rows that are separate changes, in bytes. It is small, so that a resumed load has to check few
+/// rows again.
 const MAX_CHANGES_BUFFER_BYTES: u64 = 8 << 20;
 
-/// The most memory of the rows of one call to a store that is reached by a network.
+/// Maximum memory of the rows of one call to a remote store, in bytes.
 const MAX_REMOTE_CHUNK_BYTES: usize = 1 << 20;
 
-/// The most bytes of one partition's write: a fraction of what a store takes.
+/// Maximum size of the write of one partition in bytes: a fraction of the limit of a store.
 const MAX_PARTITION_BYTES: usize = 1 << 20;
 
-/// The most bytes of one partition's write to Cassandra, which warns of batches from 5 KiB on and
-/// works best on small ones.
+/// Maximum size of the write of one Cassandra partition in bytes. Cassandra warns of batches from 5 KiB on, and works
+/// best with small ones.
 const MAX_REMOTE_PARTITION_BYTES: usize = 16 << 10;
 
-/// The most rows of one partition's write to Cassandra.
+/// Maximum number of rows of the write of one Cassandra partition.
 const MAX_REMOTE_PARTITION_ROWS: usize = 50;
 
-/// How often progress is told.
+/// Interval between two progress reports.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Loads a file into collections of one store; each row goes to all of them.
+/// Loads a file into collections of one store. Each row is stored in all of them.
 ///
-/// Rows that a collection does not take go to the reject file and stop nothing. A load that was
-/// interrupted goes on where it stopped; one that ended does nothing unless `request.again`.
+/// Rows that a collection rejects are written to the reject file, and do not stop the load. An interrupted load
+/// continues where it stopped. A finished load does nothing, unless `request.again` is set.
 ///
 /// # Errors
-/// The file cannot be read or is of no kind that can be loaded, its columns do not fit, the reject
-/// file cannot be written, or the store failed. What is stored by then stays, and the same load goes on.
+/// The file cannot be read or has an unsupported format, its columns do not fit, the reject file cannot be written, or
+/// the store failed. Stored rows remain, and the same load continues from there.
 pub(crate) async fn load(
     collections: &[Arc<CollectionCore>],
     request: &LoadRequest,
@@ -176,8 +176,8 @@ pub(crate) async fn load(
     }
     let sizes = Sizes::of(buffer_bytes, limits);
     let making = RoomMaking::of(collections);
-    // No channel without a receiver. If a receiver is dropped while a message is sent, the message can stay in the channel as long
-    // as there is a sender, and the load would wait for its answer forever.
+    // Create no channel without a receiver. If a receiver is dropped during a send, the message can stay in the channel
+    // as long as a sender exists, and the load would wait forever for its answer.
     let (rooms, coming) = matches!(making, RoomMaking::Steps)
         .then(|| mpsc::channel(1))
         .unzip();
@@ -224,7 +224,7 @@ pub(crate) async fn load(
     }
     load.run(collections, deliveries).await?;
     if is_resumed {
-        // Whoever was killed may have left buckets that it was about to cut.
+        // An interrupted load may have left buckets that it was about to split.
         for collection in collections {
             bucketed::cut_what_is_left(collection).await?;
         }
@@ -233,7 +233,7 @@ pub(crate) async fn load(
     Ok(load.report(rows_resumed, path))
 }
 
-/// The file, and the hash of its content.
+/// Returns the file and the hash of its content.
 async fn find(request: &LoadRequest) -> Result<(Arc<Source>, blake3::Hash)> {
     let guard = CancelOnDrop::default();
     let cancelled = guard.cancelled();
@@ -280,7 +280,7 @@ fn plan_for(
     }
 }
 
-/// Where a load begins: where an interrupted one stopped, or anew.
+/// Returns the state in which a load begins: that of an interrupted load, or a new one.
 async fn begin(
     earlier: Option<State>,
     collections: &[Arc<CollectionCore>],
@@ -294,8 +294,8 @@ async fn begin(
             let stamp = shared.stamps.next().max(state.next_stamp());
             return Ok((state.anew(stamp, tables), rejects));
         }
-        // A table was added since: the rows that are stored are not in it. They come again, with the same
-        // stamps, so that those that are there stay as they are.
+        // A table was added since, and the stored rows are not in it. Load them again with the same timestamps, so that
+        // existing rows stay as they are.
         Some(state) if !state.is_in(&tables) => return Ok((state.anew(state.stamp, tables), rejects)),
         Some(state) => state,
     };
@@ -308,12 +308,12 @@ async fn begin(
     if whole {
         return Ok((state, rejects));
     }
-    // Its rejects are gone, so they must be found again. The rows that are stored stay as they are: they
-    // come with the same stamps.
+    // The rejects are missing, so they must be found again. The stored rows stay as they are, because they are loaded
+    // with the same timestamps.
     Ok((state.anew(state.stamp, tables), rejects))
 }
 
-/// How a load's memory is divided.
+/// Division of a load's memory.
 struct Sizes {
     full_bytes: usize,
     worth_bytes: usize,
@@ -321,7 +321,7 @@ struct Sizes {
 }
 
 impl Sizes {
-    /// Two buffers take three quarters, the rows of the calls in flight the rest.
+    /// Divides the memory: two buffers take three quarters, and the rows of the calls in flight take the rest.
     fn of(buffer_bytes: u64, limits: Limits) -> Self {
         let all = usize::try_from(buffer_bytes).unwrap_or(usize::MAX);
         let full_bytes = all / 8 * 3;
@@ -347,7 +347,7 @@ impl Sizes {
     }
 }
 
-/// Tells how far a load is, as often as [`PROGRESS_INTERVAL`] says.
+/// Reports the progress of a load, once in each [`PROGRESS_INTERVAL`].
 struct Telling<'a> {
     progress: Progress<'a, LoadProgress>,
     ticks: Interval,
@@ -378,7 +378,7 @@ impl<'a> Telling<'a> {
         });
     }
 
-    /// Waits for `work` and tells meanwhile.
+    /// Waits for `work` and reports progress meanwhile.
     async fn during<T>(
         &mut self,
         state: &State,
@@ -395,7 +395,7 @@ impl<'a> Telling<'a> {
     }
 }
 
-/// Memory that calls in flight share. One that needs more than there is, for a large row, is alone.
+/// Memory that calls in flight share. A call that needs more than all of it, for a large row, runs alone.
 struct CallMemory {
     pages: Semaphore,
     all: u32,
@@ -414,7 +414,7 @@ impl CallMemory {
         u32::try_from(bytes / PAGE_BYTES).unwrap_or(u32::MAX)
     }
 
-    /// What `work` gives, begun when there are `bytes` for it.
+    /// Runs `work` once `bytes` of memory are free for it.
     async fn during<T>(&self, bytes: usize, work: impl Future<Output = T>) -> T {
         let pages = Self::pages_of(bytes).clamp(1, self.all);
         let _taken = self.pages.acquire_many(pages).await;
@@ -422,7 +422,7 @@ impl CallMemory {
     }
 }
 
-/// A load that is running.
+/// Load that is running.
 struct Load<'a> {
     telling: Telling<'a>,
     source: Arc<Source>,
@@ -430,18 +430,18 @@ struct Load<'a> {
     checkpoint: Checkpoint,
     writer: Arc<ChunkWriter>,
     state: State,
-    /// Lent to a blocking task while it is written.
+    /// The reject file. `None` while a blocking task writes it.
     rejects: Option<RejectFile>,
-    /// Bytes of the file up to the row that `state` ends with.
+    /// Number of bytes of the file up to the last row of `state`.
     bytes_done: u64,
 }
 
 impl Load<'_> {
-    /// Makes room for all that is to be loaded, as much as can be.
+    /// Splits buckets for all rows that are to be loaded, as far as possible.
     async fn make_room(&mut self, survey: Survey) -> Result<()> {
         let writer = Arc::clone(&self.writer);
         let making = async {
-            // What cannot be read, or made of the rows, is met when they are loaded.
+            // An error in the file or its rows is reported when they are loaded.
             if let Ok(sampled) = survey.rows().await {
                 drop(writer.make_room(&sampled).await);
             }
@@ -462,7 +462,7 @@ impl Load<'_> {
             let last_stamp = Stamp(self.state.stamp.0.saturating_add_unsigned(buffer.rows_end));
             collections[0].shared.stamps.skip_to(last_stamp);
             let room = async {
-                // If nobody made any, there is as much as there was.
+                // Without an answer, the buckets are as they were before.
                 drop(room.await);
                 Ok(())
             };
@@ -476,7 +476,7 @@ impl Load<'_> {
         }
     }
 
-    /// Stores a buffer's rows and rejects, and records that.
+    /// Stores the rows and rejects of a buffer, and records the progress.
     async fn write(&mut self, buffer: Arc<Buffer>, bytes_end: u64) -> Result<()> {
         let mut state = self.state.clone();
         let refused = self.write_rows(&buffer, bytes_end, &mut state).await?;
@@ -507,7 +507,7 @@ impl Load<'_> {
         Ok(())
     }
 
-    /// Stores a buffer's rows; returns those that the store does not take.
+    /// Stores the rows of a buffer. Returns those that the store rejects.
     async fn write_rows(
         &mut self,
         buffer: &Arc<Buffer>,
@@ -527,15 +527,14 @@ impl Load<'_> {
             state.tallies[chunk.target].add(&chunk.became);
             rows_written += chunk.became.taken() + chunk.refused.len() as u64;
             refused.extend(chunk.refused);
-            // As far as the rows of this buffer are stored, so that what is left tells how long it
-            // will take.
+            // Count the stored share of this buffer, so that the rest predicts the remaining time.
             let share = bytes_of_buffer * u128::from(rows_written) / u128::from(rows.max(1));
             bytes = self.bytes_done + share as u64;
         }
         Ok(refused)
     }
 
-    /// Gives the reject file its name and records that the load has ended.
+    /// Renames the reject file to its final name, and records that the load has ended.
     async fn finish(&mut self) -> Result<Option<PathBuf>> {
         let source = Arc::clone(&self.source);
         let mut file = self.rejects.take().ok_or_else(lost_reject_file)?;
@@ -558,7 +557,7 @@ impl Load<'_> {
     }
 }
 
-/// Adds a buffer's rejects to the file, in the order of their rows, whichever way they came.
+/// Adds the rejects of a buffer to the file, in the order of their rows.
 async fn append_rejects(
     mut file: RejectFile,
     plan: Arc<LoadPlan>,
@@ -594,7 +593,7 @@ fn report(state: &State, plan: &LoadPlan, rows_resumed: u64) -> LoadReport {
     }
 }
 
-/// The report of a load that had ended before: what it did then.
+/// Returns the report of a load that had finished before, with its earlier results.
 fn already_loaded(state: &State, plan: &LoadPlan, rejects: &RejectFile) -> LoadReport {
     LoadReport {
         already_loaded: true,

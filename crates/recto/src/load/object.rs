@@ -1,7 +1,7 @@
-//! A line of JSON into the text of each field's value.
+//! Split of a line of JSON into the text of each field's value.
 //!
-//! Values are made one at a time, and only of what a field takes: made at once they would take many
-//! times the memory of the line, whatever stands in it.
+//! Values are converted one at a time, and only those of fields. All at once would take many times the memory of the
+//! line, independent of its content.
 
 use std::fmt;
 
@@ -12,20 +12,20 @@ use serde_json::value::RawValue;
 use super::convert::{Reason, check_values};
 use super::plan::LoadPlan;
 
-/// How much of a name that is no field a reason tells.
+/// Maximum number of characters of an unknown name that a reason repeats.
 const MAX_TOLD_CHARACTERS: usize = 100;
 
-/// A record as its line has it.
+/// Record of a line.
 #[derive(Debug)]
 pub(super) struct Object<'a> {
-    /// For each column of the plan, its value if the record has one that is not null.
+    /// Value of each column of the plan, if the record has one that is not null.
     pub(super) values: Vec<Option<&'a RawValue>>,
-    /// For each collection, the first name that is no field of it; empty if all are of all.
+    /// First name that is not a field of each collection; empty if all names are fields of all collections.
     pub(super) foreign: Vec<Option<String>>,
 }
 
 impl<'a> Object<'a> {
-    /// Reads a line; or the reason why it is no record.
+    /// Reads a line, or returns the reason why it is not a record.
     pub(super) fn read(plan: &LoadPlan, line: &'a str) -> Result<Self, Reason> {
         let no_json = |error: serde_json::Error| {
             let words = syntax_error(&error);
@@ -57,7 +57,7 @@ impl<'a> Object<'a> {
     }
 }
 
-/// Refuses a value that takes too much memory to convert.
+/// Rejects a value whose conversion would take too much memory.
 pub(super) fn check_size(field: &str, json: &RawValue) -> Result<(), Reason> {
     let text = json.get();
     if text.starts_with(['[', '{']) {
@@ -109,7 +109,7 @@ impl<'a> Visitor<'a> for Reading<'_, 'a> {
     }
 }
 
-/// A name in a record: the column it is, if it is one.
+/// Name in a record. It is read as the column of that name, if there is one.
 struct Name<'p> {
     plan: &'p LoadPlan,
     foreign: &'p mut Vec<Option<String>>,

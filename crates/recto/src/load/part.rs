@@ -1,10 +1,10 @@
-//! A part of a chunk of a collection that has views, or whose records change: looked at where it must be, and written,
-//! each row with its entries or not at all.
+//! Parts of chunks of collections that have views or whose records change. The stored records are read if that is
+//! necessary, and each row is written with its entries or not at all.
 //!
-//! Where the store has transactions, a part is one. At first it is assumed that none of its records is there, as when a
-//! file is loaded for the first time; if that is not so, nothing is written, and they are read. What takes the place of
-//! another row without a word, as in `overwrite`, is read at once: the load tells what it replaced. In collections with unique
-//! fields each row is a transaction of its own, which may be refused for itself.
+//! On a store with transactions, a part is one transaction. At first it assumes that none of its records exists, as in
+//! the first load of a file. If a record exists, nothing is written, and the records are read. Records of `overwrite`
+//! collections, which rows replace silently, are read at once, because the load reports the replaced rows. In
+//! collections with unique fields, each row is a separate transaction, which may be rejected alone.
 
 use std::sync::Arc;
 
@@ -27,13 +27,13 @@ use crate::shared::Writing as UnderWay;
 use crate::viewed::{Viewed, Written};
 use crate::writes::mutation;
 
-/// The most records of a part that are read side by side.
+/// Maximum number of records of a part that are read concurrently.
 const MAX_READS: usize = 32;
 
-/// The most batches of a part that are with a store at once.
+/// Maximum number of concurrent batches of a part.
 const MAX_BATCHES: usize = 16;
 
-/// A part that is being written.
+/// Part that is being written.
 pub(super) struct WholePart<'a> {
     pub(super) writer: &'a ChunkWriter,
     pub(super) buffer: &'a Arc<Buffer>,
@@ -43,7 +43,7 @@ pub(super) struct WholePart<'a> {
 }
 
 impl WholePart<'_> {
-    /// Writes it; by what is there, if `looks`.
+    /// Writes the part. If `looks`, then on condition of the stored records, which it reads.
     pub(super) async fn write(&self, looks: bool) -> Result<Settled<Part>> {
         let core = self.core();
         if !core.shared.store.limits().transactions {
@@ -64,7 +64,7 @@ impl WholePart<'_> {
         &self.writer.plan.targets[self.chunk.target].core
     }
 
-    /// What is there of each row's record.
+    /// Reads the stored record of each row.
     async fn look(&self) -> Result<Vec<Option<There>>> {
         let shared = &self.writer.shared;
         let target = &self.writer.plan.targets[self.chunk.target];
@@ -87,7 +87,7 @@ impl WholePart<'_> {
         stream::iter(there).buffered(MAX_READS).try_collect().await
     }
 
-    /// What reads a row's record.
+    /// Returns the read of a row's record.
     pub(super) fn read_of(&self, row: &Loaded<'_>) -> PointRead {
         let core = self.core();
         PointRead {
@@ -113,7 +113,7 @@ impl WholePart<'_> {
         Ok(row.flatten())
     }
 
-    /// What is written of it.
+    /// Returns the writes of the part.
     async fn make(&self, there: Option<Arc<Vec<Option<There>>>>) -> Result<Whole> {
         let (plan, buffer) = (Arc::clone(&self.writer.plan), Arc::clone(self.buffer));
         let (viewed, chunk, stamp) = (Arc::clone(self.viewed), self.chunk, self.writer.stamp);
@@ -137,7 +137,7 @@ impl WholePart<'_> {
     }
 
     async fn ask_transaction(&self, there: Option<Arc<Vec<Option<There>>>>) -> Asked<Part> {
-        // Made for each attempt, so that no copy is kept while it waits.
+        // Prepare the writes again for each attempt, so that no copy is kept during a wait.
         let mut whole = self.make(there).await?;
         let part = Part::Whole(whole.became, whole.refused);
         if whole.writes.is_empty() {
@@ -164,7 +164,7 @@ impl WholePart<'_> {
         }))
     }
 
-    /// Writes it in logged batches, of some rows each.
+    /// Writes the part in logged batches of several rows each.
     async fn send(&self) -> Result<Settled<Part>> {
         if self.viewed.base.is_some() {
             return self.change().await;

@@ -1,7 +1,7 @@
-//! The threads that feed a load: one reads and splits the file, one makes rows and sorts them.
+//! Threads of a load: one reads and splits the file, and one converts and sorts rows.
 //!
-//! Everything between them is bounded, and each ends soon after whoever it feeds is gone: dropping
-//! a load drops the ends of the channels.
+//! All queues between them are bounded. Each thread ends soon after its receiver is gone: to drop a load drops the
+//! receivers of its channels.
 
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,13 +18,13 @@ use super::rows::Converter;
 use super::source::{Format, Source};
 use crate::error::{Error, ErrorKind, Result};
 
-/// How many batches of records may wait for the converter.
+/// Maximum number of batches of records that wait for the converter.
 const WAITING_BATCHES: usize = 4;
 
-/// How many bytes of text may wait for the converter or be with it, unless one batch alone has more.
+/// Maximum size of the text that waits for the converter or is converted in bytes, unless a single batch is larger.
 const MAX_WAITING_BYTES: usize = WAITING_BATCHES * BATCH_BYTES;
 
-/// Says to threads that nobody waits for them any more.
+/// Signal to threads that nobody needs their results any more.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Cancelled(Arc<AtomicBool>);
 
@@ -50,14 +50,14 @@ impl Drop for CancelOnDrop {
     }
 }
 
-/// How far the threads are, for progress.
+/// Progress of the threads.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     pub(super) rows_read: AtomicU64,
     pub(super) bytes_consumed: Arc<AtomicU64>,
 }
 
-/// Runs `work` where it may block.
+/// Runs `work` on a thread that may block.
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
@@ -87,30 +87,30 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
         })
 }
 
-/// The beginning of a file: its format and, of CSV, its header row.
+/// Beginning of a file: its format and, for CSV, its header row.
 pub(super) struct Beginning {
     pub(super) format: Format,
     pub(super) header: Option<(Vec<u8>, Record)>,
 }
 
-/// What the reading thread sends after the beginning.
+/// Message of the reading thread after the beginning.
 enum Piece {
     Batch(RecordBatch, Waiting),
     End(Result<()>),
 }
 
-/// How many bytes of text wait.
+/// Number of bytes of text that wait.
 #[derive(Default)]
 struct WaitingRoom(Arc<(Mutex<usize>, Condvar)>);
 
-/// Bytes of text that wait until this is dropped, which it is where nobody waits for them any more.
+/// Reservation of bytes of waiting text. It ends when this is dropped.
 struct Waiting {
     room: Arc<(Mutex<usize>, Condvar)>,
     bytes: usize,
 }
 
 impl WaitingRoom {
-    /// Waits until there is room for `bytes`.
+    /// Waits until `bytes` fit, and reserves them.
     fn take(&self, bytes: usize) -> Waiting {
         let (taken, changed) = &*self.0;
         let guard = taken.lock().unwrap_or_else(PoisonError::into_inner);
@@ -134,12 +134,12 @@ impl Drop for Waiting {
     }
 }
 
-/// A file being read.
+/// File that is being read.
 pub(super) struct Reading {
     pieces: Receiver<Piece>,
 }
 
-/// Starts reading the file; what it begins with comes first.
+/// Starts to read the file, and returns its beginning first.
 pub(super) async fn read(
     source: Arc<Source>,
     dialect: Dialect,
@@ -219,57 +219,57 @@ fn read_records(
     Ok(())
 }
 
-/// Rows to write, and whether they are the last.
+/// Rows to write, with the end of the file in the last delivery.
 pub(super) struct Delivery {
     pub(super) buffer: Arc<Buffer>,
-    /// Told, or given up, when there is as much room for its rows as there will be.
+    /// Completes, or is dropped, when the preparation of buckets for the rows has ended.
     pub(super) room: oneshot::Receiver<()>,
-    /// About how many bytes of the file were read for the rows up to its end.
+    /// Approximate number of bytes of the file that were read up to the last row.
     pub(super) bytes_end: u64,
-    /// How the file ended, with the last delivery.
+    /// Result of the reading, in the last delivery.
     pub(super) end: Option<Result<()>>,
 }
 
-/// Rows that are delivered next, and whom to tell that there is room for them.
+/// Rows of the next delivery, and the channel that reports that their buckets are prepared.
 pub(super) struct Coming {
     pub(super) buffer: Arc<Buffer>,
     pub(super) room: oneshot::Sender<()>,
 }
 
-/// What the converting thread needs to know.
+/// Parameters of the converting thread.
 pub(super) struct Conversion {
     pub(super) plan: Arc<LoadPlan>,
     pub(super) limits: Limits,
     pub(super) counters: Arc<Counters>,
-    /// Rows that an earlier load has dealt with.
+    /// Number of rows that an earlier load has processed.
     pub(super) rows_done: u64,
-    /// A buffer of this size waits for the writer.
+    /// Size in bytes at which a buffer waits for the writer.
     pub(super) full_bytes: usize,
-    /// A buffer of this size is delivered if the writer is waiting.
+    /// Size in bytes at which a buffer is delivered if the writer is waiting.
     pub(super) worth_bytes: usize,
-    /// Receiver of the rows that are delivered next, which makes room for them while earlier rows are written; `None` if
-    /// nothing makes room.
+    /// Channel to the task that splits buckets for the rows of the next delivery, while earlier rows are written;
+    /// `None` if no buckets are split in advance.
     pub(super) rooms: Option<mpsc::Sender<Coming>>,
 }
 
-/// Where sorted rows come from.
+/// Receiver of sorted rows.
 pub(super) struct Deliveries {
     demands: Sender<()>,
     deliveries: mpsc::Receiver<Delivery>,
 }
 
 impl Deliveries {
-    /// The next rows. There are two buffers at any time: the one asked for last, and the one being
-    /// filled.
+    /// Returns the next rows. There are two buffers at any time: the last one that was returned, and the one that is
+    /// being filled.
     pub(super) async fn next(&mut self) -> Result<Delivery> {
-        // If nobody hears it, nothing comes either.
+        // If the thread has ended, the receive below fails.
         let _ = self.demands.send(());
         let delivery = self.deliveries.recv().await;
         delivery.ok_or_else(|| defect("the converting thread of the load ended".to_owned()))
     }
 }
 
-/// Starts making rows of what is read.
+/// Starts the conversion of the read records.
 pub(super) fn convert(reading: Reading, conversion: Conversion) -> Result<Deliveries> {
     let (demands, demanded) = channel();
     let (sender, deliveries) = mpsc::channel(1);
@@ -283,7 +283,7 @@ pub(super) fn convert(reading: Reading, conversion: Conversion) -> Result<Delive
         row: 0,
     };
     spawn("recto-load-convert", move || {
-        // It ends early only if nobody waits.
+        // The thread ends early only if nobody waits for its rows.
         let _ = thread.run(&reading);
     })?;
     Ok(Deliveries { demands, deliveries })
@@ -296,18 +296,18 @@ struct ConvertingThread {
     demanded: Receiver<()>,
     is_demanded: bool,
     sender: mpsc::Sender<Delivery>,
-    /// The number of the next row.
+    /// Number of the next row.
     row: u64,
 }
 
-/// Nobody waits for rows any more.
+/// Error of a thread whose receiver is gone.
 struct Abandoned;
 
 impl ConvertingThread {
     fn run(mut self, reading: &Reading) -> Result<(), Abandoned> {
         loop {
-            // A reading thread that is gone without a word has panicked; so the load must not end
-            // as if the file had.
+            // A reading thread that ended without a message has panicked. The load must not end as if the file had
+            // ended.
             let piece = reading.pieces.recv().unwrap_or_else(|_| {
                 Piece::End(Err(defect("the reading thread of the load ended".to_owned())))
             });
@@ -346,7 +346,7 @@ impl ConvertingThread {
         Ok(())
     }
 
-    /// Hands the buffer over when it is asked for, and begins another.
+    /// Delivers the buffer when it is requested, and begins another.
     fn deliver(&mut self, end: Option<Result<()>>) -> Result<(), Abandoned> {
         self.conversion
             .counters
@@ -358,8 +358,8 @@ impl ConvertingThread {
         let buffer = std::mem::replace(&mut self.buffer, Buffer::new(&self.conversion.plan));
         let (buffer, (told, room)) = (Arc::new(buffer), oneshot::channel());
         match &self.conversion.rooms {
-            // The channel is empty, because the receiver took the previous buffer before its delivery. The receiver is gone only
-            // after the load has ended.
+            // The channel is empty, because the receiver took the previous buffer before its delivery. The receiver is
+            // gone only after the load has ended.
             Some(rooms) => drop(rooms.blocking_send(Coming {
                 buffer: Arc::clone(&buffer),
                 room: told,

@@ -1,4 +1,4 @@
-//! What each column of a file is to each collection it is loaded into.
+//! Mapping of the columns of a file to the fields of the collections.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -14,32 +14,33 @@ use crate::core::CollectionCore;
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::{ColumnMapping, LoadRequest};
 
-/// The most columns of a CSV file.
+/// Maximum number of columns of a CSV file.
 const MAX_COLUMNS: usize = 10_000;
 
-/// How many columns of a file an error lists.
+/// Maximum number of columns that an error lists.
 const MAX_LISTED_COLUMNS: usize = 10;
 
-/// A column read as a type: one cell of every converted row, however many collections hold it.
+/// Column that is read as a type: one cell of every converted row, independent of the number of collections that store
+/// it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Slot {
-    /// Which column of the file.
+    /// Index of the column of the file.
     pub(super) column: usize,
-    /// The field's name, which is the column's unless the request maps it.
+    /// Name of the field, which is that of the column unless the request maps it.
     pub(super) field: String,
     pub(super) ty: Type,
-    /// Whether the cell is in the form that keys use, where that is another.
+    /// Whether the cell must be converted to the form that keys use.
     pub(super) canonical: bool,
 }
 
-/// A collection that the file is loaded into.
+/// Collection into which the file is loaded.
 #[derive(Debug)]
 pub(super) struct Target {
     pub(super) core: Arc<CollectionCore>,
     pub(super) table: Arc<Table>,
-    /// For each column of the table, the slot it is filled from; `None`: null.
+    /// Slot that fills each column of the table; `None` is null.
     pub(super) slots: Vec<Option<usize>>,
-    /// For each slot, whether it fills a column.
+    /// Whether each slot fills a column.
     uses: Vec<bool>,
 }
 
@@ -52,28 +53,28 @@ impl Target {
         self.uses[slot]
     }
 
-    /// The cell of a column of the table in a converted row.
+    /// Returns the cell of a column of the table in a converted row.
     #[inline]
     pub(super) fn cell<'a>(&self, row: RowRef<'a>, column: usize) -> Option<&'a [u8]> {
         self.slots[column].and_then(|slot| row.get(slot))
     }
 
-    /// Whether two converted rows are the same record of the collection.
+    /// Returns whether two converted rows are the same record of the collection.
     pub(super) fn is_same(&self, left: RowRef<'_>, right: RowRef<'_>) -> bool {
         (0..self.slots.len()).all(|column| self.cell(left, column) == self.cell(right, column))
     }
 }
 
-/// How a file's rows become rows of collections.
+/// Conversion of a file's rows to rows of collections.
 #[derive(Debug)]
 pub(super) struct LoadPlan {
     pub(super) format: Format,
-    /// The fields of the file's columns, or their names where they fill none; of NDJSON, the names of all fields.
+    /// Fields of the file's columns, or empty names for columns that fill none. For NDJSON, the names of all fields.
     pub(super) columns: Vec<String>,
-    /// The header row as it stands in the file; empty for NDJSON.
+    /// Header row as it is in the file; empty for NDJSON.
     pub(super) header: Vec<u8>,
     column_of_name: HashMap<String, usize>,
-    /// For each column, whether it is a field of every collection.
+    /// Whether each column is a field of every collection.
     everywhere: Vec<bool>,
     pub(super) slots: Vec<Slot>,
     pub(super) targets: Vec<Target>,
@@ -82,12 +83,12 @@ pub(super) struct LoadPlan {
     pub(super) dialect: Dialect,
     /// Rules by which cells of CSV become values.
     pub(super) rules: CellRules,
-    /// Whether names that are no fields are left out.
+    /// Whether unknown names are left out.
     pub(super) ignore_unknown: bool,
 }
 
 impl LoadPlan {
-    /// The plan for a CSV file with this header row.
+    /// Creates the plan for a CSV file with this header row.
     pub(super) fn csv(
         header: &[u8],
         record: &Record,
@@ -95,7 +96,7 @@ impl LoadPlan {
         request: &LoadRequest,
     ) -> Result<Self> {
         if let (Shape::Unreadable(_), Ok(text)) = (record.shape, std::str::from_utf8(header)) {
-            // Quotes do not add up where another separator follows them.
+            // With another separator, quotes do not match.
             check_separator(&[text.to_owned()], collections, request)?;
         }
         let names = header_columns(header, record, Dialect::new(&request.csv))?;
@@ -104,15 +105,15 @@ impl LoadPlan {
         for collection in collections {
             check_columns(&columns, collection, request.ignore_unknown)?;
         }
-        // The name of no field.
+        // An empty name, which no field has.
         let columns = columns.into_iter().map(Option::unwrap_or_default).collect();
         Self::new(Format::Csv, columns, header.to_vec(), collections, request)
     }
 
-    /// The plan for an NDJSON file.
+    /// Creates the plan for an NDJSON file.
     ///
     /// # Errors
-    /// An option is for CSV files only.
+    /// The request has an option that is for CSV files only.
     pub(super) fn ndjson(collections: &[Arc<CollectionCore>], request: &LoadRequest) -> Result<Self> {
         if let Some((option, _)) = to_pairs(&request.csv).first() {
             let flag = option.replace('_', "-");
@@ -156,13 +157,13 @@ impl LoadPlan {
                 .iter()
                 .enumerate()
                 .map(|(index, column)| {
-                    // Hidden columns are of no field, whatever a file calls its own.
+                    // Hidden columns belong to no field, even if a column of the file has their name.
                     core.definition.field(&column.name)?;
                     let slot = Slot {
                         column: *column_of_name.get(&column.name)?,
                         field: column.name.clone(),
                         ty: column.ty.clone(),
-                        // Of all types, only decimals are written in several forms here.
+                        // Of all types, only decimals have several forms here.
                         canonical: column.ty == Type::Decimal && index < table.key_len(),
                     };
                     Some(slot_index(&mut slots, slot))
@@ -207,7 +208,7 @@ impl LoadPlan {
         })
     }
 
-    /// Whether a cell stands for null; `written`: with its quotes.
+    /// Returns whether a cell is null. `written` includes its quotes.
     #[inline]
     pub(super) fn is_null(&self, written: &str) -> bool {
         self.nulls.iter().any(|null| null == written)
@@ -234,7 +235,7 @@ fn invalid_header(message: impl Into<String>) -> Error {
         .with_hint("a CSV file begins with a header row that names its columns, each once")
 }
 
-/// Names columns by the fields that they are mapped to; `None`: the column is left out.
+/// Names columns by the fields to which they are mapped; `None` leaves the column out.
 fn mapped_columns(
     names: Vec<String>,
     collections: &[Arc<CollectionCore>],
@@ -291,7 +292,7 @@ fn mapped_columns(
     Ok(columns)
 }
 
-/// Refuses a header whose columns are separated by something else.
+/// Rejects a header whose columns have another separator.
 fn check_separator(
     names: &[String],
     collections: &[Arc<CollectionCore>],
@@ -304,7 +305,7 @@ fn check_separator(
             .any(|collection| collection.definition.field(name).is_some())
             || request.csv.map.iter().any(|mapping| mapping.column == name)
     };
-    // Columns that are left out may have any name, unless there is no other.
+    // Columns that are left out may have any name, unless there is no other column.
     let suspects = names
         .iter()
         .filter(|name| !is_known(name) && (!request.ignore_unknown || names.len() == 1));
@@ -335,7 +336,7 @@ fn separator_name(separator: u8) -> String {
     )
 }
 
-/// Separators that files have, and how options name them.
+/// Separators of files, with their names in options.
 const SEPARATORS: [(u8, &str); 4] = [(b';', ";"), (b'\t', "tab"), (b'|', "|"), (b',', ",")];
 
 fn header_columns(header: &[u8], record: &Record, dialect: Dialect) -> Result<Vec<String>> {
@@ -363,7 +364,7 @@ fn header_columns(header: &[u8], record: &Record, dialect: Dialect) -> Result<Ve
     Ok(columns)
 }
 
-/// Refuses columns that are not fields, and a header that lacks a key field.
+/// Rejects columns that are not fields, and a header that lacks a key field.
 fn check_columns(
     columns: &[Option<String>],
     collection: &CollectionCore,

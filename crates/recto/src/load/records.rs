@@ -1,9 +1,9 @@
-//! Text into records, a bounded piece at a time.
+//! Split of text into records, in batches of bounded size.
 //!
-//! CSV is read as RFC 4180 has it, with any separator, and quotes taken literally inside cells that do
-//! not begin with one. A line ends in LF, CRLF, CR or CR CR LF, which some tools write when they
-//! translate a CRLF again. Where quotes do not add up, the record is the line it begins on, and
-//! reading goes on with the next line: one lost quote costs one row.
+//! CSV is read as in RFC 4180, with any separator. Quotes inside a cell that does not begin with one are literal. A
+//! line ends in LF, CRLF, CR or CR CR LF, which some tools write when they convert a CRLF again. If quotes do not
+//! match, the record is the line on which it begins, and the next record begins on the next line. So one lost quote
+//! costs one row.
 
 use std::io::{self, Read};
 use std::ops::Range;
@@ -13,36 +13,37 @@ use memchr::{memchr, memchr_iter, memchr2, memchr3};
 use super::source::Format;
 use crate::session::{CsvOptions, Delimiter, Escape};
 
-/// About how much text goes through the pipeline in one piece.
+/// Approximate size of the text of one batch, in bytes.
 pub(super) const BATCH_BYTES: usize = 512 << 10;
 
-/// The most records in one piece, so that what is kept of short lines is not many times their text.
+/// Maximum number of records in a batch, so that the positions of short lines do not take many times the memory of
+/// their text.
 const MAX_BATCH_RECORDS: usize = 8 << 10;
 
-/// The longest record that is read; a longer line is a bad row. Twice what a store takes of a
-/// record, since JSON may need more bytes than what it stands for.
+/// Maximum size of a record in bytes. A longer line is an invalid row. The size is twice the limit of a store, because
+/// JSON may need more bytes than the values.
 pub(super) const MAX_RECORD_BYTES: usize = 32 << 20;
 
-/// How much of a record that is too long is kept for the reject file.
+/// Number of bytes of a record that is too long that are kept for the reject file.
 const KEPT_BYTES: usize = 4 << 10;
 
-/// What is known of a record before its cells are looked at.
+/// Form of a record, known before its cells are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
-    /// Text between separators without quotes; or a line of JSON.
+    /// Cells without quotes between separators, or a line of JSON.
     Plain,
-    /// Some cells may be in quotes, which add up.
+    /// Some cells may be in quotes, which match.
     Quoted,
-    /// It cannot be taken apart, and why.
+    /// The record cannot be split, for this reason.
     Unreadable(&'static str),
 }
 
-/// One record's place in its batch.
+/// Position of a record in its batch.
 #[derive(Debug, Clone)]
 pub(super) struct Record {
-    /// Its text, without the end of the line.
+    /// Text of the record, without the end of the line.
     pub(super) text: Range<usize>,
-    /// The line of the file it begins on, from 1.
+    /// Line of the file on which the record begins, from 1.
     pub(super) line: u64,
     pub(super) shape: Shape,
 }
@@ -54,7 +55,7 @@ pub(super) struct RecordBatch {
     pub(super) records: Vec<Record>,
 }
 
-/// Why a file is not text that can be read.
+/// Reason why a file is not readable text.
 pub(super) const NOT_UTF8: &str = "the file is in UTF-16; only UTF-8 can be loaded";
 
 /// Characters that have a meaning in a CSV file, beside quotes and line ends.
@@ -62,7 +63,7 @@ pub(super) const NOT_UTF8: &str = "the file is in UTF-16; only UTF-8 can be load
 pub(super) struct Dialect {
     /// Separator between two cells.
     pub(super) delimiter: u8,
-    /// Takes the meaning from the character after it.
+    /// Character that removes the meaning of the character after it.
     pub(super) escape: Option<u8>,
 }
 
@@ -76,7 +77,7 @@ impl Default for Dialect {
 }
 
 impl Dialect {
-    /// The characters that a request names.
+    /// Returns the characters that a request names.
     pub(super) fn new(options: &CsvOptions) -> Self {
         let default = Self::default();
         Self {
@@ -85,7 +86,7 @@ impl Dialect {
         }
     }
 
-    /// Position from `at` on of the separator or line end after a cell without quotes.
+    /// Returns the position, from `at` on, of the separator or line end after a cell without quotes.
     fn cell_end(self, text: &[u8], mut at: usize) -> Option<usize> {
         let Some(escape) = self.escape else {
             let found = memchr3(self.delimiter, b'\n', b'\r', text.get(at..)?)?;
@@ -101,7 +102,7 @@ impl Dialect {
         }
     }
 
-    /// Position from `at` on of the next quote inside a cell in quotes.
+    /// Returns the position, from `at` on, of the next quote inside a cell in quotes.
     fn quote(self, text: &[u8], mut at: usize) -> Option<usize> {
         let Some(escape) = self.escape else {
             return Some(at + memchr(b'"', text.get(at..)?)?);
@@ -115,7 +116,7 @@ impl Dialect {
         }
     }
 
-    /// Whether a cell has a character that is escaped.
+    /// Returns whether a cell has an escaped character.
     fn has_escape(self, cell: &[u8]) -> bool {
         self.escape.is_some_and(|escape| memchr(escape, cell).is_some())
     }
@@ -127,25 +128,25 @@ pub(super) struct Splitter {
     dialect: Dialect,
     batch_bytes: usize,
     max_record_bytes: usize,
-    /// Text that was read, from `start` on not split yet.
+    /// Text that was read. The part from `start` on is not split yet.
     pending: Vec<u8>,
     start: usize,
     line: u64,
     at_start: bool,
     ended: bool,
-    /// Whether the rest of a line that was too long is still to come.
+    /// Whether the rest of a line that was too long is not read yet.
     in_long_line: bool,
 }
 
-/// What stands at the beginning of some text.
+/// Record at the beginning of a text.
 enum Found {
-    /// A record of `length` bytes, `consumed` with the end of its line.
+    /// A record of `length` bytes, or `consumed` bytes with the end of its line.
     Record {
         length: usize,
         consumed: usize,
         shape: Shape,
     },
-    /// It does not end in what there is.
+    /// The record does not end in this text.
     Incomplete,
 }
 
@@ -174,7 +175,7 @@ impl Splitter {
         }
     }
 
-    /// The next records, at least one; `None` at the end.
+    /// Returns the next records, at least one; `None` at the end.
     pub(super) fn next_batch(&mut self, input: &mut dyn Read) -> io::Result<Option<RecordBatch>> {
         let mut wanted = self.batch_bytes;
         loop {
@@ -190,17 +191,17 @@ impl Splitter {
             if self.ended && left == 0 {
                 return Ok(None);
             }
-            // Blank lines only, or a record that is longer than what was read so far.
+            // The text has only blank lines, or a record that is longer than the text that was read.
             wanted = left.saturating_mul(2).max(self.batch_bytes);
         }
     }
 
-    /// What was read and not split yet.
+    /// Returns the text that was read and not split yet.
     fn rest(&self) -> &[u8] {
         &self.pending[self.start..]
     }
 
-    /// Reads until `wanted` bytes are there to be split.
+    /// Reads until `wanted` bytes can be split.
     fn fill(&mut self, input: &mut dyn Read, wanted: usize) -> io::Result<()> {
         let wanted = wanted.min(self.max_record_bytes + self.batch_bytes);
         if self.ended || self.rest().len() >= wanted {
@@ -208,7 +209,7 @@ impl Splitter {
         }
         self.pending.drain(..self.start);
         self.start = 0;
-        // One long record must not hold its memory for the rest of the file.
+        // Release the memory of a long record.
         self.pending.shrink_to(wanted);
         self.pending.reserve_exact(wanted - self.pending.len());
         while !self.ended && self.pending.len() < wanted {
@@ -226,7 +227,7 @@ impl Splitter {
         Ok(())
     }
 
-    /// Takes records that are whole off the front of what was read, as many as a batch holds.
+    /// Removes whole records from the beginning of the text, up to the size of a batch.
     fn split(&mut self) -> RecordBatch {
         let mut records = Vec::new();
         let begin = self.start;
@@ -282,7 +283,7 @@ impl Splitter {
         }
     }
 
-    /// Drops what is left of a line that was too long.
+    /// Drops the rest of a line that was too long.
     fn skip_line(&mut self) {
         let rest = self.rest();
         let Some(at) = find_line_end(self.format, rest) else {
@@ -290,7 +291,7 @@ impl Splitter {
             return;
         };
         match line_end(&rest[at..], self.ended) {
-            // The end of the line itself is not whole yet.
+            // The line end is not complete yet.
             None => self.start += at,
             Some(length) => {
                 self.start += at + length;
@@ -301,7 +302,7 @@ impl Splitter {
     }
 }
 
-/// How many lines were consumed.
+/// Returns the number of consumed lines.
 fn lines(consumed: &[u8], shape: Shape) -> u64 {
     if shape != Shape::Quoted {
         return 1;
@@ -322,8 +323,8 @@ fn is_blank(format: Format, text: &[u8]) -> bool {
     }
 }
 
-/// The record at the beginning of `text`. `ended`: nothing follows; `too_long`: a record that does
-/// not end in this text is not waited for.
+/// Returns the record at the beginning of `text`. `ended` means that nothing follows. `too_long` means that a record
+/// that does not end in this text is not awaited.
 fn find(format: Format, dialect: Dialect, text: &[u8], ended: bool, too_long: bool) -> Found {
     let line = |shape| line(format, text, ended, shape);
     match format {
@@ -342,7 +343,7 @@ fn find(format: Format, dialect: Dialect, text: &[u8], ended: bool, too_long: bo
     }
 }
 
-/// Whether the first line of `text` has neither quotes nor escaped characters.
+/// Returns whether the first line of `text` has neither quotes nor escaped characters.
 fn is_plain(dialect: Dialect, text: &[u8]) -> bool {
     let end = memchr3(b'\n', b'\r', b'"', text);
     let line = &text[..end.unwrap_or(text.len())];
@@ -351,11 +352,11 @@ fn is_plain(dialect: Dialect, text: &[u8]) -> bool {
 
 const UNCLOSED: &str = "a quote that is opened and never closed";
 const AFTER_QUOTE: &str = "text between a closing quote and the next separator";
-/// Reason where a backslash may escape the quote, as in files of cqlsh.
+/// Reason if a backslash may escape the quote, as in files of cqlsh.
 const AFTER_ESCAPED_QUOTE: &str =
     r"text between a closing quote and the next separator (hint: --escape '\' if cells escape quotes by it)";
 
-/// The line at the beginning of `text`.
+/// Returns the line at the beginning of `text`.
 fn line(format: Format, text: &[u8], ended: bool, shape: Shape) -> Found {
     let (length, consumed) = match find_line_end(format, text) {
         Some(at) => match line_end(&text[at..], ended) {
@@ -373,7 +374,7 @@ fn line(format: Format, text: &[u8], ended: bool, shape: Shape) -> Found {
     }
 }
 
-/// Position at which the first line of `text` ends. A carriage return alone is white space in NDJSON.
+/// Returns the position at which the first line of `text` ends. A single carriage return is white space in NDJSON.
 fn find_line_end(format: Format, text: &[u8]) -> Option<usize> {
     match format {
         Format::Csv => memchr2(b'\n', b'\r', text),
@@ -381,7 +382,7 @@ fn find_line_end(format: Format, text: &[u8]) -> Option<usize> {
     }
 }
 
-/// Length of the line end that `text` begins with; `None` if the next bytes decide it.
+/// Returns the length of the line end at the beginning of `text`; `None` if it depends on the next bytes.
 fn line_end(text: &[u8], ended: bool) -> Option<usize> {
     match text {
         [b'\r', b'\n', ..] => Some(2),
@@ -397,7 +398,7 @@ enum Quoted {
     Incomplete,
 }
 
-/// The CSV record at the beginning of `text`, cell by cell.
+/// Reads the CSV record at the beginning of `text`, cell by cell.
 fn quoted(dialect: Dialect, text: &[u8], ended: bool) -> Quoted {
     let mut at = 0;
     loop {
@@ -435,8 +436,7 @@ fn quoted(dialect: Dialect, text: &[u8], ended: bool) -> Quoted {
     }
 }
 
-/// Position of the separator or the line end after the quoted cell at `at`; `None` if it is not in
-/// `text`.
+/// Returns the position of the separator or the line end after the quoted cell at `at`; `None` if it is not in `text`.
 fn closing_quote(
     dialect: Dialect,
     text: &[u8],
@@ -463,25 +463,25 @@ fn closing_quote(
     }
 }
 
-/// One cell's place in its record.
+/// Position of a cell in its record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct CsvCell {
     start: usize,
     end: usize,
-    /// Whether it is in quotes, which are not between `start` and `end`.
+    /// Whether the cell is in quotes, which are not between `start` and `end`.
     is_quoted: bool,
-    /// Whether quotes inside are doubled, or characters escaped.
+    /// Whether the cell has doubled quotes or escaped characters.
     is_escaped: bool,
 }
 
 impl CsvCell {
-    /// The cell as the record has it, with its quotes.
+    /// Returns the cell as it is in the record, with its quotes.
     pub(super) fn written<'a>(&self, record: &'a str) -> &'a str {
         let quote = usize::from(self.is_quoted);
         &record[self.start - quote..self.end + quote]
     }
 
-    /// The cell's text; `scratch` holds it where something was escaped.
+    /// Returns the text of the cell. `scratch` stores it if a character was escaped.
     pub(super) fn text<'a>(&self, record: &'a str, dialect: Dialect, scratch: &'a mut String) -> &'a str {
         let text = &record[self.start..self.end];
         if !self.is_escaped {
@@ -503,8 +503,7 @@ impl CsvCell {
     }
 }
 
-/// Takes a record that can be read apart into cells; keeps the first `most` and returns how many
-/// there are.
+/// Splits a readable record into cells. Keeps the first `most` cells, and returns the number of all cells.
 pub(super) fn split_cells(
     record: &str,
     shape: Shape,
@@ -546,7 +545,7 @@ pub(super) fn split_cells(
     }
 }
 
-/// The cell that begins at `start`, and where the separator or the end after it stands.
+/// Returns the cell that begins at `start`, and the position of the separator or end after it.
 fn cell_at(text: &[u8], dialect: Dialect, start: usize) -> (CsvCell, usize) {
     if text.get(start) != Some(&b'"') {
         let end = dialect.cell_end(text, start).unwrap_or(text.len());

@@ -1,13 +1,12 @@
-//! The reject file: every row that a collection did not take, with the reason.
+//! The reject file: every row that a collection rejected, with the reason.
 //!
-//! It has the format of the file. CSV: the columns `recto_line`, `recto_collection` and
-//! `recto_reason`, then the row as the file has it, with its separator and its quotes; a row that
-//! cannot be taken apart stands whole in the first of the file's columns. NDJSON: the same three keys before the record's own, or before
-//! `recto_text` where the line is no JSON object. So a corrected reject file can be loaded itself,
-//! leaving out unknown columns.
+//! It has the format of the loaded file. CSV has the columns `recto_line`, `recto_collection` and `recto_reason`, and
+//! then the row as in the file, with its separator and its quotes. A row that cannot be split is as a whole in the
+//! first of the file's columns. NDJSON has the same three keys before the keys of the record, or before `recto_text` if
+//! the line is not a JSON object. So a corrected reject file can be loaded itself, with unknown columns left out.
 //!
-//! While a load runs the file has another name. Its length is in the checkpoint: whoever resumes
-//! cuts off what came after, so that no row is in it twice.
+//! During a load the file has another name. Its length is in the checkpoint. A resumed load truncates the file to that
+//! length, so that no row is in it twice.
 
 use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
@@ -23,26 +22,26 @@ use super::records::Dialect;
 use super::source::Format;
 use crate::error::{Error, ErrorKind, Part, Result};
 
-/// How much text is written at once.
+/// Size of a write to the file, in bytes.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// What a reject is counted with beside its text.
+/// Memory of a reject in addition to its text, in bytes.
 const REJECT_OVERHEAD_BYTES: usize = 128;
 
-/// A row that some collections did not take.
+/// Row that some collections rejected.
 #[derive(Debug, Clone)]
 pub(super) struct Reject {
     pub(super) origin: Origin,
-    /// The row as it stood in the file.
+    /// The row as it is in the file.
     pub(super) content: Box<[u8]>,
-    /// Whether it can be taken apart as the format has it.
+    /// Whether the row can be split in its format.
     pub(super) readable: bool,
-    /// Which collections, and why.
+    /// Collections that rejected the row, with their reasons.
     pub(super) reasons: Vec<(usize, Reason)>,
 }
 
 impl Reject {
-    /// Where it stands among the others.
+    /// Returns the position among the other rejects.
     pub(super) fn place(&self) -> (Origin, Option<usize>) {
         (self.origin, self.reasons.first().map(|(target, _)| *target))
     }
@@ -67,12 +66,12 @@ pub(super) struct RejectFile {
 }
 
 impl RejectFile {
-    /// Where rejects of the file at `source` go unless told otherwise: beside it.
+    /// Returns the default path of the rejects of the file at `source`: beside it.
     pub(super) fn default_path(source: &Path, format: Format) -> PathBuf {
         with_suffix(source, &format!(".rejects.{}", format.ending()))
     }
 
-    /// The reject file at `path`; nothing is made before there is a reject.
+    /// Creates the reject file at `path`. The file is created only when there is a reject.
     pub(super) fn new(path: PathBuf) -> Self {
         let partial = with_suffix(&path, ".partial");
         Self {
@@ -83,9 +82,9 @@ impl RejectFile {
         }
     }
 
-    /// Refuses a path at which something is that this load did not make: the loaded file itself, a
-    /// device, a link, another file. `made_bytes` is the length of the reject file that this load
-    /// made when it ended before, which may be replaced.
+    /// Rejects a path at which there is something that this load did not create: the loaded file itself, a device, a
+    /// link, or another file. `made_bytes` is the length of the reject file that this load created when it ended
+    /// before, and which may be replaced.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`]; nothing is changed.
@@ -109,7 +108,7 @@ impl RejectFile {
         Ok(())
     }
 
-    /// Whether it holds the first `length` bytes of an interrupted load, which it then goes on from.
+    /// Returns whether the file has the first `length` bytes of an interrupted load, and prepares to append after them.
     pub(super) fn resume(&mut self, length: u64) -> Result<bool> {
         if length == 0 {
             return Ok(true);
@@ -129,7 +128,7 @@ impl RejectFile {
         }
     }
 
-    /// Its path, if it is there.
+    /// Returns its path, if the file exists.
     pub(super) fn finished_path(&self) -> Option<PathBuf> {
         self.path.exists().then(|| self.path.clone())
     }
@@ -138,7 +137,7 @@ impl RejectFile {
         self.length
     }
 
-    /// Adds rejects, a piece of text at a time, and makes them durable.
+    /// Adds rejects in bounded writes, and makes them durable.
     pub(super) fn append<'a>(
         &mut self,
         plan: &LoadPlan,
@@ -175,7 +174,7 @@ impl RejectFile {
         Ok(self.file.insert(file))
     }
 
-    /// Gives the file its name; `None` if there was no reject.
+    /// Renames the file to its final name; `None` if there was no reject.
     pub(super) fn finish(&mut self) -> Result<Option<PathBuf>> {
         let Some(file) = self.file.take() else {
             return Ok(None);
@@ -192,20 +191,20 @@ impl RejectFile {
     }
 }
 
-/// Creates an empty file that only its owner may read: rejected rows are as private as stored ones.
+/// Creates an empty file that only its owner may read, because rejected rows are as private as stored ones.
 fn create_private(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let file = options.open(path)?;
-    // A file that another run left keeps its mode when it is opened.
+    // An existing file of an earlier run keeps its mode when it is opened.
     #[cfg(unix)]
     file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
     Ok(file)
 }
 
-/// Whether both paths lead to one file.
+/// Returns whether both paths lead to the same file.
 fn same_file(one: &Path, other: &Path) -> bool {
     match (one.canonicalize(), other.canonicalize()) {
         (Ok(one_path), Ok(other_path)) => one_path == other_path || same_inode(one, other),
@@ -237,7 +236,7 @@ fn taken(path: &Path, what: &str) -> Error {
     .with_hint("move it away, or name another file with --rejects; nothing was changed")
 }
 
-/// The file with what follows its first `length` bytes cut off; `None` if it has fewer.
+/// Truncates the file to its first `length` bytes; `None` if it has fewer.
 fn cut(mut file: File, length: u64) -> io::Result<Option<File>> {
     if file.metadata()?.len() < length {
         return Ok(None);
@@ -263,7 +262,7 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// The columns before the file's own.
+/// Columns before those of the file.
 const COLUMNS: [&str; 3] = ["recto_line", "recto_collection", "recto_reason"];
 
 fn write_header(plan: &LoadPlan, out: &mut Vec<u8>) {
@@ -319,7 +318,7 @@ fn write_json(reject: &Reject, collection: &str, reason: &str, out: &mut Vec<u8>
     out.extend_from_slice(start.as_bytes());
     let content = reject.content.trim_ascii();
     if reject.readable {
-        // Its own keys follow, and its own closing brace.
+        // The keys of the record and its closing brace follow.
         let rest = content[1..].trim_ascii_start();
         if rest != b"}" {
             out.push(b',');
@@ -331,7 +330,7 @@ fn write_json(reject: &Reject, collection: &str, reason: &str, out: &mut Vec<u8>
     }
 }
 
-/// A CSV cell, in quotes where it needs them.
+/// Returns a CSV cell, in quotes if necessary.
 pub(super) fn quoted(cell: &str, dialect: Dialect) -> String {
     let escape = dialect.escape.map(char::from);
     let needs_quotes = cell.contains([char::from(dialect.delimiter), '"', '\n', '\r']);

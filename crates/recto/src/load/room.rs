@@ -1,5 +1,5 @@
-//! Room in buckets for rows that are about to be loaded: for each buffer, by rows that are there anyway, or once for the whole file
-//! ([`survey`](super::survey)).
+//! Splits of buckets in advance for rows that are about to be loaded: for each buffer by a sample of its rows, or once
+//! for the whole file ([`survey`](super::survey)).
 
 use std::sync::Arc;
 
@@ -17,17 +17,18 @@ use crate::error::Result;
 use crate::room::{MAX_ROOM_TIME, ROOM_EACH};
 use crate::viewed::Viewed;
 
-/// Some of the rows that are about to be loaded.
+/// Sample of the rows that are about to be loaded.
 pub(super) struct Sampled {
-    /// In key order, of each collection.
+    /// Rows in key order, of each collection.
     pub(super) buffer: Arc<Buffer>,
-    /// Of so many of the buffer one is taken.
+    /// The sample has one of each `step` rows of the buffer.
     pub(super) step: usize,
-    /// For how many rows each of these stands.
+    /// Number of rows that each row of the sample represents.
     pub(super) each: u32,
 }
 
-/// Makes room for buffers, one after the other, until it is dropped: for one while that before it is written.
+/// Task that splits buckets for one buffer after another, until it is dropped. It works for a buffer while the one
+/// before is written.
 pub(super) struct Rooms(AbortHandle);
 
 impl Rooms {
@@ -39,7 +40,7 @@ impl Rooms {
                     step: ROOM_EACH as usize,
                     each: ROOM_EACH,
                 };
-                // What cannot be made of the rows is met when they are written.
+                // An error in the rows is reported when they are written.
                 drop(writer.make_room(&sampled).await);
                 drop(sampled);
                 let _ = room.send(());
@@ -51,17 +52,17 @@ impl Rooms {
 
 impl Drop for Rooms {
     fn drop(&mut self) {
-        // What is half done then is gone on with by who cuts.
+        // A later split of the bucket finishes work that is half done.
         self.0.abort();
     }
 }
 
 impl ChunkWriter {
-    /// Has the store make room for rows of which these are some, where tables are kept in buckets. Where it fails rows are written all the same, and
-    /// cut later.
+    /// Splits the buckets of the store's tables for rows of which `sampled` is a sample. If that fails, the rows are
+    /// written anyway, and the buckets are split later.
     ///
     /// # Errors
-    /// What is written of the rows cannot be made.
+    /// The writes of the rows cannot be created.
     pub(super) async fn make_room(&self, sampled: &Sampled) -> Result<()> {
         for number in 0..self.plan.targets.len() {
             let viewed = self.plan.targets[number].core.viewed_now()?;
@@ -91,7 +92,7 @@ impl ChunkWriter {
     }
 }
 
-/// What a sample of a buffer's rows is made with.
+/// Parameters of a sample of a buffer's rows.
 struct Sample<'a> {
     plan: &'a LoadPlan,
     buffer: &'a Buffer,
@@ -103,7 +104,7 @@ struct Sample<'a> {
 }
 
 impl Sample<'_> {
-    /// What is written to tables in buckets of some of the rows of a collection.
+    /// Returns the writes of some of a collection's rows to tables that have buckets.
     fn writes(&self, target: usize, step: usize) -> Result<Vec<PartitionWrite>> {
         let mut sample = Vec::new();
         let rows = self.buffer.entries_of(target);
@@ -122,7 +123,7 @@ impl Sample<'_> {
                 }
             };
             let is_in_buckets = |write: &PartitionWrite| write.table.options().buckets.is_some();
-            // All rows of a collection go to the same tables.
+            // All rows of a collection are written to the same tables.
             if start == 0 && !writes.iter().any(is_in_buckets) {
                 break;
             }

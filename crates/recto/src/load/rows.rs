@@ -1,4 +1,4 @@
-//! Records into rows of the collections, or rejects.
+//! Conversion of records to rows of the collections, or to rejects.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,18 +16,18 @@ use super::records::{CsvCell, Record, Shape, split_cells};
 use super::rejects::Reject;
 use super::source::Format;
 
-/// A row whose write is larger than this is checked against the store's limits before it is
-/// buffered; no store's limit is below it.
+/// Size in bytes above which a row's write is checked against the limits of the store before it is buffered. The limits
+/// of every store are higher.
 const SURELY_SMALL_BYTES: usize = 32 << 10;
 
-/// Makes rows of records.
+/// Converts records to rows.
 pub(super) struct Converter {
     plan: Arc<LoadPlan>,
     limits: Limits,
     cells: Vec<CsvCell>,
     scratch: String,
     canonical: Vec<u8>,
-    /// Slots of the row being made that could not be filled.
+    /// Slots of the current row that could not be filled.
     failed: Vec<(usize, Reason)>,
 }
 
@@ -43,8 +43,8 @@ impl Converter {
         }
     }
 
-    /// Adds a record's row to `buffer`, or the reasons why not; returns how many collections it
-    /// is rejected by.
+    /// Adds the row of a record to `buffer`, or the reasons of its rejection. Returns the number of collections that
+    /// reject it.
     pub(super) fn convert(&mut self, text: &[u8], record: &Record, row: u64, buffer: &mut Buffer) -> usize {
         let origin = Origin {
             row,
@@ -79,7 +79,7 @@ impl Converter {
         rejected
     }
 
-    /// Makes a row of a CSV record; or the reason why it is none.
+    /// Converts a CSV record to a row, or returns the reason why that fails.
     fn make_from_csv(
         &mut self,
         plan: &LoadPlan,
@@ -118,8 +118,8 @@ impl Converter {
         Ok(Vec::new())
     }
 
-    /// Makes a row of a line of JSON, with a name for each collection that it has no field for; or
-    /// the reason why it is none.
+    /// Converts a line of JSON to a row, or returns the reason why that fails. Returns for each collection a name that
+    /// is not one of its fields.
     fn make_from_json(
         &mut self,
         plan: &LoadPlan,
@@ -145,7 +145,7 @@ impl Converter {
         Ok(object.foreign)
     }
 
-    /// Pushes the cell of a slot, or null and remembers why.
+    /// Adds the cell of a slot, or null and the reason of the failure.
     fn push(
         &mut self,
         rows: &mut RowSet,
@@ -168,7 +168,7 @@ impl Converter {
         }
     }
 
-    /// Adds the row that was made to every collection that takes it; returns the others.
+    /// Adds the row to every collection that accepts it. Returns the reasons of the others.
     fn distribute(
         &mut self,
         plan: &LoadPlan,
@@ -226,7 +226,7 @@ impl Converter {
                 return Err(Reason::with_details(class, &details));
             }
         }
-        // Records that change are held to limits of their own, when they are written.
+        // Records that change have their own limits, which are checked when they are written.
         let is_plain = target.core.definition.writes != WriteMode::Update;
         let maybe_refused = store_bytes(target, row) > SURELY_SMALL_BYTES
             || (table.partition().len() == 1 && target.cell(row, 0).is_some_and(<[u8]>::is_empty));
@@ -251,7 +251,7 @@ fn readable_text(content: &[u8], shape: Shape) -> Result<&str, Reason> {
     })
 }
 
-/// Why an empty cell is no value of a field.
+/// Returns the reason why an empty cell is not a value of a field.
 fn empty_cell(slot: &Slot, written: &str) -> Reason {
     Reason::general(format!(
         "{}: an empty cell is not {} (hint: --null '{written}')",
@@ -269,8 +269,8 @@ fn no_field(target: &Target, unknown: &str) -> Reason {
     Reason::general(format!("{} has no field {unknown:?}{hint}", definition.name))
 }
 
-/// The text of a converted row, for a row that a store refused: the same options read the same values from it.
-/// Columns that fill no field of the collection are empty.
+/// Returns the text of a converted row that a store rejected. The same options read the same values from it. Columns
+/// that fill no field of the collection are empty.
 pub(super) fn row_text(plan: &LoadPlan, target: &Target, row: recto_model::RowRef<'_>) -> Vec<u8> {
     let slot_of = |column: usize| {
         (0..plan.slots.len()).find(|slot| plan.slots[*slot].column == column && target.uses(*slot))
@@ -312,7 +312,7 @@ pub(super) fn row_text(plan: &LoadPlan, target: &Target, row: recto_model::RowRe
     }
 }
 
-/// A cell that is read as this text, and not as null.
+/// Returns a cell that is read as this text and not as null.
 fn written_cell(plan: &LoadPlan, text: String) -> String {
     let quoted = super::rejects::quoted(&text, plan.dialect);
     if quoted != text || !plan.is_null(&text) {

@@ -1,4 +1,4 @@
-//! The file: what its name says it is, and its text as a stream.
+//! The file to load: its format by its name, and its text as a stream.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
@@ -13,18 +13,18 @@ use super::pipeline::Cancelled;
 use super::{zip, zstd};
 use crate::error::{Error, ErrorKind, Result};
 
-/// How much of the file is read from the operating system at once.
+/// Size of a read from the operating system, in bytes.
 const READ_BYTES: usize = 256 << 10;
 
 pub(super) const ENDINGS: &str = "a file to load ends in .csv, .ndjson or .jsonl, or one of these with .gz or .zst after it, \
                        or is a .zip that holds one such file";
 
-/// How records are written.
+/// Format of records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Format {
     /// Comma-separated values with a header row (RFC 4180).
     Csv,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Ndjson,
 }
 
@@ -38,7 +38,7 @@ impl Format {
         }
     }
 
-    /// The ending of files in this format, without the dot.
+    /// Returns the ending of files in this format, without the dot.
     pub(super) fn ending(self) -> &'static str {
         match self {
             Self::Csv => "csv",
@@ -67,7 +67,7 @@ impl Packing {
     }
 }
 
-/// What a file's name says that it is; `shown` is how errors name it.
+/// Returns the packing and format of a file by its name. Errors name the file as `shown`.
 fn packing(name: &str, shown: &str) -> Result<Packing> {
     Packing::of_name(name).ok_or_else(|| {
         Error::new(
@@ -78,23 +78,24 @@ fn packing(name: &str, shown: &str) -> Result<Packing> {
     })
 }
 
-/// Whether a file of this name can be loaded.
+/// Checks that a file of this name can be loaded.
 ///
 /// # Errors
-/// Its ending is none of those that can.
+/// The ending of the name is not supported.
 pub fn check_load_name(name: &str) -> Result<()> {
     packing(name, &format!("{name:?}")).map(|_| ())
 }
 
-/// Whether a file is there and can be loaded by its name; its length in bytes.
+/// Checks that a file exists and can be loaded by its name. Returns its size in bytes.
 ///
 /// # Errors
-/// It is not there, no file, or its ending is none of those that can be loaded.
+/// The file does not exist, is not a regular file, or has an ending that is not supported.
 pub fn check_load_file(path: &Path) -> Result<u64> {
     Ok(Source::find(path)?.bytes_total)
 }
 
-/// Returns the ending that tells the format of a file, such as `csv`, `ndjson.gz` or `zip`. The first bytes decide.
+/// Returns the ending of the format of a file, such as `csv`, `ndjson.gz` or `zip`. The first bytes of the file
+/// determine it.
 ///
 /// # Errors
 /// The file cannot be read or unpacked.
@@ -133,10 +134,10 @@ pub fn detect_load_ending(path: &Path) -> Result<String> {
     Ok(found(&start).to_owned())
 }
 
-/// Number of bytes of text that decide the format.
+/// Number of bytes of text that determine the format.
 const DETECTED_BYTES: u64 = 4 << 10;
 
-/// A file to load.
+/// File to load.
 #[derive(Debug)]
 pub(super) struct Source {
     path: PathBuf,
@@ -146,7 +147,7 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// The file at `path`, which must be there and have an ending that says what it is.
+    /// Finds the file at `path`, which must exist and have a supported ending.
     pub(super) fn find(path: &Path) -> Result<Self> {
         let name = path
             .file_name()
@@ -173,12 +174,12 @@ impl Source {
         &self.path
     }
 
-    /// Its size as it lies there, compressed or not.
+    /// Returns the size of the file in bytes, as it is stored, compressed or not.
     pub(super) fn bytes_total(&self) -> u64 {
         self.bytes_total
     }
 
-    /// The hash of the whole content as it lies there, so that a file edited anywhere is another.
+    /// Returns the hash of the whole content as it is stored, so that any edit makes it another file.
     pub(super) fn content_hash(&self, cancelled: &Cancelled) -> Result<blake3::Hash> {
         let mut file = File::open(&self.path).map_err(|error| unreadable(&self.path, error))?;
         let mut hasher = blake3::Hasher::new();
@@ -194,8 +195,8 @@ impl Source {
         Ok(hasher.finalize())
     }
 
-    /// Unpacks a packed file to its end, where its checksum stands: rows of one that is damaged would
-    /// be stored before that is known.
+    /// Unpacks a packed file to its end, where its checksum is. Otherwise rows of a damaged file would be stored before
+    /// the damage is known.
     pub(super) fn check_whole(&self, cancelled: &Cancelled) -> Result<()> {
         if matches!(self.packing, Packing::Plain(_)) {
             return Ok(());
@@ -214,7 +215,7 @@ impl Source {
         })
     }
 
-    /// Refuses a file that was written to since it was found: what was loaded is not what it holds.
+    /// Rejects a file that was changed since it was found, because the loaded rows may differ from its content.
     pub(super) fn check_unchanged(&self) -> Result<()> {
         let metadata = std::fs::metadata(&self.path).map_err(|error| unreadable(&self.path, error))?;
         if metadata.len() == self.bytes_total && metadata.modified().ok() == self.modified {
@@ -227,7 +228,7 @@ impl Source {
         .with_hint("load it again when it is complete: rows that are the same are stored once"))
     }
 
-    /// Gives the file's format and text to `read`; `consumed` counts the bytes of the file.
+    /// Passes the format and the text of the file to `read`. `consumed` counts the bytes of the file.
     pub(super) fn read_with(
         &self,
         consumed: &Arc<AtomicU64>,
@@ -252,12 +253,12 @@ impl Source {
         }
     }
 
-    /// What a failure while reading the text says of the file.
+    /// Returns the error of a failed read of the text.
     pub(super) fn read_error(&self, error: io::Error) -> Error {
         let path = self.path.display();
         let packed = !matches!(self.packing, Packing::Plain(_));
         match error.kind() {
-            // A .zip's other ways of packing are found when its entry is read.
+            // Other compression methods of a .zip are detected when its entry is read.
             io::ErrorKind::Unsupported if packed => Error::new(
                 ErrorKind::InvalidArgument,
                 format!("{path} is packed in a way that cannot be read here: {error}"),
@@ -295,7 +296,7 @@ fn unreadable(path: &Path, error: io::Error) -> Error {
         .with_source(error)
 }
 
-/// A file that counts what was read of it.
+/// File that counts the bytes that were read.
 pub(super) struct Counted {
     file: File,
     consumed: Arc<AtomicU64>,
@@ -311,7 +312,7 @@ impl Read for Counted {
 
 impl Seek for Counted {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-        // Where it stands, so that what is read twice (an archive's directory) counts once.
+        // Set the count to the position, so that bytes that are read twice (the directory of an archive) count once.
         let position = self.file.seek(to)?;
         self.consumed.store(position, Ordering::Relaxed);
         Ok(position)

@@ -1,5 +1,5 @@
-//! A look at the whole file before its first row is loaded, where cuts of buckets are waited for: so it is waited once, and not for what each
-//! buffer needs.
+//! Sample of the whole file before its first row is loaded, for stores where splits of buckets take long. The load
+//! waits once for all splits, and not for those of each buffer.
 
 use std::sync::Arc;
 
@@ -15,22 +15,22 @@ use super::source::{Format, Source};
 use crate::error::Result;
 use crate::room::{MAX_ROOM_ROWS, ROOM_EACH, ROOM_FEWER, is_drawn};
 
-/// The most memory of rows that are drawn, as a share of a buffer's.
+/// Divisor of a buffer's memory: the sample takes at most this fraction.
 const DRAWN_SHARE: usize = 4;
 
-/// What is looked at.
+/// File to sample.
 pub(super) struct Survey {
     pub(super) source: Arc<Source>,
     pub(super) plan: Arc<LoadPlan>,
     pub(super) limits: Limits,
-    /// Rows that an earlier load has dealt with.
+    /// Number of rows that an earlier load has processed.
     pub(super) rows_done: u64,
-    /// How much a buffer holds.
+    /// Size of a buffer in bytes.
     pub(super) full_bytes: usize,
 }
 
 impl Survey {
-    /// Some of the rows of the file that are to be loaded yet, in key order.
+    /// Returns a sample of the rows of the file that remain to be loaded, in key order.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -55,7 +55,7 @@ impl Survey {
         .await
     }
 
-    /// One of so many rows, by their numbers; none: these are too many.
+    /// Samples one of `each` rows, by the number of the row. Returns `None` if the sample is too large.
     fn drawn(&self, each: u32, cancelled: &Cancelled) -> Result<Option<Buffer>> {
         let mut drawing = Drawing {
             survey: self,
@@ -88,7 +88,7 @@ struct Drawing<'s> {
     converter: Converter,
     buffer: Buffer,
     each: u32,
-    /// The number of the next row.
+    /// Number of the next row.
     row: u64,
 }
 

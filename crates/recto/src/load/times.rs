@@ -1,8 +1,8 @@
-//! Dates and times as CSV files write them.
+//! Dates and times in CSV files.
 //!
-//! Without a pattern they are in ISO 8601, with a blank in place of `T`, without seconds, and with offsets such as
-//! `+02` and `+0200`, too. A time is taken exactly or not at all: nothing is rounded, and nothing rolls over into the
-//! next day.
+//! Without a pattern they are in ISO 8601. Also accepted are a blank in place of `T`, times without seconds, and
+//! offsets such as `+02` and `+0200`. A time is read exactly or not at all: nothing is rounded, and nothing moves to
+//! the next day.
 
 use std::fmt::Write as _;
 
@@ -17,7 +17,7 @@ const MILLIS_PER_SECOND: i64 = 1_000;
 const SECONDS_PER_DAY: i64 = 86_400;
 const MILLIS_PER_DAY: i64 = SECONDS_PER_DAY * MILLIS_PER_SECOND;
 
-/// Offsets are less than a day.
+/// Maximum hours of an offset, which is less than a day.
 const MAX_OFFSET_HOURS: i64 = 23;
 
 /// Codes that a pattern may have.
@@ -38,7 +38,7 @@ const MONTHS: [&str; 12] = [
     "December",
 ];
 
-/// Names of weekdays, the first of them that of 1970-01-01.
+/// Names of weekdays, beginning with that of 1970-01-01.
 const WEEKDAYS: [&str; 7] = [
     "Thursday",
     "Friday",
@@ -49,17 +49,17 @@ const WEEKDAYS: [&str; 7] = [
     "Wednesday",
 ];
 
-/// Letters of the short form of a month or day.
+/// Number of letters of the short form of a month or day.
 const SHORT_NAME: usize = 3;
 
-/// Why text is no date or time of a file.
+/// Reason why text is not a date or time.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum TimeError {
     /// Another form, or a time that does not exist.
     Form,
-    /// No offset and no time zone.
+    /// No offset, and no time zone in the options.
     NoOffset,
-    /// A time that the time zone has twice, or not at all.
+    /// A time that occurs twice in the time zone, or not at all.
     Ambiguous,
 }
 
@@ -77,7 +77,7 @@ impl Times {
         Ok(Self { pattern, zone })
     }
 
-    /// Returns the pattern that values of a type are in; `None`: ISO 8601.
+    /// Returns the pattern of the values of a type; `None` means ISO 8601.
     pub(super) fn pattern(&self, ty: &Type) -> Option<&str> {
         self.pattern_of(ty).map(|pattern| pattern.text.as_str())
     }
@@ -85,13 +85,13 @@ impl Times {
     fn pattern_of(&self, ty: &Type) -> Option<&Pattern> {
         self.pattern.as_ref().filter(|pattern| match ty {
             Type::Timestamp | Type::Date => pattern.has_date || pattern.has_epoch,
-            // A pattern of dates says nothing of times of day.
+            // A pattern with a date does not apply to times of day.
             Type::Time => pattern.has_time && !pattern.has_date,
             _ => false,
         })
     }
 
-    /// Returns the date, time or timestamp that a cell holds.
+    /// Returns the date, time or timestamp of a cell.
     pub(super) fn read(&self, ty: &Type, text: &str) -> Result<Value, TimeError> {
         if let Some(pattern) = self.pattern_of(ty) {
             return self.value_of(ty, pattern.read(text)?);
@@ -106,7 +106,7 @@ impl Times {
         }
     }
 
-    /// A timestamp in the forms of databases and programs.
+    /// Parses a timestamp in the forms of databases and programs.
     fn usual_timestamp(&self, text: &str) -> Result<Value, TimeError> {
         let (date, rest) = text.split_once(['T', 't', ' ']).unwrap_or((text, "00:00"));
         let is_time = |byte: u8| byte.is_ascii_digit() || matches!(byte, b':' | b'.');
@@ -124,7 +124,7 @@ impl Times {
         self.instant(local, offset).map(Value::Timestamp)
     }
 
-    /// Milliseconds since 1970 of a time on the clocks of a place.
+    /// Converts a local time to milliseconds since 1970, by the offset or the time zone.
     fn instant(&self, local: i64, offset: Option<i64>) -> Result<i64, TimeError> {
         if let Some(seconds) = offset {
             return local
@@ -170,7 +170,7 @@ impl Times {
             return Err(TimeError::Form);
         }
         if *ty == Type::Date {
-            // A date has no room for a time of day.
+            // A date cannot store a time of day.
             let is_midnight = hour == 0 && parts.minute == 0 && parts.second == 0 && parts.nanos == 0;
             return if is_midnight {
                 Ok(day)
@@ -223,12 +223,12 @@ impl Times {
     }
 }
 
-/// The value of text in ISO 8601.
+/// Parses text in ISO 8601.
 fn iso(ty: &Type, text: &str) -> Result<Value, TimeError> {
     json::from_text(ty, text).map_err(|_| TimeError::Form)
 }
 
-/// Seconds east of Greenwich: `Z`, `UTC`, `+02`, `+0200`, `+02:00`.
+/// Returns the offset in seconds east of Greenwich of `Z`, `UTC`, `+02`, `+0200` or `+02:00`.
 fn offset_seconds(text: &str) -> Option<i64> {
     if matches!(text, "Z" | "z" | "UTC" | "GMT") {
         return Some(0);
@@ -291,12 +291,12 @@ struct Parts {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Item {
     Literal(char),
-    /// One blank or more.
+    /// One or more blanks.
     Blank,
     Code(char),
 }
 
-/// A pattern such as `%Y/%m/%d`.
+/// Pattern such as `%Y/%m/%d`.
 #[derive(Debug)]
 #[allow(clippy::struct_excessive_bools)] // each is a fact about the codes
 struct Pattern {
@@ -378,8 +378,8 @@ impl Pattern {
         }
     }
 
-    /// The text of a date such as `2013-01-31` and a time such as `10:00:00.000`. `day` counts that date from 1970-01-01
-    /// on; `millis` is the instant.
+    /// Writes a date such as `2013-01-31` and a time such as `10:00:00.000` by the pattern. `day` is the number of days
+    /// from 1970-01-01 to that date; `millis` is the instant.
     fn write(&self, date: &str, time: &str, day: i64, millis: i64) -> String {
         // The year of a date may have a sign.
         let (year, month_and_day) = date.split_at(date.len().saturating_sub("-01-31".len()));
@@ -428,7 +428,7 @@ impl Pattern {
     }
 }
 
-/// Codes with the separators between them.
+/// Returns the codes of a text, with the separators between them.
 fn codes(text: &str) -> impl Iterator<Item = Item> {
     text.chars().map(|character| {
         if character.is_ascii_alphabetic() {
@@ -448,10 +448,10 @@ fn wrong(pattern: &str, reason: &str) -> Error {
     .with_hint(format!("the codes are {CODES}, such as %Y/%m/%d %H:%M"))
 }
 
-/// Reads the part that a code names from the beginning of `text`; returns the rest.
+/// Reads the part that a code names from the beginning of `text`. Returns the rest.
 fn read_code<'a>(code: char, text: &'a str, parts: &mut Parts) -> Option<&'a str> {
     let (number, rest) = match code {
-        // Fewer digits would be a year of another code.
+        // Years with fewer digits have another code.
         'Y' => number(text, 4, 4)?,
         'y' => number(text, 2, 2)?,
         'f' => number(text, 1, 9)?,
@@ -501,7 +501,7 @@ fn read_code<'a>(code: char, text: &'a str, parts: &mut Parts) -> Option<&'a str
     Some(rest)
 }
 
-/// A number of `least` to `most` digits, and the text after it.
+/// Reads a number of `least` to `most` digits. Returns it with the text after it.
 fn number(text: &str, least: usize, most: usize) -> Option<(i64, &str)> {
     let digits = text.bytes().take(most).take_while(u8::is_ascii_digit).count();
     if digits < least {
@@ -510,7 +510,8 @@ fn number(text: &str, least: usize, most: usize) -> Option<(i64, &str)> {
     Some((text[..digits].parse().ok()?, &text[digits..]))
 }
 
-/// The index of the name that `text` begins with, whole or by its first letters, in any case; and the text after it.
+/// Reads the name at the beginning of `text`, as a whole or by its first letters, ignoring case. Returns its index with
+/// the text after it.
 fn name<'a>(text: &'a str, names: &[&str]) -> Option<(i64, &'a str)> {
     let starts = |name: &str| {
         text.get(..name.len())

@@ -1,4 +1,4 @@
-//! Rows with the entries that they have in views: what is written of them, and what becomes of them by that.
+//! Writes of rows with their entries in views, and the resulting counts.
 
 use std::sync::Arc;
 
@@ -22,24 +22,25 @@ use crate::viewed::Viewed;
 use crate::writes::mutation::{self, BaseRow as _};
 use crate::writes::{Transacting, does_not_fit, refusal_of};
 
-/// What is there of a record.
+/// Stored row of a record.
 pub(super) type There = RowOf<ViewedCollection>;
 
-/// What is written of rows, and what becomes of them when it is.
+/// Writes of rows, and the counts that apply once they are applied.
 #[derive(Debug, Default)]
 pub(super) struct Whole {
-    /// Of records that change: what must still be there.
+    /// Conditions on the stored records, for records that change.
     pub(super) conditions: Vec<Cas>,
     pub(super) writes: Vec<PartitionWrite>,
-    /// For each row that is written, how many writes there are up to its last.
+    /// Number of writes up to the last one of each row that is written.
     pub(super) row_ends: Vec<usize>,
     pub(super) became: Tally,
-    /// Those that are not written.
+    /// Rows that are not written.
     pub(super) refused: Vec<RefusedRow>,
 }
 
 impl Whole {
-    /// Its writes in batches of whole rows, of so many bytes and rows unless one row alone has more.
+    /// Takes the writes in batches of whole rows. A batch has at most `max_bytes` bytes and `max_rows` rows, unless a
+    /// single row is larger.
     pub(super) fn take_batches(&mut self, max_bytes: usize, max_rows: usize) -> Vec<Vec<PartitionWrite>> {
         let mut writes = std::mem::take(&mut self.writes).into_iter();
         let (mut batches, mut batch) = (Vec::new(), Vec::new());
@@ -61,37 +62,37 @@ impl Whole {
     }
 }
 
-/// What becomes of a row.
+/// Result of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Becomes {
     Stored,
     Replaced,
     Repeated,
-    /// It is not written: another record with its key is there.
+    /// The row is not written, because another record with its key exists.
     Conflicts,
 }
 
-/// What rows are written by.
+/// Parameters of the writes of rows.
 pub(super) struct Writing<'a> {
     target: &'a Target,
     viewed: &'a Viewed,
-    /// For each view that is written, the name that it is told of by.
+    /// Name of each written view in reports; `None` for a view that reports do not name.
     names: Vec<Option<&'a str>>,
     limits: Limits,
     now: i64,
 }
 
-/// A row with its record.
+/// Row with its record.
 pub(super) struct Row<'a> {
     pub(super) loaded: Loaded<'a>,
-    /// In the order of the collection's fields.
+    /// Cells of the record in the order of the collection's fields.
     pub(super) record: Cells,
     entries: Vec<Entry<KeyCells, Cells>>,
     pub(super) stamp: Stamp,
 }
 
 impl<'a> Writing<'a> {
-    /// `recorded` names the views.
+    /// Creates the parameters. `recorded` has the names of the views.
     pub(super) fn new(target: &'a Target, viewed: &'a Viewed, recorded: &'a Recorded, now: i64) -> Self {
         let views = viewed.views.views().iter();
         Self {
@@ -105,8 +106,8 @@ impl<'a> Writing<'a> {
         }
     }
 
-    /// What is written of a chunk, whose stamps count from `base`. `there` is what is there of each row's record; absent:
-    /// nothing, or nobody looked.
+    /// Returns the writes of a chunk, whose timestamps count from `base`. `there` has the stored record of each row.
+    /// Without it, the records do not exist or were not read.
     pub(super) fn writes(
         &self,
         buffer: &Buffer,
@@ -154,7 +155,7 @@ impl<'a> Writing<'a> {
         }
     }
 
-    /// Adds what is written of a row.
+    /// Adds the writes of a row.
     fn add(&self, row: &Row<'_>, there: Option<&There>, whole: &mut Whole) -> Result<Becomes> {
         let core = &self.target.core;
         if self.viewed.base.is_some() {
@@ -168,7 +169,7 @@ impl<'a> Writing<'a> {
         let becomes = row.becomes(there, self.now);
         let stamp = match (core.replaces(), becomes) {
             (false, Becomes::Replaced) => return Ok(Becomes::Conflicts),
-            // What is put again is not changed: its entries stay as they are, and live for as long as it.
+            // A record that is put again does not change, so its entries keep their timestamp and get the same TTL.
             (false, _) => there.map_or(row.stamp, |there| Stamp(there.version.0)),
             (true, _) => row.stamp,
         };
@@ -176,13 +177,13 @@ impl<'a> Writing<'a> {
         Ok(becomes)
     }
 
-    /// Returns a misfit that a row would make; none if its record does not fit already.
+    /// Returns a misfit that a row would create; `None` if the stored record already does not fit.
     fn new_misfit(&self, row: &Row<'_>, there: Option<&There>) -> Option<Misfit> {
         let there = there.and_then(|there| there.record_at(self.now));
         self.viewed.views.new_misfit(there, &row.record)
     }
 
-    /// The row as it is put, with its entries.
+    /// Adds the put of the row and of its entries.
     fn put(&self, row: &Row<'_>, stamp: Stamp, writes: &mut Vec<PartitionWrite>) {
         let core = &self.target.core;
         writes.push(PartitionWrite {
@@ -202,7 +203,7 @@ impl<'a> Writing<'a> {
         }));
     }
 
-    /// A record that changes: of what is there the entries go.
+    /// Adds the writes of a record that changes, which also remove the entries of the stored record.
     fn add_change(&self, row: &Row<'_>, there: Option<&There>, whole: &mut Whole) -> Result<Becomes> {
         let (core, becomes) = (&self.target.core, row.becomes(there, self.now));
         let Some(base) = &self.viewed.base else {
@@ -250,20 +251,20 @@ impl<'a> Writing<'a> {
 }
 
 impl Row<'_> {
-    /// What it becomes where it takes the place of what is there.
+    /// Returns the result of the row if it replaces the stored record.
     pub(super) fn becomes(&self, there: Option<&There>, now: i64) -> Becomes {
         let record = there.and_then(|there| Some((there, there.record_at(now)?)));
         match record {
             None => Becomes::Stored,
-            // By an earlier attempt.
+            // An earlier attempt wrote it.
             Some((there, _)) if there.version.0 == self.stamp.0 => Becomes::Stored,
             Some((_, record)) if *record == self.record => Becomes::Repeated,
             Some(_) => Becomes::Replaced,
         }
     }
 
-    /// Whether what is there of a record that changes stays: it was put by an earlier attempt or by a later write; or it is
-    /// the same.
+    /// Returns whether the stored record of a collection whose records change stays: an earlier attempt or a later
+    /// write put it, or it is the same.
     pub(super) fn stays(&self, there: Option<&There>, becomes: Becomes) -> bool {
         there.is_some_and(|there| {
             there.version.0 >= self.stamp.0 || (becomes == Becomes::Repeated && there.expires_at.is_none())
@@ -271,7 +272,8 @@ impl Row<'_> {
     }
 }
 
-/// That fields were added to a collection while a file is loaded into it: what its rows have of them is not known.
+/// Returns the error of a load during which fields were added to the collection. The values of these fields in the rows
+/// are unknown.
 #[cold]
 pub(super) fn fields_added(core: &CollectionCore) -> Error {
     Error::new(

@@ -1,4 +1,4 @@
-//! Chunks to the store, repeated until their outcome is known.
+//! Writes of chunks to the store, repeated until their outcome is known.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,29 +19,29 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::settle::{Attempt, Policy, settle};
 use crate::shared::{Shared, Writing};
 
-/// How long one attempt may take, unless the store was opened with a limit of its own.
+/// Maximum time of one attempt, unless the store was opened with its own limit.
 pub(super) const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How often rows of a chunk are written anew, because others changed them, or the schema, meanwhile.
+/// Maximum number of attempts at the rows of a chunk, if others change the records or the schema meanwhile.
 pub(super) const MAX_LOST: u32 = 100;
 
-/// Why a row of a collection whose records are never changed is rejected.
+/// Reason why a row of a collection whose records never change is rejected.
 pub(super) const CONFLICT: &str = "another record with its key is there already";
 
-/// How a write ended that has ended.
+/// Known outcome of a write.
 pub(super) enum Settled<T> {
     Done(T),
     Refused(StoreError),
 }
 
-/// What a store answered.
+/// Answer of a store.
 pub(super) enum Answer<T> {
     Known(T),
     Unknown(StoreError),
     Refused(StoreError),
 }
 
-/// How asking ended.
+/// Result of a request.
 pub(super) type Asked<T> = Result<Result<Answer<T>, StoreError>>;
 
 impl From<WriteOutcome> for Answer<RowsMet> {
@@ -59,10 +59,11 @@ impl From<WriteOutcome> for Answer<RowsMet> {
     }
 }
 
-/// Asks the same of a store until it is done or refused. `ask` makes the request for each attempt, if `check` lets it be sent.
+/// Repeats a request until its outcome is known. `ask` creates the request for each attempt, if `check` allows it to be
+/// sent.
 ///
 /// # Errors
-/// The store failed, or still does not take it when [`Policy::LOAD`] says that it is enough.
+/// The store failed, or the outcome was still unknown after the time of [`Policy::LOAD`].
 pub(super) async fn until_settled<'a, T>(
     shared: &Shared,
     check: impl Fn() -> Result<()>,
@@ -95,7 +96,7 @@ fn passes(kind: StoreErrorKind) -> bool {
     matches!(kind, StoreErrorKind::Unavailable | StoreErrorKind::Timeout)
 }
 
-/// The error of a load that stops; what is stored stays, and the same load goes on from there.
+/// Returns the error of a load that stops. Stored rows remain, and the same load continues from there.
 #[cold]
 fn stopped(error: StoreError, kind: Option<ErrorKind>) -> Error {
     let hint = error.hint().map(|hint| format!("{hint}; ")).unwrap_or_default();
@@ -108,7 +109,7 @@ fn stopped(error: StoreError, kind: Option<ErrorKind>) -> Error {
         .with_source(error)
 }
 
-/// What chunks are written with.
+/// Writer of chunks.
 pub(super) struct ChunkWriter {
     pub(super) shared: Arc<Shared>,
     pub(super) plan: Arc<LoadPlan>,
@@ -117,26 +118,26 @@ pub(super) struct ChunkWriter {
     pub(super) stamp: Stamp,
 }
 
-/// What became of a chunk.
+/// Result of a chunk.
 pub(super) struct Written {
     pub(super) target: usize,
     pub(super) became: Tally,
-    /// Rows that the store does not take.
+    /// Rows that the store rejects.
     pub(super) refused: Vec<RefusedRow>,
 }
 
-/// What became of a part of a chunk.
+/// Result of a part of a chunk.
 pub(super) enum Part {
-    /// The rows of a collection that has no views.
+    /// Counts of the rows of a collection that has no views.
     Met(RowsMet),
     Whole(Tally, Vec<RefusedRow>),
-    /// Nothing is written: what is there is not what was assumed.
+    /// Nothing is written, because the stored records differ from the assumption.
     Lost,
 }
 
 impl ChunkWriter {
-    /// Writes a chunk. Where the store refuses, the halves are written apart, down to the rows
-    /// it does refuse: these do not stop the others.
+    /// Writes a chunk. If the store rejects it, writes its halves separately, down to the single rows that the store
+    /// rejects. These do not stop the others.
     pub(super) async fn write(&self, buffer: Arc<Buffer>, chunk: Chunk) -> Result<Written> {
         let mut written = Written {
             target: chunk.target,
@@ -163,7 +164,7 @@ impl ChunkWriter {
                 Settled::Done(Part::Lost) if lost < MAX_LOST => {
                     lost += 1;
                     self.shared.look_for_schema().await?;
-                    // Of fewer records fewer are changed before they are written.
+                    // A smaller part has fewer records that others can change before it is written.
                     left.extend(if lost == 1 { vec![chunk] } else { halves(chunk) });
                 }
                 Settled::Done(Part::Lost) => return Err(busy()),
@@ -179,7 +180,7 @@ impl ChunkWriter {
     }
 
     async fn write_part(&self, buffer: &Arc<Buffer>, chunk: Chunk, looks: bool) -> Result<Settled<Part>> {
-        // Until its outcome is known no view is added that this does not write.
+        // Until the outcome is known, no view may be added that this write does not maintain.
         loop {
             let mode = self.plan.targets[chunk.target].core.definition.writes;
             let mut writing = match mode {
@@ -239,7 +240,7 @@ impl ChunkWriter {
     async fn send_rows(&self, buffer: &Arc<Buffer>, chunk: Chunk) -> Asked<RowsMet> {
         let (buffer, plan) = (Arc::clone(buffer), Arc::clone(&self.plan));
         let (sizes, stamp) = (self.sizes, self.stamp);
-        // Made for each attempt, so that no copy is kept while it waits.
+        // Prepare the writes again for each attempt, so that no copy is kept during a wait.
         let writes = blocking(move || Ok(buffer.writes(&plan, chunk, sizes, stamp))).await?;
         let sent = self
             .shared
@@ -256,7 +257,7 @@ fn halves(chunk: Chunk) -> Vec<Chunk> {
         start: middle,
         ..chunk
     };
-    // The last of them is written first.
+    // The last element is written first.
     [second, first]
         .into_iter()
         .filter(|half| half.start < half.end)

@@ -1,4 +1,4 @@
-//! Files in .zip: the feature `full` reads them.
+//! Files in .zip, which the feature `full` reads.
 
 use std::io::{BufReader, Read};
 
@@ -8,10 +8,10 @@ use zip::result::ZipError;
 use super::source::{Counted, ENDINGS, Format, Source};
 use crate::error::{Error, ErrorKind, Result};
 
-/// How many names of an archive's entries a message lists.
+/// Maximum number of an archive's entries that a message lists.
 const MAX_LISTED_ENTRIES: usize = 10;
 
-/// Gives the format and text of the one file in an archive to `read`.
+/// Passes the format and text of the only file in an archive to `read`.
 pub(super) fn read(
     source: &Source,
     file: BufReader<Counted>,
@@ -28,7 +28,7 @@ pub(super) fn read(
             .name()
             .map_err(|error| zip_error(source, error))?
             .into_owned();
-        // macOS keeps a shadow of each file under this name.
+        // macOS stores additional data of each file under this name.
         if !entry.is_file() || name.starts_with("__MACOSX/") {
             continue;
         }

@@ -1,4 +1,4 @@
-//! Files in .zst: the feature `full` reads them.
+//! Files in .zst, which the feature `full` reads.
 
 use std::io::{self, BufRead, Read};
 
@@ -8,7 +8,7 @@ use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 /// Reads the text of a .zst file.
 ///
 /// # Errors
-/// Never; the build without .zst files rejects all of them.
+/// Never. The build without .zst files rejects all of them.
 #[expect(
     clippy::unnecessary_wraps,
     reason = "the build without .zst files has the same function"
@@ -17,7 +17,7 @@ pub(super) fn reader<R: BufRead>(source: R) -> io::Result<ZstdReader<R>> {
     Ok(ZstdReader::new(source))
 }
 
-/// The text of Zstandard frames, one after the other (RFC 8878), checksums verified.
+/// Text of consecutive Zstandard frames (RFC 8878), with verified checksums.
 pub(super) struct ZstdReader<R> {
     source: R,
     decoder: FrameDecoder,

@@ -1,4 +1,4 @@
-//! Changes of records that have versions, each for itself.
+//! Independent changes of records that have versions.
 
 use std::future::IntoFuture as _;
 use std::sync::Arc;
@@ -23,30 +23,30 @@ use crate::writes::{
     Changed, MAX_AT_ONCE, MAX_BATCH_CHANGES, MAX_LOOKS, busy, exists_unseen, refusal_of, without_holder,
 };
 
-/// A change that is right, whatever is stored.
+/// Change that is valid, independent of the stored record.
 struct Ready<'c> {
     collection: &'c Collection<DynamicRecord>,
     definition: Arc<Definition>,
-    /// The text of each key field, and their cells.
+    /// Text of each key field, and the cells of the key.
     key: Vec<String>,
     key_cells: Cells,
     what: What,
     action: Action,
     if_version: Option<i64>,
-    /// Whether the session may see what is there is not known from the key.
+    /// Whether the stored record must be read, because the key does not determine whether the session may see it.
     look_first: bool,
 }
 
 enum What {
     Insert(DynamicRecord, Option<Duration>),
     Put(DynamicRecord, Option<Duration>),
-    /// The fields of these names.
+    /// Fields with these names.
     Update(DynamicRecord, Vec<String>),
     Delete,
 }
 
 impl LocalSession {
-    /// Makes changes, each for itself; those of one record in the order given.
+    /// Makes each change independently. Changes of one record are made in the given order.
     pub(super) async fn write_each(
         &self,
         collections: &Collections,
@@ -83,7 +83,8 @@ impl LocalSession {
         Ok(written)
     }
 
-    /// A change, if it is right and the session may make it, as far as that is known without looking what is there.
+    /// Checks that a change is valid and that the session may make it, as far as that is known without a read of the
+    /// stored record.
     fn ready<'c>(
         &self,
         collection: &'c Collection<DynamicRecord>,
@@ -130,8 +131,8 @@ impl LocalSession {
         change.into_future().await.map(outcome)
     }
 
-    /// Makes a change of a record, if the session may see the one that is there: on the version that was seen. A
-    /// record that is hidden is as if it were not there, but that no other can have its key.
+    /// Changes a record on condition of the version that was read, if the session may see the stored record. A hidden
+    /// record is treated as if it did not exist, except that no other record can have its key.
     async fn make_if_seen(&self, ready: &Ready<'_>) -> Result<Outcome> {
         let core = ready.collection.now()?;
         let refused = |refusal| refusal_of(&core, &ready.key_cells, refusal);
@@ -163,7 +164,7 @@ impl LocalSession {
             match change.await {
                 Ok(changed) => return Ok(outcome(changed)),
                 Err(error) if error.kind() == ErrorKind::Exists => has_met = true,
-                // What it is now may be hidden.
+                // The record's new state may be hidden, so read it again.
                 Err(error) if matches!(error.kind(), ErrorKind::Changed | ErrorKind::NotFound) => {}
                 Err(error) => return Err(error),
             }
@@ -171,7 +172,7 @@ impl LocalSession {
         Err(busy(&format!("a record of {}", ready.definition.name)))
     }
 
-    /// Refuses what would make a record one that the session may not see.
+    /// Rejects a change after which the session could not see the record.
     fn check_becomes(&self, ready: &Ready<'_>, seen: Option<&Versioned<DynamicRecord>>) -> Result<()> {
         let filters = self.filters(&ready.definition.name).unwrap_or_default();
         let (What::Update(fields, names), Some(seen)) = (&ready.what, seen) else {
@@ -186,12 +187,12 @@ impl LocalSession {
 }
 
 impl Ready<'_> {
-    /// Which record it is of.
+    /// Returns the collection and the key of the record.
     fn record(&self) -> (String, Cells) {
         (self.definition.name.clone(), self.key_cells.clone())
     }
 
-    /// The change, to be made whatever version is there.
+    /// Returns the change without a condition on the version.
     fn change(&self) -> Change {
         match &self.what {
             What::Insert(record, time) => living(self.collection.insert(record), *time),
@@ -227,7 +228,7 @@ fn what(definition: &Arc<Definition>, action: &Action, if_version: Option<i64>) 
     })
 }
 
-/// The texts of a record's key; none for a field that is null, which is refused where the record is encoded.
+/// Returns the texts of a record's key. It has no text for a null field, which is rejected when the record is encoded.
 fn key_of(definition: &Definition, what: &What) -> Vec<String> {
     let (What::Insert(record, _) | What::Put(record, _)) = what else {
         return Vec::new();

@@ -75,7 +75,7 @@ impl Queues for LocalTools {
                 Err(error) => results.push(Some(Err(error))),
             }
         }
-        // What is wrong of one is said of where it stands among those that are right.
+        // An error of a message gives its position among all messages, not among the valid ones.
         for (number, sent) in numbers.into_iter().zip(queue.send_all(right).await) {
             let sent = sent.map(sent_words).map_err(|error| error.with_change(number));
             results[number] = Some(sent);
@@ -195,7 +195,7 @@ impl LocalTools {
         self.recto.queues_as_they_are().await?.get(name).await
     }
 
-    /// The one queue that sends its dead letters to this one.
+    /// Returns the only queue that sends its dead letters to this queue.
     async fn source_of(&self, dead_letters: &Queue) -> Result<Queue> {
         let mut sources = self.recto.queues().await?.list().await?;
         sources.retain(|queue| {
@@ -214,7 +214,7 @@ impl LocalTools {
         }
     }
 
-    /// How the first `most` queues are, by name, and how many there are.
+    /// Returns the status of the first `most` queues, by name, and the number of all queues.
     pub(super) async fn first_queues(
         &self,
         queues: &crate::queues::Queues,
@@ -246,13 +246,13 @@ impl LocalTools {
         }
     }
 
-    /// Of several queues. One that is damaged does not hide the others.
+    /// Returns the status of several queues. A damaged queue does not hide the others.
     async fn statuses(&self, queues: &[Queue]) -> Result<Vec<QueueStatus>> {
         let mut all = Vec::with_capacity(queues.len());
         for queue in queues {
             match self.status(queue).await {
                 Ok(status) => all.push(status),
-                // It was deleted meanwhile.
+                // The queue was deleted meanwhile.
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
                 Err(error) if error.kind() == ErrorKind::Corrupt => all.push(QueueStatus {
                     name: queue.name().to_owned(),
@@ -286,12 +286,12 @@ impl LocalTools {
     }
 }
 
-#[allow(clippy::cast_precision_loss)] // of what is shown
+#[allow(clippy::cast_precision_loss)] // the number is only displayed
 fn age_seconds(now_micros: i64, sent_micros: i64) -> f64 {
     now_micros.saturating_sub(sent_micros).max(0) as f64 / 1_000_000.0
 }
 
-/// A time as RFC 3339, in milliseconds.
+/// Returns a time in RFC 3339, in milliseconds.
 fn time_words(micros: i64) -> String {
     let time = json::to_json(&Type::Timestamp, &Value::Timestamp(micros.div_euclid(1_000)));
     time.as_str().map(str::to_owned).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Records of an open store by their keys, and changes to them, as tools ask for them.
+//! Reads and changes of the records of an open store by their keys, for tools.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::row_filter::RowFilter;
 use crate::session::{Action, JsonRecord, RecordChange, Records, Written};
 use crate::writes::not_changed;
 
-/// The collections that changes are of, as they are now.
+/// Collections of the requested changes, in their current state.
 pub(super) type Collections = BTreeMap<String, Collection<DynamicRecord>>;
 
 #[async_trait]
@@ -49,7 +49,7 @@ impl Records for LocalSession {
 }
 
 impl LocalSession {
-    /// A record that the session may see.
+    /// Returns a record that the session may see.
     pub(super) async fn visible(
         &self,
         collection: &Collection<DynamicRecord>,
@@ -67,7 +67,7 @@ impl LocalSession {
         Ok(Some(found))
     }
 
-    /// All or none of the changes.
+    /// Makes all changes or none.
     async fn write_together(&self, collections: &Collections, changes: &[RecordChange]) -> Result<Written> {
         let mut batch = self.recto().batch();
         for (index, change) in changes.iter().enumerate() {
@@ -119,10 +119,10 @@ impl LocalSession {
     }
 }
 
-/// Whether the records are changed each for itself, and not all or none.
+/// Returns whether the changes are made independently, because the records have versions.
 ///
 /// # Errors
-/// There are such and others.
+/// Some of the collections have versions, and others do not.
 fn are_each_for_itself(collections: &Collections) -> Result<bool> {
     let changing =
         |collection: &&Collection<DynamicRecord>| collection.definition().writes == WriteMode::Update;
@@ -142,22 +142,22 @@ fn are_each_for_itself(collections: &Collections) -> Result<bool> {
     .with_hint("nothing was written; write those of one of them first, then the others"))
 }
 
-/// An error about a change as one of several.
+/// Adds to an error the position of its change among several.
 pub(super) fn of_change(error: Error, index: usize) -> Error {
     match error.kind() {
-        // What the session may not do is said of it, and not of the change.
+        // The error concerns the permissions of the session, and not one change.
         ErrorKind::Forbidden => error,
         _ => error.with_change(index),
     }
 }
 
-/// A record of which only the key is known.
+/// Returns a record of which only the key is known.
 pub(super) fn of_key(definition: &Arc<Definition>, key: &[String]) -> Result<DynamicRecord> {
     let json = definition.key.iter().zip(key).map(|(name, text)| {
         let field = definition.field(name).map(|(_, field)| field);
         let value = field.and_then(|field| json::from_text(&field.ty, text).ok().map(|value| (field, value)));
         value.map(|(field, value)| (name.clone(), json::to_json(&field.ty, &value)))
     });
-    // What is no key is refused where the key is read.
+    // An invalid key is rejected when the key is read.
     DynamicRecord::from_json(Arc::clone(definition), &json.flatten().collect())
 }

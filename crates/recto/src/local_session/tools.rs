@@ -1,4 +1,4 @@
-//! What looks after an open store.
+//! Administration of an open store.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ use crate::session::{
     ViewProgress, ViewStatus,
 };
 
-/// The tools of an open store. Only a session that is not restricted shows them.
+/// Administration tools of an open store. Only an unrestricted session offers them.
 #[derive(Debug, Clone)]
 pub(super) struct LocalTools {
     pub(super) recto: Recto,

@@ -1,4 +1,4 @@
-//! Buckets are looked at, before views are compared: a row that nobody finds in its bucket would be missed there.
+//! Checks of buckets. They precede the comparison of views, which would miss a row that is in the wrong bucket.
 
 use recto_pieces::{Fault, FaultKind, FaultOutcome};
 use recto_plan::SortOrder;
@@ -12,22 +12,22 @@ use crate::pace::Pace;
 use crate::session::{BucketFault, Progress, VerifiedBuckets, ViewProgress};
 use crate::shared::Shared;
 
-/// Rows read at a time.
+/// Number of rows read in one step.
 const STEP_ROWS: u32 = 1_000;
-/// The most examples of what is wrong with the buckets of a sort order.
+/// Maximum number of examples of faults in the buckets of a sort order.
 const MAX_EXAMPLES: usize = 20;
 
-/// How far the look at one sort order's buckets is.
+/// Progress of the check of one sort order's buckets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Looked {
-    /// Where it goes on; none: at the beginning.
+    /// Position at which the check continues; `None` for the beginning.
     pub(super) position: Option<Vec<u8>>,
     pub(super) is_over: bool,
-    /// What was found before that.
+    /// Results before that position.
     pub(super) found: VerifiedBuckets,
 }
 
-/// The sort orders of a collection that are kept in buckets, none of which was looked at yet.
+/// Returns the sort orders of a collection that have buckets, with no progress yet.
 pub(super) fn untouched(core: &CollectionCore) -> Vec<Looked> {
     let is_known = core.shared.buckets.is_some();
     let in_buckets = core.sort_orders.iter();
@@ -44,10 +44,10 @@ pub(super) fn untouched(core: &CollectionCore) -> Vec<Looked> {
     untouched.collect()
 }
 
-/// Looks at what was not looked at yet. `core_of` tells the collections.
+/// Checks the sort orders that are not checked yet. `core_of` returns the collections.
 ///
 /// # Errors
-/// The store cannot be read, or written.
+/// The store cannot be read or written.
 pub(super) async fn look<'c>(
     how: &Verification,
     shared: &Shared,

@@ -1,6 +1,7 @@
-//! Claims of unique values, compared with their records: each record has its own, and there is no other.
+//! Comparison of the claims of unique values with their records. Each record must have its claims, and there must be no
+//! others.
 //!
-//! What seems wrong is read again after a while: a claim is there before its record.
+//! Differences are read again after a pause, because a claim is written before its record.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,35 +22,35 @@ use crate::session::{Drift, Progress, VerifiedView, ViewProgress};
 use crate::settle::patiently;
 use crate::writes::{claim_as_it_is, claims_of, release_unheld};
 
-/// Rows read at a time.
+/// Number of rows read in one step.
 const STEP_ROWS: u32 = 1_000;
 /// Number of rows that are looked up together.
 const CHUNK: usize = 512;
-/// Chunks that are looked up side by side.
+/// Number of chunks that are looked up concurrently.
 const PARALLEL_CHUNKS: usize = 2;
-/// Suspects that are repaired side by side.
+/// Number of suspects that are repaired concurrently.
 const PARALLEL_REPAIRS: usize = 64;
-/// Number of suspects that are looked at together, after one pause.
+/// Number of suspects that are read again together, after one pause.
 const MAX_SUSPECTS: usize = 32_768;
-/// Pause before suspects are looked at: a write that is under way may put them right.
+/// Pause before suspects are read again. A write that is under way may resolve them meanwhile.
 const DOUBT_PAUSE: Duration = Duration::from_millis(500);
-/// The most examples of what is wrong with the claims of a constraint.
+/// Maximum number of examples of faults in the claims of a constraint.
 const MAX_EXAMPLES: usize = 20;
 
-/// The most examples of records whose values cannot be kept, which leaves room for others.
+/// Maximum number of examples of records whose values cannot be stored. It leaves room for other examples.
 const MAX_MISFIT_EXAMPLES: usize = MAX_EXAMPLES / 2;
 
 /// Outcome of a difference that was repaired.
 const REPAIRED: &str = "repaired";
 
-/// The comparison of a collection's claims.
+/// Comparison of a collection's claims.
 pub(super) struct Claims<'a> {
     how: &'a Verification,
     core: &'a Arc<CollectionCore>,
     progress: Progress<'a, ViewProgress>,
 }
 
-/// Which record should have which claim, or has.
+/// Record and its claim, of which one may be missing.
 #[derive(Debug, Clone)]
 struct Pair {
     record: Cells,
@@ -57,7 +58,7 @@ struct Pair {
     token: Option<Token>,
 }
 
-/// Of which two tables each row of one is looked up in the other.
+/// Table that is scanned. Each of its rows is looked up in the other table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Side {
     Records,
@@ -73,11 +74,11 @@ impl<'a> Claims<'a> {
         Self { how, core, progress }
     }
 
-    /// Compares the claims of each constraint that is ready, and returns the constraint's number with the findings. For each
-    /// other constraint it adds a line to `left_out`.
+    /// Compares the claims of each ready constraint, and returns the constraint's number with the findings. Adds a line
+    /// to `left_out` for each other constraint.
     ///
     /// # Errors
-    /// The store cannot be read, or written; a row is damaged.
+    /// The store cannot be read or written, or a row is damaged.
     pub(super) async fn compare(&self, left_out: &mut Vec<String>) -> Result<Vec<(u64, VerifiedView)>> {
         let core = self.core;
         let name = &core.definition.name;
@@ -103,7 +104,7 @@ impl<'a> Claims<'a> {
         Ok(found)
     }
 
-    /// Looks at all records, or at all claims.
+    /// Compares all records, or all claims.
     async fn side(&self, claims: &ClaimsTable, side: Side, found: &mut VerifiedView) -> Result<()> {
         let shared = &self.core.shared;
         let table = match side {
@@ -152,7 +153,7 @@ impl<'a> Claims<'a> {
         self.judge(claims, side, suspects, found).await
     }
 
-    /// Counts a record whose values cannot be kept.
+    /// Counts a record whose values cannot be stored.
     fn note_misfit(&self, claims: &ClaimsTable, row: RowRef<'_>, found: &mut VerifiedView) -> Result<()> {
         let misfits = misfits_of(self.core, row)?.into_iter();
         for misfit in misfits.filter(|misfit| misfit.number == claims.number()) {
@@ -169,7 +170,7 @@ impl<'a> Claims<'a> {
         Ok(())
     }
 
-    /// What a row says, of either table; none if it claims nothing.
+    /// Returns the record and the claim of a row of either table; `None` if the row claims nothing.
     fn pair(&self, claims: &ClaimsTable, side: Side, row: RowRef<'_>) -> Result<Option<Pair>> {
         if side == Side::Records {
             return self.claimed(claims, side, row);
@@ -182,9 +183,9 @@ impl<'a> Claims<'a> {
         Ok(pair)
     }
 
-    /// What the row of a record claims.
+    /// Returns the record and the claim of a record's row.
     fn claimed(&self, claims: &ClaimsTable, side: Side, row: RowRef<'_>) -> Result<Option<Pair>> {
-        // On a store without transactions the claim of one that has expired stays for a while.
+        // On a store without transactions, the claim of an expired record remains for some time.
         let claimed = claims_of(self.core, row, side == Side::Records)?;
         let key = (0..self.core.base().table.partition().len()).map(|column| row.get(column));
         Ok(claimed
@@ -206,7 +207,7 @@ impl<'a> Claims<'a> {
         self.those(claims, (side, other), pairs, false).await
     }
 
-    /// Looks at suspects again, reports those that are wrong, and repairs them if that was asked for.
+    /// Reads suspects again, reports those that are wrong, and repairs them if requested.
     async fn judge(
         &self,
         claims: &ClaimsTable,
@@ -218,7 +219,7 @@ impl<'a> Claims<'a> {
             return Ok(());
         }
         tokio::time::sleep(DOUBT_PAUSE).await;
-        // The side that must have the other is read first.
+        // Read the scanned side first: it requires the other.
         let left = self.those(claims, (side, side), suspects, true).await?;
         let wrong = self.suspects_among(claims, side, left).await?;
         let settled: Vec<_> = wrong
@@ -232,7 +233,7 @@ impl<'a> Claims<'a> {
         Ok(())
     }
 
-    /// Repairs a pair that is wrong, if that was asked for, and returns it with the outcome.
+    /// Repairs a wrong pair if requested, and returns it with the outcome.
     async fn settle(&self, side: Side, pair: Pair) -> Result<(Pair, String)> {
         let outcome = if self.how.mends {
             self.repair(side, &pair).await?
@@ -242,7 +243,7 @@ impl<'a> Claims<'a> {
         Ok((pair, outcome))
     }
 
-    /// Returns the pairs that a side has (`has`), or does not have. `met` is the side where the pairs were met.
+    /// Returns the pairs that a side has (`has`), or does not have. `met` is the side that was scanned.
     async fn those(
         &self,
         claims: &ClaimsTable,
@@ -268,7 +269,7 @@ impl<'a> Claims<'a> {
         stream::iter(chunks).buffered(PARALLEL_CHUNKS).try_concat().await
     }
 
-    /// Returns for each pair whether the claim is the record's, by the claim's token if it is known.
+    /// Returns for each pair whether the record has the claim. Compares the token of the claim if it is known.
     async fn are_claimed(&self, claims: &ClaimsTable, pairs: &[Pair]) -> Result<Vec<bool>> {
         let keys: Vec<Option<Cells>> = pairs
             .iter()
@@ -286,7 +287,7 @@ impl<'a> Claims<'a> {
         Ok(pairs.iter().zip(&keys).map(is_claimed).collect())
     }
 
-    /// Returns for each pair whether the record has the values that the claim is of.
+    /// Returns for each pair whether the record has the claimed values.
     async fn have_values(&self, claims: &ClaimsTable, met: Side, pairs: &[Pair]) -> Result<Vec<bool>> {
         let keys = pairs.iter().map(|pair| &pair.record);
         let found = self.read(&self.core.base().table, keys).await?;
@@ -300,7 +301,7 @@ impl<'a> Claims<'a> {
         pairs.iter().zip(&found).map(has_values).collect()
     }
 
-    /// Reads rows of a table whose partitions have one each.
+    /// Reads rows of a table whose partitions have one row each.
     async fn read(&self, table: &Arc<Table>, keys: impl Iterator<Item = &Cells>) -> Result<Vec<RowsRead>> {
         let shared = &self.core.shared;
         let read = |key: &Cells| PointRead {
@@ -314,7 +315,7 @@ impl<'a> Claims<'a> {
         patiently(&shared.environment, read).await
     }
 
-    /// Counts and lists what is wrong.
+    /// Counts a fault, and adds it to the examples.
     fn note(&self, side: Side, pair: &Pair, outcome: String, found: &mut VerifiedView) {
         let (kind, count) = match side {
             Side::Records => ("missing", &mut found.missing),
@@ -331,7 +332,7 @@ impl<'a> Claims<'a> {
         }
     }
 
-    /// Repairs what is wrong, and returns the outcome.
+    /// Repairs a fault, and returns the outcome.
     async fn repair(&self, side: Side, pair: &Pair) -> Result<String> {
         let numbers = [pair.claim.view];
         let repair = || match side {

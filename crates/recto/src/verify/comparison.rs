@@ -1,4 +1,4 @@
-//! One view, compared with the records that it is of, pass by pass.
+//! Comparison of one view with its records, in passes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,45 +20,45 @@ use crate::misfits::{count, list};
 use crate::pace::Pace;
 use crate::session::{Drift, VerifiedView};
 
-/// Rows read of a range at a time.
+/// Number of rows of a range read in one step.
 const STEP_ROWS: u32 = 1_000;
-/// How many times as many rows are read, where a step is read once more for records that it had: as many may have come between
-/// them. What is not met then was changed or deleted.
+/// Factor by which a second read of a step may be longer than the step. It allows for new records among those of the
+/// first read. A record that the second read does not meet was changed or deleted.
 const FURTHER: usize = 2;
-/// Bytes of rows read of a range at a time.
+/// Maximum size in bytes of the rows of a range read in one step.
 const STEP_BYTES: u64 = 1 << 20;
-/// Number of suspects that are looked at together. They share the pauses before each look.
+/// Number of suspects that are read again together. They share the pauses before each read.
 const MAX_SUSPECTS: usize = 32_768;
-/// The most examples of what is wrong with a view.
+/// Maximum number of examples of faults of a view.
 const MAX_EXAMPLES: usize = 20;
-/// One of so many parts of the memory is for where records were met, the others for fingerprints.
+/// Divisor of the memory: this fraction stores the places of records, and the rest stores fingerprints.
 const PLACES_PART: u64 = 8;
 
-/// What a comparison tells of itself.
+/// Progress report of a comparison.
 #[derive(Debug)]
 pub(super) enum Said {
-    /// So many rows more were read.
+    /// Number of further rows that were read.
     Rows(u64),
-    /// So many rows more are left to be read, as far as is known.
+    /// Estimated number of rows that remain to be read.
     Left(u64),
-    /// All before this is compared.
+    /// Position before which everything is compared.
     Reached(Reached),
 }
 
-/// The most examples of records that do not fit, which leaves room for others.
+/// Maximum number of examples of records that do not fit. It leaves room for other examples.
 const MAX_MISFIT_EXAMPLES: usize = MAX_EXAMPLES / 2;
 
 /// Expectation of a record in the view.
 enum Expected {
-    /// Nothing: it is left out by rule, or is over.
+    /// No entry, because a rule leaves the record out or the record has expired.
     Nothing,
     /// Entry with this fingerprint.
     Entry(Fingerprint),
-    /// No entry, although it should have one: it does not fit.
+    /// No entry, although the record should have one: it does not fit.
     Misfit(Misfit),
 }
 
-/// The words for what can be wrong.
+/// Returns the word for a kind of fault.
 fn word(kind: Difference) -> &'static str {
     match kind {
         Difference::Missing => "missing",
@@ -67,22 +67,22 @@ fn word(kind: Difference) -> &'static str {
     }
 }
 
-/// A view that is being compared.
+/// View that is being compared.
 pub(super) struct Comparison {
     pub(super) beside: Beside,
     pub(super) mends: bool,
-    /// For all that is being compared now.
+    /// Throttle that all running comparisons share.
     pub(super) pace: Arc<Mutex<Pace>>,
     pub(super) memory_bytes: u64,
     pub(super) reached: Reached,
-    /// Who hears of it: which of the views it is, and what is said.
+    /// Index of the view in its reports.
     pub(super) number: usize,
     pub(super) hears: mpsc::Sender<(usize, Said)>,
     pub(super) suspects: Vec<Suspect>,
 }
 
 impl Comparison {
-    /// Compares what is not compared yet.
+    /// Compares the part of the view that is not compared yet.
     pub(super) async fn run(mut self) -> Result<()> {
         while let Some(first) = self.reached.next {
             let places_bytes = self.memory_bytes / PLACES_PART;
@@ -95,7 +95,7 @@ impl Comparison {
     }
 
     async fn pass(&mut self, pass: &mut Pass, mut places: Places) -> Result<()> {
-        // Where a store can be read as it was at one moment, both tables are of the same.
+        // On a store with snapshots, both tables are read from the same snapshot.
         let snapshot = self.beside.core.shared.store.snapshot()?;
         let records = self.steps(&snapshot, self.beside.base()).await;
         self.meet_records(pass, &records, &mut places).await?;
@@ -110,7 +110,7 @@ impl Comparison {
         }
     }
 
-    /// Reads the steps once more in which something was met that is left.
+    /// Reads again the steps that contained records whose entries were not met.
     async fn look_at_places(
         &mut self,
         pass: &Pass,
@@ -127,7 +127,7 @@ impl Comparison {
             loop {
                 rows += read.rows.len();
                 left = left.saturating_sub(self.suspect_records(pass, &read, Some(number))?);
-                // Records that came meanwhile push others out of the step, and it may end early.
+                // New records may push others out of the step, and a step may end early.
                 let is_enough = left == 0 || rows >= FURTHER * records.rows as usize;
                 let Some(next) = place.next(&read).filter(|_| !is_enough) else {
                     break;
@@ -149,12 +149,13 @@ impl Comparison {
         self.settle().await
     }
 
-    /// Rows are counted once: each pass reads all of them.
+    /// Returns whether this is the first pass. Rows are counted in the first pass only, because each pass reads all
+    /// rows.
     fn is_first(&self) -> bool {
         self.reached.next == Some(0)
     }
 
-    /// Reads all records, and keeps the fingerprints of the entries that they should have.
+    /// Reads all records, and keeps the fingerprints of their expected entries.
     async fn meet_records(&mut self, pass: &mut Pass, records: &Steps, places: &mut Places) -> Result<()> {
         let (mut steps, mut rows) = (records.all().await?, 0);
         while let Some((place, read)) = steps.try_next().await? {
@@ -172,14 +173,14 @@ impl Comparison {
             rows += read.rows.len() as u64;
             self.tell(read.rows.len()).await;
         }
-        // As many entries as records, and both once more for each pass that is left.
+        // Estimate: as many entries as records, and both again for each pass that is left.
         let passes = 1.0 + 2.0 * pass.left_after();
         #[allow(clippy::cast_sign_loss)] // it is positive
         self.say(Said::Left((rows as f64 * passes) as u64)).await;
         Ok(())
     }
 
-    /// Derives what the view should have of a row of the base table.
+    /// Returns the expectation of a row of the base table in the view.
     fn expected(&self, read: &ScanRead, index: usize) -> Result<Expected> {
         let beside = &self.beside;
         let written = beside.written(&read.stamps, &read.ends_in_seconds, index);
@@ -219,7 +220,8 @@ impl Comparison {
         }
     }
 
-    /// Reads the view, and takes out what it should have. What it should not have is suspect.
+    /// Reads the view, and removes the fingerprints of the expected entries that it meets. Other entries become
+    /// suspects.
     async fn take_entries(&mut self, pass: &mut Pass, snapshot: &Arc<dyn Snapshot>) -> Result<()> {
         let entries = self.steps(snapshot, self.beside.view.table()).await;
         let mut steps = entries.all().await?;
@@ -246,8 +248,8 @@ impl Comparison {
         Ok(())
     }
 
-    /// Of a step that was read once more, the records whose entries were not met are suspect, of this place if one is given.
-    /// How many they are.
+    /// Makes suspects of the records of a step whose entries were not met. With a place, includes only the fingerprints
+    /// that were met there. Returns the number of these records.
     fn suspect_records(&mut self, pass: &Pass, read: &ScanRead, place: Option<u32>) -> Result<usize> {
         let before = self.suspects.len();
         for index in 0..read.rows.len() {
@@ -260,7 +262,7 @@ impl Comparison {
         Ok(self.suspects.len() - before)
     }
 
-    /// Looks at what is suspect, tells what is wrong, and mends it.
+    /// Reads suspects again, notes those that are wrong, and repairs them if requested.
     async fn settle(&mut self) -> Result<()> {
         let suspects = std::mem::take(&mut self.suspects);
         if suspects.is_empty() {
@@ -279,7 +281,7 @@ impl Comparison {
         Ok(())
     }
 
-    /// The same, when it is enough for all of it to be looked at side by side.
+    /// Settles the suspects as [`settle`](Self::settle) does, if there are enough of them to process together.
     async fn settle_if_many(&mut self) -> Result<()> {
         if self.suspects.len() < MAX_SUSPECTS {
             return Ok(());
@@ -303,7 +305,7 @@ impl Comparison {
         }
     }
 
-    /// So many rows more were read.
+    /// Reports further rows that were read, and waits as the throttle requires.
     async fn tell(&self, rows: usize) {
         let rows = rows as u64;
         self.say(Said::Rows(rows)).await;
@@ -313,7 +315,7 @@ impl Comparison {
     }
 
     async fn say(&self, said: Said) {
-        // Who began this listens for as long as it runs.
+        // The receiver listens as long as the comparison runs.
         let _ = self.hears.send((self.number, said)).await;
     }
 }

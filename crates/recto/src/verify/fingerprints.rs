@@ -1,4 +1,4 @@
-//! Fingerprints of entries, as many at once as there is memory for.
+//! Fingerprints of entries, in passes that fit into memory.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -6,16 +6,17 @@ use recto_model::Cells;
 use recto_protocol::views::Version;
 use recto_protocol::views::collection::KeyCells;
 
-/// How many bytes one takes in memory, with the room that the map keeps free, and that of before while it grows.
+/// Memory of one fingerprint in bytes. It includes the free space of the map, and the old map while it grows.
 const FINGERPRINT_BYTES: u64 = 72;
 
-/// What an entry says: first of its key, so that all that is said at one key is of one pass. Who goes on with that pass finds
-/// what is missing where another removed what differed, and was stopped before it put what should be there.
+/// Fingerprint of an entry. It begins with a hash of the key, so that all fingerprints of one key belong to one pass.
+/// If a repair was interrupted between the removal of a wrong entry and the put of the right one, the process that
+/// resumes the pass therefore finds the missing entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Fingerprint([u8; 16]);
 
 impl Fingerprint {
-    /// Of an entry; the version counts where there is one.
+    /// Returns the fingerprint of an entry, which includes the version if there is one.
     pub(super) fn of(key: &KeyCells, version: Option<Version>, cells: &Cells) -> Self {
         let mut bytes = [0; 16];
         let (of_key, of_all) = bytes.split_at_mut(8);
@@ -38,19 +39,20 @@ impl Fingerprint {
     }
 }
 
-/// Fingerprints of one pass: those from the first of it to its end, which comes nearer when there are too many.
+/// Fingerprints of one pass: those from its first to its last fingerprint. The last one is lowered when there are too
+/// many.
 #[derive(Debug)]
 pub(super) struct Pass {
     first: u128,
-    /// The last that is of it.
+    /// Last fingerprint that belongs to the pass.
     last: u128,
     most: usize,
-    /// Where each was met.
+    /// Place where each fingerprint was met.
     met: HashMap<Fingerprint, u32>,
 }
 
 impl Pass {
-    /// The pass that begins with this fingerprint, as wide as so much memory lets it be.
+    /// Creates the pass that begins with this fingerprint, for a given size of memory.
     pub(super) fn from(first: u128, memory_bytes: u64) -> Self {
         let most = usize::try_from(memory_bytes / FINGERPRINT_BYTES).unwrap_or(usize::MAX);
         Self {
@@ -61,12 +63,12 @@ impl Pass {
         }
     }
 
-    /// Where the pass after this one begins; none if there is nothing left.
+    /// Returns the first fingerprint of the next pass; `None` if this pass is the last.
     pub(super) fn next(&self) -> Option<u128> {
         self.last.checked_add(1)
     }
 
-    /// How many times as much as is in this pass is left after it: fingerprints are spread evenly.
+    /// Returns the size of the rest after this pass, as a multiple of this pass. Fingerprints are distributed evenly.
     pub(super) fn left_after(&self) -> f64 {
         (u128::MAX - self.last) as f64 / (self.last - self.first).max(1) as f64
     }
@@ -75,7 +77,7 @@ impl Pass {
         (self.first..=self.last).contains(&fingerprint.number())
     }
 
-    /// One was met, if it is of this pass.
+    /// Adds a fingerprint that was met, if it belongs to this pass.
     pub(super) fn meet(&mut self, fingerprint: Fingerprint, place: u32) {
         if !self.is_of(fingerprint) {
             return;
@@ -88,19 +90,19 @@ impl Pass {
         }
     }
 
-    /// Whether it was met, and not taken yet.
+    /// Removes a fingerprint. Returns whether it was present.
     pub(super) fn take(&mut self, fingerprint: Fingerprint) -> bool {
         self.met.remove(&fingerprint).is_some()
     }
 
-    /// Whether it was met, and not taken; at this place, if one is given.
+    /// Returns whether a fingerprint is present, and was met at this place if one is given.
     pub(super) fn has(&self, fingerprint: Fingerprint, place: Option<u32>) -> bool {
         let met = self.met.get(&fingerprint);
         met.is_some_and(|met| place.is_none_or(|place| *met == place))
     }
 
-    /// Of so many places that are kept, those where what was not taken was met, in order, each with how much that is; none
-    /// if some was met elsewhere.
+    /// Returns the places where the remaining fingerprints were met, in order, with their numbers of fingerprints.
+    /// Returns `None` if a fingerprint was met at a place that is not among the `kept` stored places.
     pub(super) fn places_left(&self, kept: usize) -> Option<BTreeMap<u32, usize>> {
         let mut left = BTreeMap::new();
         for place in self.met.values() {
@@ -112,7 +114,7 @@ impl Pass {
         Some(left)
     }
 
-    /// Whether nothing was met that was not taken.
+    /// Returns whether no fingerprint remains.
     pub(super) fn is_empty(&self) -> bool {
         self.met.is_empty()
     }
@@ -161,7 +163,7 @@ mod tests {
     #[test]
     fn a_pass_takes_the_memory_that_it_is_given() {
         const MEMORY_BYTES: u64 = 1 << 20;
-        // So many that the last of them is the one too many for what the map had room for.
+        // The last count is one more than the capacity of the map.
         let of = |number: u128| Fingerprint((number * (u128::MAX / 100_000)).to_be_bytes());
         for count in [1_000, 7_168, 7_169, 14_336, 14_337, 14_564, 50_000, 100_000] {
             let taken = allocation_counter::measure(|| {

@@ -1,22 +1,22 @@
-//! Whether views are as the records that they are of, and buckets as they should be.
+//! Comparison of views with their records, and checks of buckets.
 //!
-//! Base table and view are read whole, in the store's own order, and compared by fingerprints of entries, in as many passes
-//! as the memory needs. What seems wrong is read again, the record after the entry, since both are written meanwhile. What is
-//! wrong then is told, and repaired if that is asked for.
+//! The base table and the view are read as a whole, in the order of the store. Fingerprints of entries are compared, in
+//! as many passes as the memory requires. Because both tables are written meanwhile, differences are read again: the
+//! entry first, then its record. The remaining differences are reported, and repaired if requested.
 //!
-//! Views are compared side by side, each pass by pass. What was compared in whole passes need not be compared again by whoever
-//! goes on with a comparison that was stopped.
+//! Several views are compared concurrently, each in its own passes. A process that resumes an interrupted comparison
+//! need not repeat the complete passes.
 //!
-//! | module | holds |
+//! | module | content |
 //! |---|---|
-//! | `buckets` | buckets, before the views |
-//! | `claims` | unique values, after the views |
-//! | `together` | views side by side |
-//! | `comparison` | one view |
-//! | `fingerprints` | what is compared |
-//! | `steps` | whole tables |
-//! | `suspects` | what seems wrong |
-//! | `place` | how far it is, for whoever goes on |
+//! | `buckets` | check of buckets, before the views |
+//! | `claims` | comparison of unique values, after the views |
+//! | `together` | concurrent comparison of views |
+//! | `comparison` | comparison of one view |
+//! | `fingerprints` | fingerprints of entries, in passes |
+//! | `steps` | scans of whole tables |
+//! | `suspects` | second reads and repairs of differences |
+//! | `place` | checkpoint from which a comparison resumes |
 
 mod buckets;
 mod claims;
@@ -47,12 +47,12 @@ use together::Together;
 
 /// Kind of an example that is a record that does not fit.
 pub(crate) const MISFIT: &str = "misfit";
-/// The memory for what is compared unless told otherwise: fingerprints, and where they were met, of all views together.
+/// Default memory of a comparison in bytes, for fingerprints and their places, of all views together.
 const DEFAULT_MEMORY_BYTES: u64 = 64 << 20;
-/// How views are compared with their records.
+/// Options of a comparison of views with their records.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Verification {
-    /// Whether what is wrong is repaired.
+    /// Whether faults are repaired.
     pub(crate) mends: bool,
     pub(crate) memory_bytes: u64,
     pub(crate) rows_per_second: Option<u32>,
@@ -69,11 +69,11 @@ impl Default for Verification {
 }
 
 impl Verification {
-    /// Compares views of one collection with its records, by their numbers. Those that it does not write are as they should
-    /// be.
+    /// Compares views of one collection, by their numbers, with its records. Views that the collection does not write
+    /// are skipped.
     ///
     /// # Errors
-    /// The store cannot be read, or written; a row of the base table is damaged.
+    /// The store cannot be read or written, or a row of the base table is damaged.
     pub(crate) async fn views(
         &self,
         core: &Arc<CollectionCore>,
@@ -97,7 +97,7 @@ impl Verification {
     }
 }
 
-/// A view of which nothing is compared yet.
+/// Returns the initial progress of a view.
 fn untouched(collection: &str, number: u64, view: &str) -> Reached {
     Reached {
         number,
@@ -110,8 +110,8 @@ fn untouched(collection: &str, number: u64, view: &str) -> Reached {
     }
 }
 
-/// What is said of a collection that is attached, which has nothing to compare by: its views are as their owner has them, and its
-/// records have no versions.
+/// Returns the note that an attached collection is not compared, or an error if the request names the collection. The
+/// views of such a collection belong to its owner, and its records have no versions, so there is nothing to compare.
 fn not_compared(name: &str, table: &AttachedTable, is_named: bool) -> Result<Option<String>> {
     let line = format!(
         "collection {name} is attached to table {table}: its views are their owner's, and not compared"
@@ -122,8 +122,8 @@ fn not_compared(name: &str, table: &AttachedTable, is_named: bool) -> Result<Opt
     Err(Error::new(ErrorKind::NotOffered, line).with_hint("name other collections, or none for all others"))
 }
 
-/// Compares the number of misfits of views with the recorded number. A repair records the number, so that queries that lack
-/// these records are refused or explained.
+/// Compares the number of misfits of views with the recorded number. A repair records the number, so that queries that
+/// lack these records are rejected or explained.
 async fn compare_misfits(
     shared: &Shared,
     how: &Verification,
@@ -152,11 +152,11 @@ async fn compare_misfits(
     Ok(())
 }
 
-/// Looks at buckets, and compares views that are read with their records, as is asked.
+/// Checks buckets and compares readable views with their records, as the request says.
 ///
 /// # Errors
-/// There is no such collection. The place to go on from is of another comparison. The store cannot be read, or written; a row
-/// of a base table is damaged.
+/// A collection does not exist. The checkpoint belongs to another comparison. The store cannot be read or written. A
+/// row of a base table is damaged.
 pub(crate) async fn verify(
     shared: &Arc<Shared>,
     request: &VerifyRequest,

@@ -1,4 +1,4 @@
-//! Removes orphans of a remote store in groups: entries of records that stand elsewhere, or not at all.
+//! Removes orphans of a remote store in groups. An orphan is an entry whose record has another entry or none.
 
 use std::collections::HashMap;
 
@@ -10,11 +10,12 @@ use super::suspects::{Outcome, Suspect, Wrong, look_again};
 use crate::beside::{Beside, Sent, There, send};
 use crate::error::Result;
 
-/// Removes orphans, together, where a deletion at the stamp of the entry cannot hide a later change of its record. Returns one
-/// result for each suspect: the removed orphan, or `None` if the suspect has to be repaired alone.
+/// Removes the orphans whose deletion at the timestamp of the entry cannot hide a later change of the record. Returns
+/// one result for each suspect: the removed orphan, or `None` if the suspect must be repaired individually.
 ///
-/// A later change has a greater version than the deletion if the record already has one, or if the entry is older than clocks
-/// may be apart. Otherwise, the version of the record has to be raised first.
+/// A later change has a greater version than the deletion in two cases: the record already has a version that is not
+/// smaller, or the entry is older than the maximum difference of clocks. Otherwise the version of the record must be
+/// raised first.
 ///
 /// # Errors
 /// The store cannot be read or written.
@@ -37,10 +38,10 @@ pub(super) async fn remove_orphans(beside: Beside, suspects: Vec<Suspect>) -> Re
     Ok(suspects.iter().map(result).collect())
 }
 
-/// Returns whether a deletion at the stamp of an orphan cannot hide a later change of its record.
+/// Returns whether a deletion at the timestamp of an orphan cannot hide a later change of its record.
 ///
-/// The record was read at quorum after the entry. That read may miss a change that is decided and not yet acknowledged, but
-/// its entries are newer than the orphan. The models show that no serial read is needed
+/// The record was read at quorum after the entry. That read may miss a change that is decided and not yet acknowledged,
+/// but the entries of that change are newer than the orphan. The models show that no serial read is needed
 /// (`old_orphans_are_removed_beside_changes`).
 fn can_go(beside: &Beside, orphan: &Wrong) -> bool {
     let stamp = stamp(orphan);
@@ -49,7 +50,7 @@ fn can_go(beside: &Beside, orphan: &Wrong) -> bool {
     !beside.has_versions() || has_newer_record || stamp.0 <= latest
 }
 
-/// Deletes orphans at their stamps. Returns those that are gone, by the keys of their entries.
+/// Deletes orphans at their timestamps. Returns the removed ones, by the keys of their entries.
 async fn remove(beside: &Beside, orphans: Vec<Wrong>) -> Result<HashMap<KeyCells, Wrong>> {
     let shared = &beside.core.shared;
     let removals: Vec<_> = orphans
@@ -81,7 +82,7 @@ fn entry_key(orphan: &Wrong) -> Option<&KeyCells> {
     Some(&orphan.entry.as_ref()?.seen.key.key)
 }
 
-/// The stamp of an orphan; 0 if the store does not tell it.
+/// Returns the timestamp of an orphan; 0 if the store does not report it.
 fn stamp(orphan: &Wrong) -> Version {
     Version(
         orphan

@@ -1,4 +1,4 @@
-//! How far a comparison is, as text for whoever goes on with it later.
+//! Checkpoint of a comparison, as text from which a later request resumes.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -11,34 +11,34 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::session::{VerifiedBuckets, VerifiedView};
 use crate::shared::Shared;
 
-/// The version of what is sealed. Version 1 told nothing of buckets, version 2 nothing of misfits.
+/// Version of the encrypted content. Version 1 had no buckets, and version 2 had no misfits.
 const PLACE_VERSION: u64 = 4;
 
-/// How far the comparison of one view is.
+/// Progress of the comparison of one view.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Reached {
-    /// The number of the view.
+    /// Number of the view.
     pub(super) number: u64,
-    /// The first fingerprint that is not compared yet; none if all are.
+    /// First fingerprint that is not compared yet; `None` if all are compared.
     pub(super) next: Option<u128>,
-    /// What was found before it.
+    /// Findings before that fingerprint.
     pub(super) found: VerifiedView,
 }
 
-/// How far the comparison of some views is.
+/// Progress of the comparison of several views.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Compared {
-    /// The generation of the schema that it goes by.
+    /// Generation of the schema that the comparison uses.
     pub(super) generation: u64,
     pub(super) mends: bool,
-    /// When it was begun first.
+    /// Time at which the comparison first began, in seconds.
     pub(super) begun_at_seconds: u64,
     pub(super) views: Vec<Reached>,
-    /// Of what is kept in buckets.
+    /// Progress of the sort orders that have buckets.
     pub(super) buckets: Vec<Looked>,
 }
 
-/// What is sealed.
+/// Encrypted content of a checkpoint.
 #[derive(Deserialize)]
 struct Sealed {
     version: u64,
@@ -65,7 +65,7 @@ struct SealedView {
 }
 
 impl Compared {
-    /// Nothing is compared yet.
+    /// Creates the progress of a comparison that begins.
     pub(super) fn begun(
         generation: u64,
         mends: bool,
@@ -81,7 +81,8 @@ impl Compared {
         }
     }
 
-    /// As text. If it would be too long it has no examples; none if it is too long even so.
+    /// Returns the checkpoint as encrypted text. Leaves out the examples if the text would be too long. Returns `None`
+    /// if it is too long even without them.
     pub(super) fn seal(&self, shared: &Shared) -> Option<String> {
         let seal = |json: Json| {
             let (keys, place) = (shared.keys.ring(), json.to_string());
@@ -120,11 +121,11 @@ impl Compared {
         })
     }
 
-    /// Where the text says that a comparison was, which must have been of the same views as this one, that begins now, in
-    /// the same schema.
+    /// Returns the progress of the checkpoint `text`. It must belong to a comparison of the same views as `self`, which
+    /// begins now, in the same schema.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidCursor`]: it is the text of another.
+    /// [`ErrorKind::InvalidCursor`]: the text is that of another comparison.
     pub(super) async fn gone_on_from(self, text: &str, shared: &Shared) -> Result<Self> {
         shared.keys.learn(text, shared.read_options().timeout).await?;
         let place = place_token::open(&shared.keys.ring(), &shared.environment, text)
@@ -148,7 +149,7 @@ impl Compared {
         Ok(reached)
     }
 
-    /// What was sealed; none if it is not of this release.
+    /// Decodes a checkpoint; `None` if this release does not understand it.
     fn read(place: &[u8]) -> Option<Self> {
         let sealed: Option<Sealed> = serde_json::from_slice(place).ok();
         let sealed = sealed.filter(|sealed| (1..=PLACE_VERSION).contains(&sealed.version))?;
@@ -165,7 +166,7 @@ impl Compared {
 }
 
 impl SealedBuckets {
-    /// None if it is not of this release.
+    /// Returns `None` if this release does not understand the value.
     fn looked(self) -> Option<Looked> {
         let position = self.position.map(|text| URL_SAFE_NO_PAD.decode(text));
         Some(Looked {
@@ -177,7 +178,7 @@ impl SealedBuckets {
 }
 
 impl SealedView {
-    /// None if it is not of this release.
+    /// Returns `None` if this release does not understand the value.
     fn reached(self) -> Option<Reached> {
         let next = self.next.map(|next| u128::from_str_radix(&next, 16));
         Some(Reached {
@@ -195,10 +196,10 @@ fn refused(message: impl Into<String>) -> Error {
     )
 }
 
-/// What is sealed is read, written, and read again without a change; without its examples, with all else.
+/// Decodes a checkpoint, encodes it, and decodes it again. Checks that the result is unchanged, also without examples.
 ///
 /// # Panics
-/// If that does not hold.
+/// The result differs.
 #[cfg(feature = "fuzzing")]
 pub fn place(sealed: &[u8]) {
     let Some(mut compared) = Compared::read(sealed) else {
@@ -241,13 +242,13 @@ mod tests {
         assert_eq!(compared.to_json(true), json);
         let newer = golden.replace("\"version\":4", "\"version\":5");
         assert_eq!(Compared::read(newer.as_bytes()), None);
-        // `repaired` was `mended`, which outcomes of before still say.
+        // Older outcomes contain `mended` instead of `repaired`.
         let before = include_bytes!("golden/place-v3.json");
         let mut mended = Compared::read(before).expect("it is read");
         mended.views[0].found.examples[0].outcome = "repaired".into();
         mended.buckets[0].found.examples[0].outcome = "repaired".into();
         assert_eq!(mended, compared);
-        // Nothing was known of misfits.
+        // Version 2 had no misfits.
         let without_misfits = Compared::read(include_bytes!("golden/place-v2.json")).expect("it is read");
         let mut known = Compared::read(golden.as_bytes()).expect("it is of this release");
         known.views[0].found.examples[0].outcome = "mended".into();
@@ -256,7 +257,7 @@ mod tests {
             (view.found.misfits, view.found.misfits_recorded) = Default::default();
         }
         assert_eq!(without_misfits, known);
-        // Nothing was known of buckets.
+        // Version 1 had no buckets.
         let before = Compared::read(include_bytes!("golden/place-v1.json")).expect("it is read");
         let without = Compared {
             buckets: Vec::new(),

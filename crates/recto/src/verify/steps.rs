@@ -1,4 +1,4 @@
-//! A whole table, step by step, and each of its steps once more.
+//! Scans of whole tables in steps, of which each can be read again.
 
 use std::sync::Arc;
 
@@ -9,24 +9,24 @@ use recto_store::{ReadOptions, ScanPosition, ScanRead, Snapshot, TokenRange};
 use crate::error::Result;
 use crate::settle::patiently;
 
-/// Ranges of a table of a remote store that are read side by side.
+/// Number of ranges of a remote store's table that are read concurrently.
 const RANGES_AT_ONCE: u32 = 8;
-/// What a place takes beside the position in it, with the room that a list keeps free while it grows.
+/// Memory of a place in bytes, without the position in it. It includes the free space of a growing list.
 const PLACE_BYTES: u64 = 3 * size_of::<Place>() as u64 + 16;
 
-/// A table that is read.
+/// Table that is scanned.
 #[derive(Clone)]
 pub(crate) struct Steps {
     pub(crate) snapshot: Arc<dyn Snapshot>,
     pub(crate) table: Arc<Table>,
     pub(crate) options: ReadOptions,
-    /// Rows of one step.
+    /// Number of rows of one step.
     pub(crate) rows: u32,
     pub(crate) is_remote: bool,
     pub(crate) environment: Environment,
 }
 
-/// Where a step begins.
+/// Beginning of a step.
 #[derive(Debug, Clone)]
 pub(crate) struct Place {
     range: Arc<TokenRange>,
@@ -34,7 +34,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Where the step after the one that was read from here begins.
+    /// Returns the beginning of the step after the one that was read from here.
     pub(super) fn next(&self, read: &ScanRead) -> Option<Self> {
         Some(Self {
             range: Arc::clone(&self.range),
@@ -43,14 +43,14 @@ impl Place {
     }
 }
 
-/// Where steps begin, as many as there is memory for.
+/// Beginnings of steps, within a limit of memory.
 pub(super) struct Places {
     kept: Vec<Place>,
-    /// How many bytes more there are.
+    /// Free memory in bytes.
     left_bytes: u64,
 }
 
-/// The number of a place that is not kept.
+/// Number of a place that is not stored.
 const NOT_KEPT: u32 = u32::MAX;
 
 impl Places {
@@ -61,13 +61,13 @@ impl Places {
         }
     }
 
-    /// Keeps a place, if there is room; its number.
+    /// Stores a place if there is enough memory. Returns its number.
     pub(super) fn keep(&mut self, place: Place) -> u32 {
         let position_bytes = place.after.as_ref().map_or(0, |after| after.0.capacity() as u64);
         let number = u32::try_from(self.kept.len()).unwrap_or(NOT_KEPT);
         let left_bytes = self.left_bytes.checked_sub(PLACE_BYTES + position_bytes);
         let (Some(left_bytes), true) = (left_bytes, number != NOT_KEPT) else {
-            // None that is smaller either: all that come later are behind it.
+            // Store no smaller place either: the stored places must be the first ones.
             self.left_bytes = 0;
             return NOT_KEPT;
         };
@@ -80,19 +80,19 @@ impl Places {
         self.kept.len()
     }
 
-    /// The place of a number.
+    /// Returns the place of a number.
     pub(super) fn of(&self, number: u32) -> Option<&Place> {
         self.kept.get(number as usize)
     }
 }
 
 impl Steps {
-    /// How much is read side by side. Where nothing is waited for that gains nothing.
+    /// Returns the number of concurrent reads. Concurrency has no benefit on a local store, which never waits.
     fn at_once(&self) -> u32 {
         if self.is_remote { RANGES_AT_ONCE } else { 1 }
     }
 
-    /// All rows, each step with where it begins.
+    /// Reads all rows in steps, each with its beginning.
     pub(crate) async fn all(&self) -> Result<BoxStream<'static, Result<(Place, ScanRead)>>> {
         let ranges = self.snapshot.token_ranges(&self.table, self.at_once()).await?;
         let ranges = ranges.into_iter().map(|range| {
@@ -118,7 +118,7 @@ impl Steps {
             .boxed())
     }
 
-    /// The rows from each of these places once more, each with what it is told by.
+    /// Reads the steps at these places again, each with its label.
     pub(super) fn again<T: Send + 'static>(
         &self,
         places: Vec<(T, Place)>,
@@ -134,7 +134,7 @@ impl Steps {
         reads.buffer_unordered(at_once).boxed()
     }
 
-    /// The rows from a place.
+    /// Reads the step at a place.
     pub(super) async fn at(&self, place: &Place) -> Result<ScanRead> {
         let (snapshot, after) = (&self.snapshot, place.after.as_ref());
         let read = async || {

@@ -1,4 +1,4 @@
-//! Differences between a view and its records: Recto reads each a second time, and repairs it.
+//! Second reads and repairs of differences between a view and its records.
 
 use std::time::Duration;
 
@@ -15,29 +15,29 @@ use crate::catalog::Catalog;
 use crate::error::Result;
 use crate::settle::patiently;
 
-/// Suspects of a remote store that are repaired side by side.
+/// Number of suspects of a remote store that are repaired concurrently.
 const PARALLEL_REPAIRS: usize = 64;
 /// Number of suspects of a remote store whose rows are read together.
 const CHUNK: usize = 512;
-/// Chunks that are looked at side by side.
+/// Number of chunks that are read concurrently.
 const PARALLEL_CHUNKS: usize = 2;
-/// How often something is repaired anew, because rows came to lie in other buckets meanwhile.
+/// Maximum number of repairs of one suspect, if rows move to other buckets meanwhile.
 const MAX_MENDINGS: u32 = 16;
-/// Pause before each of two looks at the suspects of a remote store: a write that is under way may still put them right. It
-/// is one pause for all suspects.
+/// Pause before each of the two reads of a remote store's suspects. A write that is under way may resolve them
+/// meanwhile. All suspects share one pause.
 const LOOK_PAUSE: Duration = Duration::from_millis(500);
 
-/// What seems wrong.
+/// Suspected difference.
 #[derive(Debug, Clone)]
 pub(super) enum Suspect {
-    /// The entry at this key.
+    /// Entry at this key that may be wrong.
     Entry(KeyCells),
-    /// That a record has no entry.
+    /// Record whose entry may be missing.
     Record(RecordKey),
 }
 
 impl Suspect {
-    /// The record of a suspect.
+    /// Returns the record of a suspect.
     fn record(&self, beside: &Beside) -> RecordKey {
         match self {
             Self::Entry(key) => beside.key_of_entry(key),
@@ -45,7 +45,7 @@ impl Suspect {
         }
     }
 
-    /// The record that has no entry.
+    /// Returns the record whose entry may be missing.
     fn record_key(&self) -> Option<&RecordKey> {
         match self {
             Self::Entry(_) => None,
@@ -54,26 +54,26 @@ impl Suspect {
     }
 }
 
-/// What is wrong.
+/// Confirmed difference.
 #[derive(Debug)]
 pub(super) struct Wrong {
     pub(super) kind: Difference,
     pub(super) record: RecordKey,
-    /// The entry that is there, and the record that is.
+    /// Stored entry, and stored record.
     pub(super) entry: Option<There>,
     pub(super) row: Option<RecordRow>,
-    /// When it was begun to read them.
+    /// Time at which their reads began.
     pub(super) looked_nanos: u64,
     pub(super) outcome: Outcome,
 }
 
-/// What became of it.
+/// Outcome of the repair of a difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// Nothing was to be done.
+    /// The difference was not repaired.
     Left,
     Repaired,
-    /// It cannot be repaired.
+    /// The difference cannot be repaired, for this reason.
     Stays(&'static str),
 }
 
@@ -84,7 +84,7 @@ const WITHOUT_A_STAMP: &str = "the store does not tell when it was written, and 
 
 const MOVES: &str = "its rows come to lie elsewhere, again and again: repair again later";
 
-/// Returns the suspects that are wrong, in their order, and repairs them if `mends` says so.
+/// Returns the suspects that are wrong, in their order, and repairs them if `mends` is true.
 pub(super) async fn settle_all(beside: &Beside, suspects: Vec<Suspect>, mends: bool) -> Result<Vec<Wrong>> {
     if !beside.is_remote() {
         let settled = suspects
@@ -108,7 +108,7 @@ pub(super) async fn settle_all(beside: &Beside, suspects: Vec<Suspect>, mends: b
     Ok(wrong)
 }
 
-/// Repairs suspects of a remote store: orphans together, where that is safe, and the others side by side.
+/// Repairs suspects of a remote store: orphans in groups if that is safe, and the others concurrently.
 async fn repair(beside: Beside, suspects: Vec<Suspect>) -> Result<Vec<Wrong>> {
     let environment = &beside.core.shared.environment;
     let removed = patiently(environment, || remove_orphans(beside.clone(), suspects.clone())).await?;
@@ -120,7 +120,7 @@ async fn repair(beside: Beside, suspects: Vec<Suspect>) -> Result<Vec<Wrong>> {
     side_by_side(results, PARALLEL_REPAIRS).await
 }
 
-/// Does work on suspects, [`CHUNK`] at a time, and joins the results.
+/// Processes suspects in chunks of [`CHUNK`], and joins the results.
 async fn in_chunks<T, F>(suspects: Vec<Suspect>, work: impl Fn(Vec<Suspect>) -> F) -> Result<Vec<T>>
 where
     F: Future<Output = Result<Vec<T>>>,
@@ -129,8 +129,8 @@ where
     stream::iter(chunks).buffered(PARALLEL_CHUNKS).try_concat().await
 }
 
-/// Returns the suspects that are not right by a first look, which reads no entry of which the record says that it should not
-/// be there.
+/// Returns the suspects that still seem wrong after a first read. It does not read entries that should not exist
+/// according to their records.
 async fn doubted(beside: &Beside, suspects: Vec<Suspect>) -> Result<Vec<Suspect>> {
     patiently(&beside.core.shared.environment, || look_first(beside, &suspects)).await
 }
@@ -170,18 +170,18 @@ async fn look_first(beside: &Beside, suspects: &[Suspect]) -> Result<Vec<Suspect
     Ok(left)
 }
 
-/// Returns what is wrong among suspects. It reads what a quorum has: nothing is repaired by it.
+/// Returns the suspects that are wrong. Reads at quorum, and repairs nothing.
 async fn wrong_among(beside: &Beside, suspects: Vec<Suspect>) -> Result<Vec<Wrong>> {
     patiently(&beside.core.shared.environment, || look_again(beside, &suspects)).await
 }
 
-/// Reads each record after its entry, never at the same time.
+/// Reads suspects again. Reads each record after its entry, never at the same time.
 pub(super) async fn look_again(beside: &Beside, suspects: &[Suspect]) -> Result<Vec<Wrong>> {
     let looked_nanos = beside.core.shared.environment.monotonic_nanos();
     let snapshot = beside.core.shared.store.snapshot()?;
     let records: Vec<&RecordKey> = suspects.iter().filter_map(Suspect::record_key).collect();
     let mut rows = beside.read_records(&*snapshot, &records).await?.into_iter();
-    // The key of the entry that is there, or should be; `None` if none should.
+    // Key of the entry that exists or should exist; `None` if none should.
     let entry_key = |suspect: &Suspect| match suspect {
         Suspect::Entry(key) => Some(key.clone()),
         Suspect::Record(_) => Some(beside.entry(&rows.next()??)?.key.key),
@@ -202,7 +202,7 @@ pub(super) async fn look_again(beside: &Beside, suspects: &[Suspect]) -> Result<
     for ((((suspect, key), there), record), row) in looked.into_iter().zip(entries).zip(records).zip(rows) {
         let is_looked_at = match suspect {
             Suspect::Entry(_) => there.is_some(),
-            // An entry that is there is compared where it is met in the view.
+            // An existing entry is compared where the scan of the view meets it.
             Suspect::Record(_) => {
                 let expected = row.as_ref().and_then(|row| beside.entry(row));
                 there.is_none() && expected.is_some_and(|expected| expected.key.key == *key)
@@ -227,7 +227,7 @@ pub(super) async fn look_again(beside: &Beside, suspects: &[Suspect]) -> Result<
     Ok(wrong)
 }
 
-/// Waits for the results of suspects, `at_once` of them side by side. Returns what is wrong, in the same order.
+/// Awaits the results of suspects, `at_once` of them concurrently. Returns the wrong ones in the same order.
 async fn side_by_side<F>(results: impl Iterator<Item = F>, at_once: usize) -> Result<Vec<Wrong>>
 where
     F: Future<Output = Result<Option<Wrong>>>,
@@ -239,7 +239,7 @@ where
         .await
 }
 
-/// Looks at what seems wrong, and mends it if that is asked for. None if nothing is wrong.
+/// Reads a suspect again, and repairs it if `mends` is true. Returns `None` if it is not wrong.
 async fn settle(beside: Beside, suspect: Suspect, mends: bool) -> Result<Option<Wrong>> {
     let environment = &beside.core.shared.environment;
     let mut met = None;
@@ -274,7 +274,7 @@ async fn look(beside: &Beside, suspect: &Suspect) -> Result<Option<Wrong>> {
     }
 }
 
-/// The record is read after the entry, never beside it.
+/// Reads the record after the entry, never at the same time.
 async fn look_at_entry(beside: &Beside, key: &KeyCells) -> Result<Option<Wrong>> {
     let looked_nanos = beside.core.shared.environment.monotonic_nanos();
     let snapshot = beside.core.shared.store.snapshot()?;
@@ -297,7 +297,7 @@ async fn look_at_entry(beside: &Beside, key: &KeyCells) -> Result<Option<Wrong>>
     }))
 }
 
-/// Whether a record's entry is missing. One that is there and says something else is met in the view.
+/// Returns whether the entry of a record is missing. An entry that differs is found by the scan of the view.
 async fn look_at_record(beside: &Beside, key: &RecordKey) -> Result<Option<Wrong>> {
     let looked_nanos = beside.core.shared.environment.monotonic_nanos();
     let snapshot = beside.core.shared.store.snapshot()?;
@@ -336,13 +336,13 @@ fn differs(beside: &Beside, there: Option<&There>, row: Option<&RecordRow>) -> O
     if let (Some(row), Some(seen)) = (&mut row, seen)
         && !beside.has_versions()
     {
-        // Any is right, if there is one.
+        // Without versions, any version is right.
         row.version = seen.version.max(Version(1));
     }
     difference(seen, row.as_ref(), number, beside.schema(), now)
 }
 
-/// What can be told of mending it without trying.
+/// Returns the outcome of a repair that is predictable without an attempt.
 fn foreseen(beside: &Beside, wrong: &Wrong) -> Outcome {
     let now = beside.core.shared.environment.now_micros();
     let latest = if beside.has_versions() {
@@ -358,7 +358,8 @@ fn foreseen(beside: &Beside, wrong: &Wrong) -> Outcome {
     }
 }
 
-/// Mends what is wrong, and looks whether it is right then; none if rows came to lie elsewhere since it was looked at.
+/// Repairs a difference, and reads whether it is gone. Returns `None` if rows moved to other buckets since they were
+/// read.
 async fn repair_at_once(beside: &Beside, wrong: &Wrong) -> Result<Option<Outcome>> {
     if beside.has_versions() && beside.is_remote() {
         mend_by_version(beside, wrong).await
@@ -367,8 +368,9 @@ async fn repair_at_once(beside: &Beside, wrong: &Wrong) -> Result<Option<Outcome
     }
 }
 
-/// Where each change of a record is of another version, which is the stamp of its entries: what is there of before goes, or
-/// is put over, and what is newer than its record is overtaken by it.
+/// Repairs entries of a collection whose changes have versions, which are the timestamps of its entries. Removes or
+/// overwrites an entry that is older than its record. If an entry is newer than its record, raises the version of the
+/// record above it.
 async fn mend_by_version(beside: &Beside, wrong: &Wrong) -> Result<Option<Outcome>> {
     let shared = &beside.core.shared;
     let stamp = wrong.entry.as_ref().map_or(0, |there| there.written.stamp);
@@ -377,7 +379,7 @@ async fn mend_by_version(beside: &Beside, wrong: &Wrong) -> Result<Option<Outcom
         .now_micros()
         .saturating_add(CLOCKS_APART_MICROS);
     if let (Difference::Orphan, Some(there)) = (wrong.kind, &wrong.entry) {
-        // Whatever the record becomes later must stand above what is deleted now.
+        // Later versions of the record must be greater than the timestamp of the deletion.
         let newest = wrong.row.as_ref().map_or(0, |row| row.version.0);
         let raised = if stamp == 0 || (newest < stamp && stamp <= latest) {
             beside.raise(&wrong.record, Version(stamp)).await?
@@ -403,12 +405,13 @@ async fn mend_by_version(beside: &Beside, wrong: &Wrong) -> Result<Option<Outcom
     if first == Outcome::Repaired || stamp > latest {
         return Ok(Some(first));
     }
-    // What is there, or was deleted there, is newer than the record.
+    // The stored or deleted entry is newer than the record.
     beside.raise(&wrong.record, Version(stamp)).await?;
     is_right(beside, wrong, OF_THE_FUTURE).await.map(Some)
 }
 
-/// Where a record that does not change has its entries at stamps that only the store tells.
+/// Repairs entries by their timestamps, which only the store reports. For records without versions, and for local
+/// stores.
 async fn mend_by_stamp(beside: &Beside, wrong: &Wrong) -> Result<Option<Outcome>> {
     let shared = &beside.core.shared;
     let stamp = wrong.entry.as_ref().map(|there| there.written.stamp);
@@ -416,12 +419,12 @@ async fn mend_by_stamp(beside: &Beside, wrong: &Wrong) -> Result<Option<Outcome>
     let removed = match (&wrong.entry, stamp) {
         (Some(there), Some(stamp)) if wrong.kind == Difference::Orphan || !beside.is_remote() => {
             let stamp = match stamp {
-                // Who puts a record now does so at a later stamp than this, by whichever clock.
+                // By any clock, a put of the record from now on has a later timestamp than this.
                 0 if beside.is_remote() => {
                     otherwise = WITHOUT_A_STAMP;
                     shared.environment.now_micros() - CLOCKS_APART_MICROS
                 }
-                // No tombstone is kept where the store is here, so that any stamp does.
+                // A local store keeps no tombstones, so any timestamp works.
                 0 => shared.stamps.next().0,
                 stamp => stamp,
             };
@@ -443,7 +446,7 @@ async fn mend_by_stamp(beside: &Beside, wrong: &Wrong) -> Result<Option<Outcome>
     if first == Outcome::Repaired {
         return Ok(Some(first));
     }
-    // What is there, or was deleted there, is newer than what is told of the record.
+    // The stored or deleted entry is newer than the reported timestamp of the record.
     let now = shared.environment.now_micros();
     let above = stamp
         .filter(|stamp| *stamp > row.version.0)
@@ -457,7 +460,7 @@ async fn mend_by_stamp(beside: &Beside, wrong: &Wrong) -> Result<Option<Outcome>
     is_right(beside, wrong, OF_THE_FUTURE).await.map(Some)
 }
 
-/// Writes what mends something, as it was when it was looked at.
+/// Writes a repair, on the basis of the reads that found the difference.
 async fn write(beside: &Beside, wrong: &Wrong, mending: Option<PartitionWrite>) -> Result<Sent> {
     let shared = &beside.core.shared;
     send(
@@ -480,8 +483,9 @@ async fn is_right(beside: &Beside, wrong: &Wrong, otherwise: &'static str) -> Re
     })
 }
 
-/// Lets no write of this process be under way while it is held, and none be waiting in the store's queue, if the store is
-/// here: it keeps no tombstones, so that an entry that is put late would bring back what was deleted meanwhile.
+/// Locks out writes of this process to a local store. While the lock is held, none is under way or waits in the queue
+/// of the store. A local store keeps no tombstones, so a late put of an entry would restore an entry that was deleted
+/// meanwhile. Returns `None` for a remote store.
 pub(crate) async fn undisturbed(
     shared: &crate::shared::Shared,
 ) -> Result<Option<tokio::sync::RwLockWriteGuard<'_, ()>>> {

@@ -1,4 +1,4 @@
-//! Views that are compared side by side: who is next, what memory each has, and how far they are together.
+//! Concurrent comparison of views: their order, their shares of memory, and their joint progress.
 
 use std::sync::Arc;
 
@@ -16,37 +16,38 @@ use crate::pace::Pace;
 use crate::session::{Progress, VerifiedView, ViewProgress};
 use crate::shared::Shared;
 
-/// Views that are compared side by side: each in a task of its own, on a processor of its own where nothing is waited for.
+/// Number of views that are compared concurrently. Each runs in its own task, and on its own processor if it never
+/// waits.
 const VIEWS_AT_ONCE: usize = 2;
-/// What those that are being compared may say before it is heard.
+/// Number of reports that wait until they are received.
 const SAID_AHEAD: usize = 1;
 
-/// Views that are compared.
+/// Comparison of several views.
 pub(super) struct Together<'a> {
     pub(super) how: &'a Verification,
     pub(super) shared: &'a Arc<Shared>,
-    /// For each view, its collection.
+    /// Collection of each view.
     pub(super) cores: Vec<Arc<CollectionCore>>,
     pub(super) compared: Compared,
     pub(super) progress: Progress<'a, ViewProgress>,
-    /// Whether it is told where to go on.
+    /// Whether reports contain checkpoints.
     pub(super) tells_places: bool,
 }
 
-/// How far a view is.
+/// Progress of a view.
 #[derive(Debug, Clone, Copy, Default)]
 struct Rows {
     read: u64,
-    /// In all, where known.
+    /// Total number of rows, if known.
     total: Option<u64>,
     is_under_way: bool,
 }
 
 impl Together<'_> {
-    /// Compares them; what was found of each.
+    /// Compares the views, and returns the findings of each.
     ///
     /// # Errors
-    /// The store cannot be read, or written; a row of a base table is damaged.
+    /// The store cannot be read or written, or a row of a base table is damaged.
     pub(super) async fn run(mut self) -> Result<Vec<VerifiedView>> {
         let (says, mut said) = mpsc::channel(SAID_AHEAD);
         let pace = Pace::new(self.how.rows_per_second, &self.shared.environment);
@@ -80,7 +81,7 @@ impl Together<'_> {
                 tasks.spawn(comparison.run());
             }
             tokio::select! {
-                // What a task says is heard before it is over.
+                // Receive the reports of a task before its end.
                 biased;
                 Some((number, heard)) = said.recv() => {
                     match heard {
@@ -103,13 +104,13 @@ impl Together<'_> {
         Ok(self.compared.views.into_iter().map(|view| view.found).collect())
     }
 
-    /// The view of this number; none if its collection does not write it.
+    /// Returns the view of this number; `None` if its collection does not write it.
     fn beside(&self, number: usize) -> Option<Beside> {
         let view = ViewNumber(self.compared.views[number].number);
         Beside::new(&self.cores[number], view)
     }
 
-    /// Where to go on; none if that is the beginning.
+    /// Returns the checkpoint to resume from; `None` at the beginning.
     fn resume(&self) -> Option<String> {
         let is_begun = self.compared.views.iter().any(|view| view.next != Some(0));
         if !self.tells_places || !(is_begun || self.compared.buckets.iter().any(|one| one.is_over)) {
@@ -118,7 +119,7 @@ impl Together<'_> {
         self.compared.seal(self.shared)
     }
 
-    /// How far all are together. Named are those under way, of the first collection that has one.
+    /// Returns the joint progress. It names the views that are being compared, of the first collection that has any.
     fn told(&self, left: &[usize], rows: &[Rows], resume: Option<&str>) -> ViewProgress {
         let found = |number: usize| &self.compared.views[number].found;
         let under_way = left.iter().copied().filter(|number| rows[*number].is_under_way);
@@ -135,7 +136,7 @@ impl Together<'_> {
             views.extend(named.map(|one| one.view.as_str()));
         }
         let read = left.iter().map(|number| rows[*number].read).sum();
-        // Those that nothing is known of yet are taken to be as large as the others.
+        // Views of unknown size count as large as the others.
         let known: Vec<u64> = left.iter().filter_map(|number| rows[*number].total).collect();
         let total = (!known.is_empty())
             .then(|| known.iter().sum::<u64>().saturating_mul(left.len() as u64) / known.len() as u64);

@@ -1,4 +1,4 @@
-//! Claims of unique values: what the taking and the releasing of them ask of the store.
+//! Claims of unique values: the requests that take and release them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,27 +22,27 @@ use super::record::{Events, Record, UnderWay};
 use crate::error::{Error, ErrorKind, Result};
 use crate::settle::{Attempt, Policy, settle};
 
-/// About how long who has claimed values and has them not yet is left to get them, before it is fenced; each further time of
-/// one change twice as long.
+/// Average wait before a record is fenced that has claimed values and does not have them yet. During the wait the
+/// record may get them. The wait doubles with each fencing by the same change.
 const FENCE_PAUSE: Duration = Duration::from_millis(40);
-/// About the longest such wait.
+/// Maximum average of that wait.
 const MAX_FENCE_PAUSE: Duration = Duration::from_millis(800);
 
-/// A claim that is being taken.
+/// Claim that is being taken.
 pub(super) struct Claiming {
     pub(super) key: EntryKey<KeyCells>,
     pub(super) own: Claim<KeyCells>,
     pub(super) step: TakingStep<KeyCells>,
-    /// Until when it lives; none: for ever.
+    /// Time at which the claim expires; `None` if it never does.
     pub(super) until: Option<Micros>,
-    /// How often it was sent as it is.
+    /// Number of times that the same claim was sent before.
     pub(super) repeats: u32,
-    /// How often a record was fenced by this change.
+    /// Number of records that this change has fenced.
     pub(super) fenced: u32,
 }
 
 impl Record {
-    /// Does what the taking of a claim says.
+    /// Executes a step of the taking of a claim.
     pub(super) async fn claim(self: Arc<Self>, claiming: Claiming) -> Events {
         let token = claiming.own.token;
         let done = match &claiming.step {
@@ -66,7 +66,7 @@ impl Record {
         })]
     }
 
-    /// Puts a claim if this one is there.
+    /// Puts a claim on condition that the stored claim is `there`.
     async fn put_claim(
         &self,
         claiming: &Claiming,
@@ -97,7 +97,7 @@ impl Record {
         }
     }
 
-    /// Another record of the collection, by its key as a claim says it.
+    /// Returns another record of the collection, from its key as a claim stores it.
     fn holder(&self, key: &KeyCells) -> Result<Arc<Self>> {
         let cells: Cells = key.cells().map(Some).collect();
         let holder = Self::new(&self.common, &self.process, &self.collection, cells);
@@ -107,13 +107,13 @@ impl Record {
         }
     }
 
-    /// Whether another record has these values.
+    /// Returns whether another record has these values.
     async fn has_values(&self, holder: &KeyCells, key: &EntryKey<KeyCells>) -> Result<bool> {
         let found = self.holder(holder)?.read().await?;
         Ok(self.has(found.row.as_ref(), key))
     }
 
-    /// Whether a record has these values by its row.
+    /// Returns whether a row of a record has these values.
     fn has(&self, row: Option<&RowOf<ViewedCollection>>, key: &EntryKey<KeyCells>) -> bool {
         let now = self.common.environment.now_micros();
         let record = row.and_then(|row| row.record_at(now));
@@ -122,14 +122,15 @@ impl Record {
             .is_some_and(|(record, known)| known.views.claims(record).contains(key))
     }
 
-    /// Replaces the token of a record that claims values and has them not, if it has not got them by then. Whether it had them.
+    /// Replaces the token of a record that claims values and does not have them, unless the record gets them during a
+    /// wait. Returns whether the record had the values.
     async fn fence(&self, holder: &KeyCells, claiming: &Claiming) -> Result<bool> {
         let pause = FENCE_PAUSE.saturating_mul(1_u32.checked_shl(claiming.fenced).unwrap_or(u32::MAX));
         self.pause_about(pause.min(MAX_FENCE_PAUSE)).await;
         self.fence_now(holder, &claiming.key).await
     }
 
-    /// The same without waiting.
+    /// Fences a record as [`fence`](Self::fence) does, without the wait.
     async fn fence_now(&self, holder: &KeyCells, key: &EntryKey<KeyCells>) -> Result<bool> {
         if self.has_values(holder, key).await? {
             return Ok(true);
@@ -143,7 +144,7 @@ impl Record {
         }
     }
 
-    /// Releases a claim by its token, until it is known that it is.
+    /// Releases a claim by its token, and retries until it is known to be released.
     pub(super) async fn release(&self, key: &EntryKey<KeyCells>, token: Token) {
         let attempt = |_| async {
             self.process.leased(&self.common).await;
@@ -162,7 +163,7 @@ impl Record {
         let _ = settle(&self.common.environment, Policy::ENTRY, attempt).await;
     }
 
-    /// Releases what this record claims and has not; whether that is so.
+    /// Releases a claim that this record has without having its values. Returns false if the record has the values.
     pub(super) async fn release_unheld(&self, key: &EntryKey<KeyCells>, token: Token) -> Result<bool> {
         if self.fence_now(&self.owner, key).await? {
             return Ok(false);
@@ -171,7 +172,7 @@ impl Record {
         Ok(true)
     }
 
-    /// Releases what was claimed and is not needed. Returns false if this process is found dead first.
+    /// Releases claims that were taken and are not needed. Returns false if this process is found dead first.
     pub(super) async fn release_unneeded(&self, claims: &[(EntryKey<KeyCells>, Token)]) -> bool {
         let releases = claims.iter().map(|(key, token)| self.release(key, *token));
         tokio::select! {
@@ -181,7 +182,7 @@ impl Record {
         }
     }
 
-    /// Whether a view or a unique constraint is not written any more, by the catalog as it is now.
+    /// Returns whether a view or a unique constraint is no longer written, by the current catalog.
     pub(super) async fn is_dropped(&self, number: ViewNumber, error: &StoreError) -> bool {
         if error.kind() != StoreErrorKind::Table || self.common.reload().await.is_err() {
             return false;
@@ -191,7 +192,7 @@ impl Record {
     }
 }
 
-/// The conditional write that puts a claim; none if the constraint is no more.
+/// Returns the conditional write that puts a claim; `None` if the constraint no longer exists.
 fn put(known: &Known, claiming: &Claiming, there: Option<&Claim<KeyCells>>, now: Micros) -> Option<Cas> {
     let owner = |claim: &Claim<KeyCells>| claim.owner.as_bytes().to_vec();
     let expected = [
@@ -207,7 +208,7 @@ fn put(known: &Known, claiming: &Claiming, there: Option<&Claim<KeyCells>>, now:
     conditional(known, &claiming.key, &expected, put, ttl_seconds)
 }
 
-/// The conditional write that releases a claim; none if the constraint is no more.
+/// Returns the conditional write that releases a claim; `None` if the constraint no longer exists.
 fn release(known: &Known, key: &EntryKey<KeyCells>, token: Token) -> Option<Cas> {
     let deletion = Operation::DeleteRow {
         clustering: Cells::new(),
@@ -246,7 +247,7 @@ fn token_cell(token: Token) -> Vec<u8> {
     token.0.to_be_bytes().to_vec()
 }
 
-/// The claim that is there, as its owner and its token say.
+/// Decodes the stored claim from its owner and its token.
 fn claim_of(current: &[Option<Vec<u8>>]) -> Result<Option<Claim<KeyCells>>> {
     let [owner, token] = current else {
         return Err(damaged("it"));

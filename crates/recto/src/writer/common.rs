@@ -1,4 +1,4 @@
-//! What all writers of one open store share.
+//! State that all writers of one open store share.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -21,11 +21,11 @@ use crate::session::RecoveryPass;
 use crate::settle::{Attempt, Policy, settle};
 use crate::viewed::Viewed;
 
-/// How many changes of records may be under way, entries that are still written included. Who comes then waits, within
-/// its time.
+/// Maximum number of changes of records that are under way, including changes whose entries are still being written.
+/// Further changes wait within their time limit.
 pub(super) const MAX_UNDER_WAY: usize = 4_096;
 
-/// What all writers of one open store share.
+/// State that all writers of one open store share.
 pub(super) struct Common {
     pub(super) store: Arc<dyn Store>,
     pub(super) environment: Environment,
@@ -37,17 +37,17 @@ pub(super) struct Common {
     pub(super) stale: StaleEntries,
     has_ended: AtomicBool,
     ended: Signal,
-    /// Collections by name, as the schema of this version has them.
+    /// Collections by name, as the cached schema of this version defines them.
     known: Mutex<(u64, HashMap<String, Arc<Known>>)>,
 }
 
-/// Until when somebody waits.
+/// Time at which a wait ends.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Deadline {
     monotonic_nanos: u64,
 }
 
-/// What was done so far.
+/// Counters since the store was opened.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     pub(super) resolved: AtomicU64,
@@ -58,19 +58,19 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// It was looked after what the dead left.
+    /// Counts a recovery pass, and keeps its result.
     pub(super) fn count_pass(&self, pass: RecoveryPass) {
         self.recovery_passes.fetch_add(1, Ordering::Relaxed);
         *self.last_pass.lock().unwrap_or_else(PoisonError::into_inner) = pass;
     }
 
-    /// What was seen and done then, the last time.
+    /// Returns the result of the last recovery pass.
     pub(super) fn last_pass(&self) -> RecoveryPass {
         *self.last_pass.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A collection whose records change, as one schema has it.
+/// Collection whose records change, as one schema defines it.
 #[derive(Debug)]
 pub(super) struct Known {
     pub(super) views: ViewedCollection,
@@ -99,12 +99,12 @@ impl Common {
         }
     }
 
-    /// The clock that leases are counted by.
+    /// Returns the time by the clock that measures leases, which includes suspension.
     pub(super) fn continuous_micros(&self) -> Micros {
         Micros::try_from(self.environment.continuous_nanos() / 1_000).unwrap_or(Micros::MAX)
     }
 
-    /// So long from now.
+    /// Returns the deadline after the given time from now.
     pub(super) fn deadline(&self, time: Duration) -> Deadline {
         let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         Deadline {
@@ -112,7 +112,7 @@ impl Common {
         }
     }
 
-    /// How long it is until then.
+    /// Returns the time until a deadline.
     pub(super) fn left(&self, deadline: Deadline) -> Duration {
         let now_nanos = self.environment.monotonic_nanos();
         Duration::from_nanos(deadline.monotonic_nanos.saturating_sub(now_nanos))
@@ -126,25 +126,26 @@ impl Common {
         Catalog::new(&self.store, &self.environment, self.request_timeout)
     }
 
-    /// Which schema is held.
+    /// Returns the generation of the cached schema.
     pub(super) fn generation(&self) -> Generation {
         Generation(self.holding.held().recorded.generation)
     }
 
-    /// Reads the catalog as last decided.
+    /// Reads the catalog at the serial level, and caches a newer schema.
     pub(super) async fn reload(&self) -> Result<()> {
         let recorded = self.catalog().schema().await?;
         self.holding.hold_newer(recorded);
         Ok(())
     }
 
-    /// Looks whether there is a newer schema: whoever applies it waits until this process writes by it.
+    /// Checks whether there is a newer schema. The process that applies a schema waits until this process writes by it.
     pub(super) async fn look_at_schema(&self) {
-        // What cannot be read now is read before the next renewal.
+        // If the read fails, it is repeated before the next renewal.
         let _ = self.holding.look(&self.catalog(), &self.environment).await;
     }
 
-    /// A collection whose records change, as the schema that is held has it; none if it has none of this name.
+    /// Returns a collection whose records change, as the cached schema defines it; `None` if the schema has no such
+    /// collection of this name.
     pub(super) fn known(&self, collection: &str) -> Option<Arc<Known>> {
         let held = self.holding.held();
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -164,12 +165,12 @@ impl Common {
         Some(found)
     }
 
-    /// One plain write, sent again while its outcome is unknown.
+    /// Sends one plain write, and repeats it while its outcome is unknown.
     pub(super) async fn write(&self, write: PartitionWrite) -> Result<()> {
         self.write_within(write, self.write_options().timeout).await
     }
 
-    /// The same, which may take so long.
+    /// Sends one plain write as [`write`](Self::write) does, within the given time.
     pub(super) async fn write_within(&self, write: PartitionWrite, time: Duration) -> Result<()> {
         let options = self.write_options();
         let attempt = |left| {
@@ -191,18 +192,18 @@ impl Common {
         sent.map_err(|unsettled| unsettled.or(Error::from))
     }
 
-    /// No change begins any more.
+    /// Ends the writer: no further change begins.
     pub(super) fn end(&self) {
         self.has_ended.store(true, Ordering::Release);
         self.ended.give();
     }
 
-    /// Whether none does.
+    /// Returns whether the writer has ended.
     pub(super) fn has_ended(&self) -> bool {
         self.has_ended.load(Ordering::Acquire)
     }
 
-    /// Waits until no change begins any more.
+    /// Waits until the writer has ended.
     pub(super) async fn ended(&self) {
         self.ended.until(|| self.has_ended().then_some(())).await;
     }

@@ -1,4 +1,5 @@
-//! Runs one change of a record, or the resolving of an intent: does what [`Write`] says, and tells it what happened.
+//! Runs one change of a record, or resolves an intent. It executes the actions of [`Write`], and passes the results to
+//! it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,32 +24,33 @@ use super::tables::stored;
 use crate::error::{Error, ErrorKind, Result};
 use crate::viewed::check_size;
 
-/// What became of a change of a record that is known to be applied.
+/// Result of a change of a record that is known to be applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Changed {
-    /// The record's version, its deletion's too.
+    /// Version of the record, or of its deletion.
     pub(crate) version: Version,
-    /// Whether views are still to show it.
+    /// Whether some views may not show the change yet.
     pub(crate) pending: bool,
 }
 
-/// What became of a change, or why it is refused.
+/// Result of a change, or the reason why it is rejected.
 pub(crate) type Outcome = std::result::Result<Changed, Refused>;
 
-/// Who waits, and for what.
+/// Caller that waits for the outcome of a change.
 pub(super) struct Waiting {
     pub(super) answer: oneshot::Sender<Result<Outcome>>,
-    /// Until when.
+    /// Time at which the caller stops waiting.
     pub(super) deadline: Deadline,
-    /// As of when it is made; none: as of now.
+    /// Time at which the change takes place; `None` for the current time.
     pub(super) at: Option<Micros>,
 }
 
-/// How a change, or the resolving of an intent, ended.
+/// End of a change, or of the resolution of an intent.
 pub(super) enum End {
-    /// The intent is done with. This is the row as it was resolved, if it was, and if that was asked for.
+    /// The intent is settled. A resolution that wrote the record's row returns the row that it sent last.
     Settled(Option<Box<RowOf<ViewedCollection>>>),
-    /// This process was found dead: whoever found it so resolves the intent. Nothing was written for who still waits.
+    /// Another process found this process dead, and resolves the intent. If a caller still waits, nothing was written
+    /// for it.
     Lost {
         waiting: Option<Waiting>,
         /// Claims that no other process releases.
@@ -56,27 +58,27 @@ pub(super) enum End {
     },
 }
 
-/// Claims whose release is still to be done. The next registration of this process does it.
+/// Claims that remain to be released. The next registration of this process releases them.
 pub(super) struct Unreleased {
     claims: Vec<(EntryKey<KeyCells>, Token)>,
-    /// The request of a claim that was on its way.
+    /// Request of a claim that was under way.
     sending: Option<Done>,
 }
 
 impl Unreleased {
-    /// None if there are no claims.
+    /// Returns `None` if there are no claims.
     fn new(claims: Vec<(EntryKey<KeyCells>, Token)>, sending: Option<Done>) -> Option<Self> {
         (!claims.is_empty()).then_some(Self { claims, sending })
     }
 
-    /// Waits for the request that was on its way: a release that came before the claim would do nothing.
+    /// Waits for the request that was under way. A release that arrived before the claim would have no effect.
     pub(super) async fn arrived(&mut self) {
         if let Some(sending) = self.sending.take() {
             sending.await;
         }
     }
 
-    /// Returns what releases the claims.
+    /// Returns the protocol's steps to release the claims.
     pub(super) fn release(&self) -> Write<ViewedCollection> {
         Write::releasing(self.claims.iter().cloned())
     }
@@ -84,38 +86,38 @@ impl Unreleased {
 
 type Done = BoxFuture<'static, Vec<Event<Cells, KeyCells>>>;
 
-/// A change under way.
+/// Change that is under way.
 #[expect(clippy::struct_excessive_bools, reason = "each is true or not for itself")]
 pub(super) struct Drive {
     record: Arc<Record>,
     machine: Write<ViewedCollection>,
     under_way: Option<UnderWay>,
     waiting: Option<Waiting>,
-    /// As of when it is made; none: as of now.
+    /// Time at which the change takes place; `None` for the current time.
     at: Option<Micros>,
-    /// The conditional write that was sent last.
+    /// Conditional write that was sent last.
     sent: Option<Sent>,
-    /// The mark that is still to be set.
+    /// Version that remains to be marked as written to all views.
     mark: Option<Version>,
-    /// Who has the values that the record is to have, as it was asked last.
+    /// Record that has the requested values, as it was last looked up.
     holder: Option<KeyCells>,
-    /// Whether a claim is on its way.
+    /// Whether a claim is being sent.
     is_claiming: bool,
-    /// The claim that was sent last, and how often.
+    /// Claim that was sent last, and its number of repetitions.
     claim: Option<(Token, TakingStep<KeyCells>, u32)>,
-    /// How often a record was fenced since it had claimed them.
+    /// Number of records that this change has fenced.
     fenced: u32,
     /// Claims that are not needed.
     unneeded: Vec<(EntryKey<KeyCells>, Token)>,
-    /// The row that was sent last, where something is resolved.
+    /// Row that a resolution sent last.
     row: Option<Box<RowOf<ViewedCollection>>>,
     is_settled: bool,
     is_lost: bool,
-    /// Not the resolving of what is there.
+    /// True for a change, false for a resolution or a fencing.
     is_change: bool,
 }
 
-/// A conditional write, as it is sent and sent again.
+/// Conditional write that can be sent repeatedly.
 struct Sent {
     token: Token,
     known: Arc<Known>,
@@ -135,7 +137,7 @@ impl Drive {
         Self::new(record, Write::change(request), under_way, Some(waiting))
     }
 
-    /// The [resolving](Write::resolve) of what an intent is of, or the [fencing](Write::fencing) of a record.
+    /// Creates the [resolution](Write::resolve) of an intent, or the [fencing](Write::fencing) of a record.
     pub(super) fn resolve(record: Arc<Record>, how: Write<ViewedCollection>, under_way: UnderWay) -> Self {
         Self::new(record, how, under_way, None)
     }
@@ -166,7 +168,7 @@ impl Drive {
         }
     }
 
-    /// To its end, or until this process was found dead.
+    /// Runs until the change is complete, or until this process is found dead.
     pub(super) async fn run(mut self) -> End {
         let record = Arc::clone(&self.record);
         let deadline = self.waiting.as_ref().map(|waiting| waiting.deadline);
@@ -196,7 +198,7 @@ impl Drive {
                 }
                 () = &mut deadline, if !is_late => {
                     is_late = true;
-                    // What it waits for goes on, unless something else is to be done now.
+                    // The current request continues, unless the deadline leads to another one.
                     if let Some(next) = self.tell([Event::Deadline]) {
                         doing = Some(next);
                     }
@@ -215,7 +217,7 @@ impl Drive {
         }
     }
 
-    /// Tells the machine what happened, and begins what it says.
+    /// Passes events to the state machine, and begins the actions that it returns.
     fn tell(&mut self, events: impl IntoIterator<Item = Event<Cells, KeyCells>>) -> Option<Done> {
         let mut doing = None;
         for event in events {
@@ -276,7 +278,7 @@ impl Drive {
                 self.mark = Some(version);
                 None
             }
-            // The process may register anew, and begin again.
+            // Do not answer: the process may register again and repeat the change.
             Action::Answer(Answer::NotWritten(_)) if self.is_lost => None,
             Action::Answer(answer) => {
                 let answer = self.told(answer);
@@ -343,7 +345,7 @@ impl Drive {
         record.cas(token, Arc::clone(&sent.cas), sent.repeats).boxed()
     }
 
-    /// The collection was dropped meanwhile: there is nothing to be done for it.
+    /// Ends the change because the collection was dropped.
     fn gone(&mut self) {
         let error = Error::new(
             ErrorKind::NotFound,
@@ -361,7 +363,7 @@ impl Drive {
 
     fn answer(&mut self, answer: Result<Outcome>) {
         if let Some(waiting) = self.waiting.take() {
-            // Who has gone away is not told.
+            // The caller may no longer wait.
             drop(waiting.answer.send(answer));
         }
     }
@@ -384,7 +386,7 @@ impl Drive {
     }
 }
 
-/// A conditional write as it will be sent, with what must be written when it is applied.
+/// Prepares the conditional write, with the entries that must be written after it is applied.
 fn prepare(
     record: &Record,
     asked: &Conditional<ViewedCollection>,

@@ -1,20 +1,20 @@
-//! How records are changed on stores without transactions: this process as one of those who write.
+//! Changes of records on stores without transactions. This process is one of the writers of the store.
 //!
-//! The writer carries out the steps of `recto_protocol::views`. `docs/design/views.md` gives the reasons.
+//! The writer executes the steps of `recto_protocol::views`. `docs/design/views.md` gives the reasons.
 //!
-//! | module | holds |
+//! | module | content |
 //! |---|---|
-//! | `process` | a registration: its renewals, its lease, the segments of its intents |
-//! | `drive` | one change under way |
-//! | `record` | what it asks of the store |
+//! | `process` | registration of the process: renewals, lease, segments of intents |
+//! | `drive` | one change that is under way |
+//! | `record` | requests of a change to the store |
 //! | `requests` | rows and entries as mutations |
-//! | `claims` | what taking and releasing unique values asks of it |
-//! | `plain` | plain writes, which are waited for |
-//! | `recovery` | who is dead, and what they left |
-//! | `stale` | entries that pages met and that are to go |
-//! | `signal` | waiting until something holds |
+//! | `claims` | requests that take and release unique values |
+//! | `plain` | plain writes, for which a schema change waits |
+//! | `recovery` | detection of dead processes, and resolution of their intents |
+//! | `stale` | removal of stale entries that pages met |
+//! | `signal` | waits for a condition |
 //! | `tables` | `recto_writers` and `recto_intents` |
-//! | `common` | what all of them share |
+//! | `common` | state that these modules share |
 
 mod claims;
 mod common;
@@ -55,52 +55,52 @@ use crate::session::RecoveryPass;
 pub(crate) use self::drive::Outcome;
 pub(crate) use self::plain::PlainWriting;
 
-/// How long is waited before it is looked again who still writes by an older schema.
+/// Wait before the next check for processes that still write by an older schema.
 const BARRIER_PAUSE: Duration = Duration::from_secs(1);
 
-/// How long those are waited for who write by an older schema. Who died is known within a minute.
+/// Maximum wait for processes that write by an older schema. A dead process is detected within a minute.
 const MAX_BARRIER: Duration = Duration::from_secs(300);
-/// How many of them are named.
+/// Maximum number of these processes that a message names.
 const MAX_NAMED: usize = 5;
-/// Pause before claims are released again, after this process could not get a lease.
+/// Wait before the next attempt to release claims, after this process could not get a lease.
 const RELEASE_PAUSE: Duration = Duration::from_secs(1);
 
-/// This process as one of those who write to a store.
+/// This process as a writer of a store.
 pub(crate) struct Writer(Arc<Joining>);
 
-/// What a process did as one of those who write to a store without transactions, since it was opened.
+/// Counters and state of a process that writes to a store without transactions, since it opened the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct WriterMetrics {
-    /// Whether it is registered.
+    /// Whether the process is registered.
     pub is_registered: bool,
-    /// Whether its lease holds: it renewed its registration in time, and may write.
+    /// Whether the process has a lease, because it renewed its registration in time. Without a lease it does not write.
     pub has_lease: bool,
-    /// Changes under way.
+    /// Number of changes that are under way.
     pub under_way: usize,
-    /// Its intents that are not settled.
+    /// Number of intents of the process that are not settled.
     pub intents: u64,
-    /// For how many seconds the oldest of them has been there; 0 if there is none.
+    /// Age of the oldest of these intents, in seconds; 0 if there is none.
     pub oldest_intent_seconds: u64,
-    /// Records that it resolved, of processes that died.
+    /// Number of records of dead processes that this process resolved.
     pub resolved: u64,
-    /// Stale entries of views that its pages met and removed.
+    /// Number of stale entries of views that pages of this process met and removed.
     pub removed_stale: u64,
-    /// Processes that it found dead.
+    /// Number of processes that this process found dead.
     pub found_dead: u64,
-    /// How often it was found dead itself, and registered anew.
+    /// Number of times that other processes found this process dead and it registered again.
     pub lost: u64,
-    /// How often it looked after what the dead left.
+    /// Number of recovery passes for dead processes.
     pub recovery_passes: u64,
-    /// What it saw and did when it looked last.
+    /// Result of the last recovery pass.
     pub last_pass: RecoveryPass,
 }
 
-/// What the tasks of changes share, which go on when nobody waits for them.
+/// State that the tasks of changes share. The tasks continue when their callers stop waiting.
 struct Joining {
     common: Arc<Common>,
     process: RwLock<Option<Arc<Process>>>,
-    /// Held while it registers.
+    /// Lock that is held during a registration.
     registering: Mutex<()>,
 }
 
@@ -118,14 +118,14 @@ impl Writer {
         }))
     }
 
-    /// Changes the record of this key in a collection whose records change. `key` has the cells of its key fields, in
-    /// the schema's order; what a request puts has those of all fields.
+    /// Changes the record of this key in a collection whose records change. `key` has the cells of the key fields, in
+    /// the order of the schema. A request that puts a record has the cells of all fields.
     ///
-    /// It is done by a task of its own: whoever goes away stops nothing. When its time is over it is said how far it has
-    /// come, and it goes on.
+    /// A separate task makes the change, so it continues if the caller stops waiting. When the time is over, the method
+    /// returns the state that the change has reached, and the task continues.
     ///
     /// # Errors
-    /// Nothing was written; or, of kind [`ErrorKind::OutcomeUnknown`], that is not known.
+    /// Nothing was written. Or, with kind [`ErrorKind::OutcomeUnknown`], the outcome is not known.
     pub(crate) async fn change(
         &self,
         collection: &str,
@@ -136,8 +136,8 @@ impl Writer {
         self.begin(None, collection, key, request, time).await
     }
 
-    /// The same, as if it were this time, which may be over for a day at most: the version is this, if none is there that is
-    /// greater.
+    /// Changes a record as [`change`](Self::change) does, as if the current time were `at`. `at` may be at most a day
+    /// in the past. The version is `at`, unless the record already has a greater version.
     ///
     /// # Errors
     /// As [`change`](Self::change).
@@ -176,7 +176,8 @@ impl Writer {
         told.await.unwrap_or_else(|_| Err(ended()))
     }
 
-    /// Releases a claim, by its token, that a record of a collection has and whose values it has not; whether that is so.
+    /// Releases a claim, by its token, that a record of a collection has without having its values. Returns false if
+    /// the record has the values.
     ///
     /// # Errors
     /// The store cannot be read or written in time.
@@ -194,11 +195,12 @@ impl Writer {
         released.unwrap_or_else(|_| Err(late()))
     }
 
-    /// A plain write begins, which whoever adds a view waits for; none where nobody has to be waited for, and where this
-    /// process would not be told the truth of who writes.
+    /// Begins a plain write, for which a process that adds a view waits. Returns `None` if no process waits for plain
+    /// writes of this store. Also returns `None` if the consistency levels of the store are too weak: then this process
+    /// cannot learn of the other writers.
     ///
     /// # Errors
-    /// This process has no lease in time: nothing may be written.
+    /// This process gets no lease in time, so it must not write.
     pub(crate) async fn plain(&self, time: Duration) -> Result<Option<PlainWriting>> {
         let store = &self.0.common.store;
         if store.limits().transactions || store.check_decisions().is_err() {
@@ -207,22 +209,23 @@ impl Writer {
         PlainWriting::begin(&self.0, time).await.map(Some)
     }
 
-    /// Begins to remove stale entries that a page met; nobody waits for it.
+    /// Begins to remove stale entries that a page met. The caller does not wait for the removal.
     pub(crate) fn remove_stale(&self, removals: Vec<PartitionWrite>) {
         StaleEntries::remove(&self.0.common, removals);
     }
 
-    /// From now on, this process removes no stale entries of views.
+    /// Disables the removal of stale entries of views in this process.
     pub(crate) fn leave_stale(&self) {
         self.0.common.stale.stop();
     }
 
-    /// Returns when no change comes any more by a schema older than this one, which is recorded: every process that lives
-    /// says that it writes by it or by a newer, and what the dead left is resolved. `told` hears for whom it waits.
+    /// Waits until no change uses a schema older than `needed`, which is recorded. This is so when every living process
+    /// has announced that it writes by that schema or a newer one, and the intents of dead processes are resolved.
+    /// `told` receives the list of the processes that it waits for.
     ///
     /// # Errors
-    /// The store cannot be read, or this process not be registered: who is not sees to none of the dead. Some of the others
-    /// do not say so in time.
+    /// The store cannot be read; this process cannot be registered, and an unregistered process does not recover dead
+    /// ones; or some other process does not announce the schema in time.
     pub(crate) async fn barrier(&self, needed: Generation, told: impl Fn(&str)) -> Result<()> {
         let common = &self.0.common;
         self.0.joined().await?.renew_now();
@@ -246,11 +249,12 @@ impl Writer {
         }
     }
 
-    /// Looks after what processes left that died, until there is nothing more to be done for now; `told` hears of each
-    /// look, and says whether to go on; `bears` hears what a look could not do, and gives the error back if that is the end.
+    /// Recovers the changes of dead processes until there is nothing more to do for now. `told` receives the result of
+    /// each pass, and returns whether to continue. `bears` receives the errors of a pass, and returns an error to end
+    /// the recovery.
     ///
     /// # Errors
-    /// The store cannot be read or written, and that is not borne; what is done is done.
+    /// The store cannot be read or written and `bears` returned the error. The work that was done remains.
     pub(crate) async fn recover(
         &self,
         mut told: impl FnMut(&RecoveryPass) -> bool,
@@ -274,7 +278,7 @@ impl Writer {
         }
     }
 
-    /// Looks once, on behalf of the registration that there is now: the one of the look before may be lost.
+    /// Makes one pass on behalf of the current registration, because the registration of the last pass may be lost.
     async fn look_after_the_dead(
         &self,
         recovery: &mut Option<Recovery>,
@@ -289,7 +293,8 @@ impl Writer {
         recovery.recover(Duration::ZERO).await
     }
 
-    /// Registers this process, which then recovers until it is closed, if there is anything that the dead may leave.
+    /// Registers this process if the schema has collections for which dead processes may leave intents. The registered
+    /// process then recovers until it is closed.
     ///
     /// # Errors
     /// The store cannot be read or written.
@@ -304,7 +309,7 @@ impl Writer {
         Ok(())
     }
 
-    /// What this process did, and has under way.
+    /// Returns the counters and state of this process.
     pub(crate) fn metrics(&self) -> WriterMetrics {
         let common = &self.0.common;
         let under_way = MAX_UNDER_WAY.saturating_sub(common.permits.available_permits());
@@ -324,7 +329,7 @@ impl Writer {
         }
     }
 
-    /// Waits until no change is under way, and lets none begin; then this process is not one of those who write any more.
+    /// Waits until no change is under way and lets none begin. Then removes the registration of this process.
     pub(crate) async fn close(&self, time: Duration) {
         let common = &self.0.common;
         let deadline = common.deadline(time);
@@ -334,7 +339,7 @@ impl Writer {
         drop(idle);
         common.end();
         if let Some(process) = self.0.living() {
-            // If there is no time for it, it is found dead.
+            // If there is not enough time to remove it, other processes find this one dead.
             let _ = timeout(common.left(deadline), process.left()).await;
         }
     }
@@ -347,8 +352,8 @@ impl Drop for Writer {
 }
 
 impl Joining {
-    /// Makes a change, on behalf of the next registration if this one is lost before anything was written. Then releases
-    /// the claims that were taken under registrations that are lost.
+    /// Makes a change. If the registration is lost before anything was written, makes it again with the next
+    /// registration. Then releases the claims that were taken under lost registrations.
     async fn change(
         &self,
         collection: &str,
@@ -389,7 +394,8 @@ impl Joining {
         }
     }
 
-    /// Releases claims that a record took under a registration that is lost, until they are released or the store is closed.
+    /// Releases claims that a record took under a lost registration, and retries until they are released or the store
+    /// is closed.
     async fn release(&self, collection: &str, key: &Cells, unreleased: Unreleased) {
         let mut left = Some(unreleased);
         while let Some(mut unreleased) = left.take() {
@@ -405,7 +411,7 @@ impl Joining {
         }
     }
 
-    /// This process, as soon as it has a lease; none if the store is closed.
+    /// Waits for a lease, and returns the process; `None` if the store is closed.
     async fn begin_release(&self) -> Option<(Arc<Process>, UnderWay)> {
         loop {
             let leased = self.leased(self.common.deadline(Duration::MAX)).await;
@@ -420,10 +426,10 @@ impl Joining {
         }
     }
 
-    /// This process, as soon as it is registered and has its lease.
+    /// Waits until this process is registered and has its lease.
     ///
     /// # Errors
-    /// It has none in time, or the store is closed.
+    /// The process gets no lease in time, or the store is closed.
     async fn leased(&self, deadline: Deadline) -> Result<Arc<Process>> {
         let common = &self.common;
         loop {
@@ -444,7 +450,7 @@ impl Joining {
         }
     }
 
-    /// This process, registered.
+    /// Returns the registered process, and registers it if necessary.
     async fn joined(&self) -> Result<Arc<Process>> {
         if let Some(process) = self.living() {
             return Ok(process);
@@ -468,7 +474,7 @@ impl Joining {
     }
 }
 
-/// Who is waited for: how many processes, and the first of them with what is known of them.
+/// Describes the processes that are waited for: their number, and the first of them with their state.
 fn awaited<'w>(those: impl Iterator<Item = &'w (Incarnation, Registered)>) -> String {
     let those: Vec<String> = those
         .map(|(incarnation, writer)| {
@@ -517,7 +523,7 @@ fn late() -> Error {
     .with_hint("nothing was written: try again")
 }
 
-/// This process may not write now.
+/// Returns the error of a process that has no lease.
 fn no_lease() -> Error {
     Error::new(
         ErrorKind::Unavailable,
@@ -530,7 +536,7 @@ fn closed() -> Error {
     Error::new(ErrorKind::Unavailable, "the store is closed")
 }
 
-/// The task was ended, with the runtime that it ran on.
+/// Returns the error of a task that ended with its runtime.
 fn ended() -> Error {
     Error::new(
         ErrorKind::OutcomeUnknown,

@@ -1,4 +1,5 @@
-//! Plain writes, which nothing decides: whoever adds a view waits until those are over that do not know it.
+//! Plain writes, which have no condition. A process that adds a view waits for the end of plain writes that do not
+//! maintain the view.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,8 +11,8 @@ use super::process::Process;
 use super::{Joining, closed, no_lease};
 use crate::error::Result;
 
-/// A plain write under way, by the schema that was held when it began or by a newer one. Dropped before it is said that it
-/// [ended](Self::ended), it may still be on its way, and counts as under way for a while.
+/// Plain write that is under way, by the schema that was cached when it began or by a newer one. If it is dropped
+/// before [`ended`](Self::ended) is called, its outcome is unknown, and it counts as under way for some time.
 pub(crate) struct PlainWriting {
     common: Arc<Common>,
     process: Arc<Process>,
@@ -20,10 +21,10 @@ pub(crate) struct PlainWriting {
 }
 
 impl PlainWriting {
-    /// Begins one as soon as this process is registered and has its lease.
+    /// Begins a plain write when this process is registered and has its lease.
     ///
     /// # Errors
-    /// It has none in time, or the store is closed.
+    /// The process gets no lease in time, or the store is closed.
     pub(super) async fn begin(joining: &Joining, time: Duration) -> Result<Self> {
         let common = &joining.common;
         let process = joining.leased(common.deadline(time)).await?;
@@ -35,11 +36,12 @@ impl PlainWriting {
         })
     }
 
-    /// Refuses to have it sent when this process has no lease. If it has one after it was applied, nobody took this process
-    /// for dead until then: whoever adds a view has waited for it.
+    /// Checks that this process has a lease, before a write is sent or after it was applied. If the process has a lease
+    /// after the write was applied, no other process had found it dead before. So a process that adds a view has waited
+    /// for the write.
     ///
     /// # Errors
-    /// It has none.
+    /// The process has no lease.
     pub(crate) fn check_lease(&self) -> Result<()> {
         if self.process.has_lease(&self.common) {
             return Ok(());
@@ -47,10 +49,10 @@ impl PlainWriting {
         Err(no_lease())
     }
 
-    /// Waits for the lease, for so long at most: how much of that is left.
+    /// Waits for the lease, for at most `time`. Returns the time that is left.
     ///
     /// # Errors
-    /// It has none in time, or cannot hope for one.
+    /// The process gets no lease in time, or cannot expect one.
     pub(crate) async fn leased(&self, time: Duration) -> Result<Duration> {
         let deadline = self.common.deadline(time);
         tokio::select! {
@@ -62,12 +64,13 @@ impl PlainWriting {
         Ok(self.common.left(deadline))
     }
 
-    /// Whether `self`, which begins after the lease of `earlier` was over, needs not do again what that one did.
+    /// Returns whether the writes of `earlier` remain valid for `self`, which began after the lease of `earlier` ended.
+    /// They remain valid if the registration or the generation of the schema is the same.
     pub(crate) fn goes_on(&self, earlier: &Self) -> bool {
         Arc::ptr_eq(&self.process, &earlier.process) || self.generation == earlier.generation
     }
 
-    /// What became of it is known.
+    /// Reports that the outcome of the write is known.
     pub(crate) fn ended(mut self) {
         self.has_ended = true;
     }

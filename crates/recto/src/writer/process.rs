@@ -1,4 +1,4 @@
-//! A process as one of those who write: its registration, its lease, its intents' segments.
+//! Process as a writer: its registration, its lease and the segments of its intents.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,28 +18,28 @@ use super::signal::Signal;
 use super::{closed, no_lease};
 use crate::error::{Error, ErrorKind, Result};
 
-/// How long after a renewal the next one is sent.
+/// Interval between two renewals.
 const RENEWAL_PAUSE: Duration = Duration::from_micros(RENEWAL_MICROS.unsigned_abs());
-/// How long after a renewal the next one is sent at the earliest, however many segments are wanted.
+/// Minimum interval between two renewals, even if segments are needed.
 const MIN_RENEWAL_PAUSE: Duration = Duration::from_millis(100);
-/// How long to wait before a renewal of unknown outcome is sent again.
+/// Wait before a renewal of unknown outcome is sent again.
 const AGAIN_PAUSE: Duration = Duration::from_millis(250);
-/// How often the first registration is sent before it is said that the store does not answer.
+/// Maximum number of attempts at the first registration.
 const MAX_REGISTRATIONS: u32 = 8;
 
-/// For how long a plain write counts as under way of which nobody knows what became.
+/// Time for which a plain write of unknown outcome counts as under way.
 const DOUBT_MICROS: Micros = 15_000_000;
 
-/// A process under one registration. One that loses it is another process from then on.
+/// Process under one registration. After a lost registration, the process gets a new identity.
 #[derive(Debug)]
 pub(super) struct Process {
     pub(super) incarnation: Incarnation,
     state: Mutex<State>,
-    /// A renewal is wanted before its time.
+    /// Wakes the renewal before its time.
     wants_renewal: Notify,
-    /// A renewal succeeded, or failed for want of replicas.
+    /// Signals that a renewal succeeded, or failed because too few replicas were alive.
     renewed: Signal,
-    /// A renewal succeeded: segments that were settled before may be deleted.
+    /// Wakes the deletion of segments that were settled before a successful renewal.
     may_delete: Notify,
     is_lost: AtomicBool,
     lost: Signal,
@@ -51,22 +51,22 @@ pub(super) struct Process {
 struct State {
     member: Member,
     segments: Segments,
-    /// What the renewal says that is on its way.
+    /// Content of the renewal that is under way.
     naming: Option<Naming>,
-    /// The newest stamp of each segment's intents.
+    /// Newest timestamp of the intents of each segment.
     newest: BTreeMap<u64, i64>,
-    /// The stamps of intents that are not settled.
+    /// Timestamps of the intents that are not settled.
     unsettled: BTreeMap<IntentPlace, Micros>,
-    /// Until when plain writes may still be on their way whose end is not known, by the schema they began by. For all of
-    /// one schema one of them counts as under way.
+    /// Times until which plain writes of unknown outcome may still be under way, by the generation of their schema. All
+    /// such writes of one generation count as one.
     doubts: BTreeMap<Generation, Micros>,
-    /// Why the last renewal failed, if too few replicas were alive for it.
+    /// Error of the last renewal, if too few replicas were alive for it.
     cut_off: Option<Arc<StoreError>>,
-    /// Its registration may be removed from now on: nothing begins any more.
+    /// Whether nothing may begin any more, because the registration is about to be removed.
     is_leaving: bool,
 }
 
-/// What became of a renewal.
+/// Outcome of a renewal.
 enum Renewal {
     Done,
     Lost,
@@ -92,7 +92,7 @@ impl Process {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Registers this process as a new one, and reads the catalog, in the order that the member says.
+    /// Registers this process under a new identity and reads the catalog, in the order that [`Member`] determines.
     pub(super) async fn register(common: &Common) -> Result<Self> {
         common.store.check_decisions().map_err(|error| {
             let hint = error.hint().unwrap_or_default().to_owned();
@@ -115,7 +115,7 @@ impl Process {
         }
     }
 
-    /// Sends the first registration until it is decided.
+    /// Sends the first registration until its outcome is decided.
     async fn send_registration(&self, common: &Common) -> Result<()> {
         let mut attempts = 1;
         loop {
@@ -129,8 +129,8 @@ impl Process {
         }
     }
 
-    /// Renews the registration until it is lost, or nobody writes any more, and deletes segments beside that: however long
-    /// that takes, the next renewal comes in time.
+    /// Renews the registration until it is lost or the writer has ended. Deletes segments concurrently, so that slow
+    /// deletions do not delay renewals.
     pub(super) async fn run(&self, common: &Common) {
         let deleting = async {
             loop {
@@ -160,7 +160,7 @@ impl Process {
                 () = self.wanted() => {}
                 () = tokio::time::sleep(pause) => {}
             }
-            // What cannot be looked at in this time is looked at before the next renewal.
+            // If there is too little time for this check, it is repeated before the next renewal.
             let _ = timeout(RENEWAL_PAUSE, common.look_at_schema()).await;
             pause = match self.send_renewal(common).await {
                 Renewal::Done => {
@@ -188,9 +188,9 @@ impl Process {
         }
     }
 
-    /// Removes its registration, so that nobody has to find it dead: all its intents are settled, and deleted after one more
-    /// renewal. What cannot be done now is left to those who find it dead. Not if something began meanwhile; whether it has
-    /// left.
+    /// Removes the registration, so that no process has to find this one dead. All intents are settled by then, and
+    /// their segments are deleted after one more renewal. If that fails, other processes find this one dead and clean
+    /// up. Returns false, and removes nothing, if a change began meanwhile.
     async fn leave(&self, common: &Common) -> bool {
         let is_renewed = matches!(self.send_renewal(common).await, Renewal::Done);
         if is_renewed {
@@ -219,7 +219,7 @@ impl Process {
         true
     }
 
-    /// Waits until it has removed its registration, or given that up.
+    /// Waits until the process has removed its registration or has given up.
     pub(super) async fn left(&self) {
         let has_left = || self.has_left.load(Ordering::Acquire).then_some(());
         tokio::select! {
@@ -262,7 +262,7 @@ impl Process {
                 true
             }
             Ok(CasOutcome::NotApplied { current }) => state.member.refused(counter_of(&current), answered),
-            // Of one that was not sent now, an earlier sending may be applied.
+            // A renewal that was not sent now may have been applied by an earlier attempt.
             Ok(CasOutcome::Unknown(error) | CasOutcome::Refused(error)) | Err(error) => {
                 return Renewal::Unknown(error);
             }
@@ -278,21 +278,21 @@ impl Process {
         Renewal::Done
     }
 
-    /// Who waits for a lease need not go on, if too few replicas are alive for one.
+    /// Notes whether too few replicas are alive for a lease, so that waiters for a lease can stop.
     fn cut_off(&self, error: StoreError) {
         let cut_off = (error.kind() == StoreErrorKind::Unavailable).then(|| Arc::new(error));
         self.lock().cut_off = cut_off;
         self.renewed.give();
     }
 
-    /// Deletes segments that are settled, each whole.
+    /// Deletes the segments that are settled, each as a whole.
     async fn delete_segments(&self, common: &Common) {
         let deletable = self.lock().segments.deletable();
         for segment in deletable {
             let newest = self.lock().newest.get(&segment).copied();
             let newest = newest.unwrap_or_else(|| common.environment.now_micros());
             let deletion = common.tables.deletion(self.incarnation, segment, newest);
-            // What is not known to be deleted is deleted again after the next renewal.
+            // A deletion of unknown outcome is repeated after the next renewal.
             if common.write_within(deletion, RENEWAL_PAUSE).await.is_ok() {
                 let mut state = self.lock();
                 state.segments.deleted(segment);
@@ -301,18 +301,18 @@ impl Process {
         }
     }
 
-    /// Whether it may send conditional writes and entries now.
+    /// Returns whether the process may send conditional writes and entries now.
     pub(super) fn has_lease(&self, common: &Common) -> bool {
         let state = self.lock();
         !state.is_leaving && state.member.has_lease(common.continuous_micros())
     }
 
-    /// Waits until it has a lease; for ever, if it has none any more.
+    /// Waits until the process has a lease. Never returns if it gets none any more.
     pub(super) async fn leased(&self, common: &Common) {
         self.renewed.until(|| self.has_lease(common).then_some(())).await;
     }
 
-    /// Waits until it has a lease, or is found dead. Returns whether it has one.
+    /// Waits until the process has a lease or is found dead. Returns whether it has a lease.
     pub(super) async fn leased_unless_lost(&self, common: &Common) -> bool {
         tokio::select! {
             biased;
@@ -321,7 +321,7 @@ impl Process {
         }
     }
 
-    /// Waits until it has a lease, as long as it can be hoped for.
+    /// Waits until the process has a lease, as long as it can expect one.
     ///
     /// # Errors
     /// Too few replicas are alive, or the store is closed.
@@ -340,7 +340,8 @@ impl Process {
         self.renewed.until(asked).await
     }
 
-    /// A write, or the resolving of an intent, begins; none does when this process leaves.
+    /// Counts the beginning of a write or of a resolution, and returns the generation of its schema. Returns `None` if
+    /// the process is about to remove its registration.
     pub(super) fn began(&self, common: &Common) -> Option<Generation> {
         let mut state = self.lock();
         if state.is_leaving {
@@ -350,12 +351,12 @@ impl Process {
         state.member.began()
     }
 
-    /// One that began by this schema is at its end.
+    /// Counts the end of a write or a resolution that began by this schema.
     pub(super) fn ended(&self, generation: Generation) {
         self.lock().member.ended(generation);
     }
 
-    /// A plain write that began by this schema may still be on its way.
+    /// Notes that a plain write that began by this schema may still be under way.
     pub(super) fn doubted(&self, generation: Generation, now: Micros) {
         let mut state = self.lock();
         if state
@@ -367,12 +368,12 @@ impl Process {
         }
     }
 
-    /// Has the next renewal be sent now.
+    /// Requests that the next renewal is sent now.
     pub(super) fn renew_now(&self) {
         self.wants_renewal.notify_one();
     }
 
-    /// A place for an intent of this stamp, when there is one.
+    /// Waits for a place for an intent with this timestamp.
     pub(super) async fn place(&self, stamp: i64) -> IntentPlace {
         let place = || {
             let place = self.note(stamp);
@@ -396,38 +397,38 @@ impl Process {
         Some(place)
     }
 
-    /// How many intents are not done with.
+    /// Returns the number of intents that are not settled.
     pub(super) fn intents(&self) -> u64 {
         self.lock().segments.unsettled()
     }
 
-    /// For how many seconds the oldest of them has been there.
+    /// Returns the age of the oldest of these intents, in seconds.
     pub(super) fn oldest_intent_seconds(&self, common: &Common) -> u64 {
         let oldest = self.lock().unsettled.values().min().copied();
         let age_micros = oldest.map_or(0, |stamp| common.environment.now_micros().saturating_sub(stamp));
         u64::try_from(age_micros / 1_000_000).unwrap_or(0)
     }
 
-    /// An intent is done with.
+    /// Marks an intent as settled.
     pub(super) fn settle(&self, place: IntentPlace) {
         let mut state = self.lock();
         state.segments.settle(place);
         state.unsettled.remove(&place);
     }
 
-    /// Whether somebody found it dead.
+    /// Returns whether another process found this one dead.
     pub(super) fn is_lost(&self) -> bool {
         self.is_lost.load(Ordering::Acquire)
     }
 
-    /// Waits until somebody found it dead.
+    /// Waits until another process finds this one dead.
     pub(super) async fn lost(&self) {
         self.lost.until(|| self.is_lost().then_some(())).await;
     }
 }
 
 impl State {
-    /// What was on its way for so long is so no more.
+    /// Ends the plain writes of unknown outcome whose time is over.
     fn end_doubts(&mut self, now: Micros) {
         let Self { doubts, member, .. } = self;
         doubts.retain(|generation, until| {
@@ -440,13 +441,14 @@ impl State {
     }
 }
 
-/// The counter that a renewal met.
+/// Returns the counter that a rejected renewal found.
 fn counter_of(current: &[Option<Vec<u8>>]) -> Option<u64> {
     let cell = current.first()?.as_deref()?;
     Some(u64::from_be_bytes(cell.try_into().ok()?))
 }
 
-/// Nobody else has its number, so that this one was found dead before it began.
+/// Returns the error of a process whose first registration was lost. No other process has its number, so another
+/// process found it dead before it began.
 fn not_registered() -> Error {
     Error::new(
         ErrorKind::Unavailable,

@@ -1,4 +1,4 @@
-//! What is done to one record on behalf of a change: the requests of its [`Drive`](super::drive::Drive).
+//! Requests to the store for one record, on behalf of a change ([`Drive`](super::drive::Drive)).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,24 +23,24 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::options::read_options;
 use crate::settle::{Attempt, Policy, settle};
 
-/// How many of a version's entries are written at a time.
+/// Maximum number of entries of a version that are written concurrently.
 const MAX_ENTRIES_IN_FLIGHT: usize = 16;
-/// About how long to wait before the second attempt at a change, or the second sending of a conditional write; each
+/// Average wait before the second attempt at a change, or before a conditional write is sent for the second time. Each
 /// further wait is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(4);
-/// About the longest such wait.
+/// Maximum average of that wait.
 const MAX_PAUSE: Duration = Duration::from_millis(500);
-/// How long to wait before the resolving of an intent begins again.
+/// Wait before the resolution of an intent begins again.
 const AGAIN_PAUSE: Duration = Duration::from_millis(500);
 
-/// That something is under way, which a newer schema is not announced before.
+/// Change or resolution that is under way. A newer schema is announced only after it ends.
 pub(super) struct UnderWay {
     process: Arc<Process>,
     generation: Generation,
 }
 
 impl UnderWay {
-    /// None when the process leaves.
+    /// Returns `None` if the process is about to remove its registration.
     pub(super) fn begin(common: &Common, process: &Arc<Process>) -> Option<Self> {
         Some(Self {
             generation: process.began(common)?,
@@ -55,20 +55,20 @@ impl Drop for UnderWay {
     }
 }
 
-/// A record that is changed, or whose intent is resolved.
+/// Record that is being changed or whose intent is being resolved.
 pub(super) struct Record {
     pub(super) common: Arc<Common>,
     pub(super) process: Arc<Process>,
     pub(super) collection: String,
-    /// The cells of its key fields, in the schema's order, which is that of the base table's partition.
+    /// Cells of its key fields, in the order of the schema, which is the order of the base table's partition key.
     pub(super) key: Cells,
-    /// The same, as claims say it.
+    /// Key in the form in which claims store it.
     pub(super) owner: KeyCells,
-    /// Where the intent stands.
+    /// Place of the intent.
     place: Mutex<Option<IntentPlace>>,
-    /// When the base row was begun to be read that it goes by, by the clock that never goes back.
+    /// Time at which the last read of the base row began, by the monotonic clock.
     looked_nanos: AtomicU64,
-    /// Why the last request failed.
+    /// Error of the last request that failed.
     failure: Mutex<Option<Error>>,
 }
 
@@ -93,14 +93,14 @@ impl Record {
         })
     }
 
-    /// Its collection, as the schema that is held has it; none if that was dropped, and one of the name may have been made
-    /// anew that has no such key.
+    /// Returns its collection as the cached schema defines it; `None` if the collection was dropped. Also `None` if the
+    /// key does not fit, because a collection of the same name may have been created with another key.
     pub(super) fn known(&self) -> Option<Arc<Known>> {
         let known = self.common.known(&self.collection)?;
         is_key_of(known.base.table(), &self.key).then_some(known)
     }
 
-    /// Remembers why something failed, for who is told that it did.
+    /// Keeps the error of a request, to report it to the caller.
     pub(super) fn failed(&self, error: Error) {
         *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
     }
@@ -109,8 +109,8 @@ impl Record {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// The base row, and beside it the intent; from the second attempt on after a pause. What follows may need a lease: it
-    /// may have ended meanwhile.
+    /// Reads the base row, and notes the intent concurrently. From the second attempt on, waits first. If
+    /// `needs_lease`, then also waits for a lease, which may have ended meanwhile.
     pub(super) async fn look(self: Arc<Self>, note: bool, attempt: u32, needs_lease: bool) -> Events {
         if attempt > 1 {
             self.pause(attempt - 1).await;
@@ -131,10 +131,10 @@ impl Record {
         }
     }
 
-    /// Waits for the lease, as long as it can be hoped for.
+    /// Waits for the lease, as long as the process can expect one.
     async fn leased(&self) -> Result<()> {
         if !self.process.has_lease(&self.common) {
-            // What is said if that takes too long.
+            // The caller gets this error if the wait takes too long.
             self.failed(no_lease());
         }
         self.process.leased_soon(&self.common).await?;
@@ -181,7 +181,7 @@ impl Record {
         self.common.write(noted).await
     }
 
-    /// The intent is done with.
+    /// Marks the intent as settled.
     pub(super) fn settle(&self) {
         let place = self.place.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(place) = place {
@@ -189,7 +189,7 @@ impl Record {
         }
     }
 
-    /// The catalog, until it is read.
+    /// Reads the catalog, and retries until it succeeds.
     pub(super) async fn reload(self: Arc<Self>) -> Events {
         let mut attempt = 1;
         while let Err(error) = self.common.reload().await {
@@ -235,14 +235,15 @@ impl Record {
         match current.map(decode_tokens).transpose() {
             Ok(tokens) => Decision::NotApplied(tokens),
             Err(error) => {
-                // Whether the own token is among them cannot be told.
+                // It is unknown whether the stored tokens include this change's token.
                 self.failed(stored(error));
                 Decision::NotApplied(None)
             }
         }
     }
 
-    /// The entries, until all are written, and the releases, or some came to lie in other buckets since the base row was read.
+    /// Writes the entries and releases claims, and retries until all is done. Ends early if entries have moved to other
+    /// buckets since the base row was read.
     pub(super) async fn write(
         self: Arc<Self>,
         writes: Arc<[EntryWrite]>,
@@ -262,7 +263,7 @@ impl Record {
         vec![if has_moved { Event::Moved } else { Event::Written }]
     }
 
-    /// Whether it is written; else it came to lie elsewhere.
+    /// Writes an entry. Returns false if it has moved to another bucket.
     async fn write_entry(&self, entry: &EntryWrite, entries: &Entries<KeyCells, Cells>) -> bool {
         let options = WriteOptions {
             looked_nanos: Some(self.looked_nanos.load(Ordering::Relaxed)),
@@ -286,26 +287,27 @@ impl Record {
                 Ok(_) => Attempt::Known(true),
             }
         };
-        // It ends only when it is written: there is no other end to a change that is applied.
+        // Retry without limit: an applied change must be completed.
         let settled = settle(&self.common.environment, Policy::ENTRY, attempt).await;
         settled.unwrap_or(false)
     }
 
-    /// Says that a version's entries are written; nobody waits, and one that does not come changes nothing.
+    /// Marks the entries of a version as written. A lost mark does no harm, so there is no retry.
     pub(super) async fn mark(&self, known: &Known, version: Version, ttl_seconds: Option<u32>) {
         let options = self.common.write_options();
         let marked = mark(known, &self.key, version, ttl_seconds);
         drop(self.common.store.write(marked, options).await);
     }
 
-    /// Waits longer the more often it waited, by chance, so that those who met do not meet again.
+    /// Waits. The wait grows with the number of attempts and is random, so that writers that collided do not collide
+    /// again.
     pub(super) async fn pause(&self, attempt: u32) {
         let doubled = 1_u32.checked_shl(attempt - 1).unwrap_or(u32::MAX);
         self.pause_about(FIRST_PAUSE.saturating_mul(doubled).min(MAX_PAUSE))
             .await;
     }
 
-    /// Waits about as long: between half of it and one and a half.
+    /// Waits for a random time between 50% and 150% of `due`.
     pub(super) async fn pause_about(&self, due: Duration) {
         let [drawn] = self.common.environment.random::<1>();
         tokio::time::sleep(due / 2 + due * u32::from(drawn) / 256).await;
@@ -318,7 +320,7 @@ impl Record {
         )
     }
 
-    /// Why nothing was written.
+    /// Returns the error of a change of which nothing was written.
     pub(super) fn not_written(&self, why: NotWritten) -> Error {
         let failure = self.failure();
         match (why, failure) {
@@ -348,7 +350,7 @@ impl Record {
     }
 }
 
-/// Whether these are cells of a table's partition key.
+/// Returns whether these are valid cells of a table's partition key.
 fn is_key_of(table: &Table, key: &Cells) -> bool {
     let columns = table.partition();
     let fits = |(column, cell): (&Column, Option<&[u8]>)| {

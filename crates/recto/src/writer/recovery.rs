@@ -1,4 +1,4 @@
-//! Who is dead, and what they left: intents that are resolved, and then removed.
+//! Detection of dead processes, resolution of their intents, and removal of their data.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,23 +17,23 @@ use super::record::{Record, UnderWay};
 use crate::error::{Error, Result};
 use crate::session::RecoveryPass;
 
-/// How often it is looked who lives.
+/// Interval between two checks of the writers.
 pub(super) const RECOVERY_PAUSE: Duration = Duration::from_secs(5);
-/// How long what another process found dead is left to that one.
+/// Time for which the process that found a dead process alone handles its intents.
 const LEFT_TO_FINDER: Duration = Duration::from_secs(15);
-/// How many intents are resolved at a time.
+/// Maximum number of intents that are resolved concurrently.
 const MAX_RESOLVING: usize = 16;
-/// How long one may take, until it is left for the next time.
+/// Time limit of one resolution. After it, the intent is left for the next pass.
 const RESOLVING_TIME: Duration = Duration::from_secs(30);
 
-/// Looks after what the dead leave, on behalf of a process.
+/// Recovery for dead processes, on behalf of one process.
 pub(super) struct Recovery {
     common: Arc<Common>,
     process: Arc<Process>,
     watches: BTreeMap<Incarnation, Watch>,
-    /// The counters at which those were seen first who are not known to live.
+    /// Counter of each process when it was first seen. A process is alive if its counter has changed since.
     first_seen: BTreeMap<Incarnation, u64>,
-    /// Since when the dead are known whose intents are not resolved.
+    /// Times since when dead processes with unresolved intents are known.
     dead_since: BTreeMap<Incarnation, Micros>,
 }
 
@@ -48,7 +48,7 @@ impl Recovery {
         }
     }
 
-    /// Recovers until this process was found dead itself, or writes no more.
+    /// Recovers until this process is found dead itself, or its writer has ended.
     pub(super) async fn run(mut self) {
         let (common, process) = (Arc::clone(&self.common), Arc::clone(&self.process));
         loop {
@@ -56,7 +56,7 @@ impl Recovery {
                 biased;
                 () = process.lost() => return,
                 () = common.ended() => return,
-                // What could not be done is done the next time.
+                // The next pass repeats the work that failed.
                 _ = self.recover(LEFT_TO_FINDER) => {}
             }
             tokio::select! {
@@ -68,16 +68,17 @@ impl Recovery {
         }
     }
 
-    /// Goes on on behalf of this process: what was seen of the others stays seen.
+    /// Continues on behalf of another registration. The observations of other processes remain valid.
     pub(super) fn act_for(&mut self, process: Arc<Process>) {
         self.process = process;
     }
 
-    /// Looks at all who write, finds who is dead, and does what is to be done of what they left; and why not all of it could
-    /// be done. What others found is left to them for a time.
+    /// Reads all registrations, finds dead processes, and handles their intents. Also returns an error that kept part
+    /// of the work from being done. Dead processes that another process found are left to that process for
+    /// `left_to_finder`.
     ///
     /// # Errors
-    /// Nobody could be looked at.
+    /// The registrations cannot be read.
     pub(super) async fn recover(
         &mut self,
         left_to_finder: Duration,
@@ -97,7 +98,7 @@ impl Recovery {
         self.dead_since
             .retain(|one, _| all.iter().any(|(there, _)| there == one));
         for (incarnation, writer) in all {
-            // What cannot be done of one keeps nobody from what the others left.
+            // An error with one process must not keep this pass from handling the others.
             if let Err(error) = self.see_to(incarnation, writer, left_to_finder, &mut pass).await {
                 pass.unresolved += 1;
                 failure = Some(error);
@@ -107,7 +108,7 @@ impl Recovery {
         Ok((pass, failure))
     }
 
-    /// Finds whether one is dead, and does then what is to be done of what it left.
+    /// Checks whether a process is dead, and if so handles its intents.
     async fn see_to(
         &mut self,
         incarnation: Incarnation,
@@ -138,13 +139,14 @@ impl Recovery {
         self.bury(incarnation, &writer, is_ours, pass).await
     }
 
-    /// Whether a process renewed its registration since it was seen first.
+    /// Returns whether a process has renewed its registration since it was first seen. This process itself is always
+    /// alive.
     fn lives(&mut self, incarnation: Incarnation, writer: &Writer) -> bool {
         let first = *self.first_seen.entry(incarnation).or_insert(writer.counter);
         incarnation == self.process.incarnation || first != writer.counter
     }
 
-    /// Whether a process was found dead by now, and by this one.
+    /// Returns whether this process finds another process dead now.
     async fn find_dead(&mut self, incarnation: Incarnation, writer: &Writer) -> Result<bool> {
         if incarnation == self.process.incarnation {
             return Ok(false);
@@ -169,7 +171,8 @@ impl Recovery {
         Ok(is_found)
     }
 
-    /// Whether a conditional write of a registration was applied. Of unknown outcome: not now; it is looked at again.
+    /// Sends a conditional write of a registration, and returns whether it was applied. An unknown outcome is an error;
+    /// the next pass checks again.
     async fn decide(&self, cas: Cas) -> Result<bool> {
         let options = WriteOptions {
             consistency: Some(ConsistencyLevel::Serial),
@@ -182,7 +185,7 @@ impl Recovery {
         }
     }
 
-    /// Does what is to be done of what a dead process left.
+    /// Handles the next step of a dead process: wait, resolve its intents, or delete its data.
     async fn bury(
         &mut self,
         incarnation: Incarnation,
@@ -221,7 +224,7 @@ impl Recovery {
         Ok(())
     }
 
-    /// Resolves all intents of a dead process; whether all are.
+    /// Resolves all intents of a dead process. Returns whether all are resolved.
     async fn resolve_all(
         &self,
         incarnation: Incarnation,
@@ -230,10 +233,10 @@ impl Recovery {
     ) -> Result<bool> {
         for segment in &writer.segments {
             let mut intents = self.intents(incarnation, *segment).await?;
-            // Many intents are of few records: each of these is resolved once.
+            // Many intents belong to few records. Resolve each record once.
             intents.sort_by(|one, other| of(one).cmp(&of(other)));
             intents.dedup_by(|one, other| of(one) == of(other));
-            // After the intents: a collection that is not there now was dropped.
+            // Reload after the intents are read: a collection that is missing now was dropped.
             self.common.reload().await?;
             let resolved = intents.into_iter().map(|intent| self.resolve(intent));
             let resolved: Vec<bool> = stream::iter(resolved)
@@ -257,7 +260,7 @@ impl Recovery {
     }
 
     async fn resolve(&self, intent: Intent) -> bool {
-        // Who can write its views resolves it.
+        // Leave the intent to a process that can write the views of its collection.
         if self
             .common
             .holding
@@ -297,7 +300,7 @@ impl Recovery {
     }
 }
 
-/// The registration of a process that was found dead.
+/// Returns the registration of a process, marked as dead.
 fn dead(writer: Writer) -> Writer {
     let Registration { counter, is_dead, .. } = writer.registration().dead();
     Writer {
@@ -307,7 +310,7 @@ fn dead(writer: Writer) -> Writer {
     }
 }
 
-/// Which record an intent is of.
+/// Returns the collection and the key of the record of an intent.
 fn of(intent: &Intent) -> (&str, Vec<Option<&[u8]>>) {
     (&intent.collection, intent.key.iter().collect())
 }

@@ -1,4 +1,4 @@
-//! What a change of a record asks of the store: the row's conditional write, its mark, and its entries.
+//! Requests of a change of a record: the conditional write of the row, its mark, and its entries.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use recto_store::{
 use super::common::Known;
 use crate::entries::EntryWrites;
 
-/// The conditional write of a record's row, which lives for as long as the row must be kept.
+/// Returns the conditional write of a record's row. Its TTL is as long as the row must be kept.
 pub(super) fn conditional(
     known: &Known,
     key: &Cells,
@@ -43,7 +43,7 @@ pub(super) fn conditional(
     })
 }
 
-/// What marks a version's entries as written.
+/// Returns the write that marks the entries of a version as written.
 pub(super) fn mark(known: &Known, key: &Cells, version: Version, ttl_seconds: Option<u32>) -> PartitionWrite {
     let patch = Operation::Patch {
         clustering: Cells::new(),
@@ -61,7 +61,7 @@ pub(super) fn mark(known: &Known, key: &Cells, version: Version, ttl_seconds: Op
     }
 }
 
-/// What a version asks of one partition of a view, as one write.
+/// Writes of a version to one partition of a view, as one request.
 #[derive(Debug, Clone)]
 pub(super) struct EntryWrite {
     pub(super) view: ViewNumber,
@@ -69,7 +69,7 @@ pub(super) struct EntryWrite {
 }
 
 impl EntryWrite {
-    /// The request; what is put lives for so long.
+    /// Returns the request. Its puts get the TTL `ttl_seconds`.
     pub(super) fn request(&self, ttl_seconds: Option<u32>) -> PartitionWrite {
         let mut write = self.write.clone();
         for mutation in &mut write.mutations {
@@ -79,8 +79,8 @@ impl EntryWrite {
     }
 }
 
-/// What a version asks of the views. What is of one partition is one write, so that an entry that moves within it is
-/// never twice there, nor absent.
+/// Returns the writes of a version to the views. The writes of one partition form one request, so that readers never
+/// see an entry twice or not at all while it moves within the partition.
 pub(super) fn entry_writes(
     limits: Limits,
     views: &ViewedCollection,
@@ -112,7 +112,7 @@ pub(super) fn entry_writes(
     writes
 }
 
-/// Refuses what the store would refuse for ever, before the row says that it must be written.
+/// Rejects a change that the store would always reject, before the row is written that requires the entries.
 pub(super) fn check(store: &Arc<dyn Store>, cas: &Cas, writes: &[EntryWrite]) -> Result<(), StoreError> {
     let limits = store.limits();
     store.check_partition(&cas.table, &cas.partition)?;

@@ -1,21 +1,21 @@
-//! Waiting until something holds.
+//! Waits for conditions.
 
 use std::pin::pin;
 
 use tokio::sync::Notify;
 
-/// Wakes all who wait, in the order in which they came. (Tokio's `watch` wakes them in one that it draws, and a run could
-/// not be replayed.)
+/// Wakes all waiting tasks in the order in which they began to wait. Tokio's `watch` wakes them in a random order, so
+/// that a simulated run could not be repeated.
 #[derive(Debug, Default)]
 pub(super) struct Signal(Notify);
 
 impl Signal {
-    /// Something has changed.
+    /// Wakes the waiting tasks, because a condition may have changed.
     pub(super) fn give(&self) {
         self.0.notify_waiters();
     }
 
-    /// Waits until `asked` gives something; it is asked now, and at each signal.
+    /// Waits until `asked` returns a value. Calls `asked` now and at each signal.
     pub(super) async fn until<T>(&self, mut asked: impl FnMut() -> Option<T>) -> T {
         loop {
             let mut given = pin!(self.0.notified());

@@ -1,6 +1,7 @@
-//! Stale entries that pages met are removed beside them, so that the next page need not meet them.
+//! Removal of stale entries that pages met, so that the next page does not meet them.
 //!
-//! That is a plain write at the entry's own stamp: it may be lost, repeated, or come late, and nobody waits for it.
+//! A removal is a plain write at the entry's own timestamp. It may be lost, repeated or delayed without harm, and no
+//! caller waits for it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,12 +12,12 @@ use tokio::sync::Semaphore;
 
 use super::common::Common;
 
-/// How many entries are removed side by side. Those beyond are left to the pages that meet them next.
+/// Maximum number of concurrent removals. Further entries are left to the pages that meet them next.
 const MAX_AT_ONCE: usize = 8;
-/// How long each of them takes at least: this process removes 160 a second at most.
+/// Minimum time of a removal. It limits this process to 160 removals a second.
 const MIN_TIME: Duration = Duration::from_millis(50);
 
-/// What removes stale entries.
+/// Removal of stale entries.
 #[derive(Debug)]
 pub(super) struct StaleEntries {
     permits: Arc<Semaphore>,
@@ -35,7 +36,7 @@ impl Default for StaleEntries {
 }
 
 impl StaleEntries {
-    /// Begins to remove some, as many as may be now.
+    /// Begins to remove entries, up to the number of concurrent removals that is still allowed.
     pub(super) fn remove(common: &Arc<Common>, removals: Vec<PartitionWrite>) {
         let this = &common.stale;
         for removal in removals {
@@ -53,14 +54,14 @@ impl StaleEntries {
         }
     }
 
-    /// Removes no more.
+    /// Disables the removal.
     pub(super) fn stop(&self) {
         self.may_write.store(false, Ordering::Relaxed);
     }
 
     async fn send(&self, common: &Common, removal: PartitionWrite) {
         let options = WriteOptions {
-            // A removal at the entry's own stamp rests on nothing.
+            // A removal at the entry's own timestamp depends on no read.
             looked_nanos: Some(0),
             ..common.write_options()
         };
@@ -73,7 +74,7 @@ impl StaleEntries {
         }
     }
 
-    /// How many were removed.
+    /// Returns the number of entries that were removed.
     pub(super) fn removed(&self) -> u64 {
         self.removed.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! The tables of those who write, as requests: who is registered, and what they are about to change.
+//! Requests to the tables of writers: their registrations and the intents of their changes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,10 +15,10 @@ use crate::catalog::change::{TableChange, change_table};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::read_options;
 
-/// How many rows of a partition are read at once.
+/// Number of rows of a partition that one read returns.
 const CHUNK_ROWS: u32 = 1_000;
 
-/// `recto_writers` and `recto_intents`.
+/// Tables `recto_writers` and `recto_intents`.
 #[derive(Debug, Clone)]
 pub(super) struct Tables {
     writers: Arc<Table>,
@@ -33,7 +33,7 @@ impl Tables {
         }
     }
 
-    /// Makes those that are missing.
+    /// Creates the missing tables.
     pub(super) async fn make(&self, store: &Arc<dyn Store>, environment: &Environment) -> Result<()> {
         let tables = [Table::clone(&self.writers), Table::clone(&self.intents)];
         let states = store.compare_tables(&tables).await?;
@@ -51,24 +51,27 @@ impl Tables {
         Ok(())
     }
 
-    /// What registers a process, renews its registration, or says that it is dead; `counter` must be there.
+    /// Returns the write that registers a process, renews its registration, or marks it as dead. The stored counter
+    /// must be `counter`.
     pub(super) fn renewal(&self, of: Incarnation, writer: &Writer, counter: Option<u64>) -> Cas {
         let expected = counter.map(|counter| counter.to_be_bytes().to_vec());
         self.replace(of, writer, Writer::COUNTER, expected)
     }
 
-    /// What says how often the intents of a dead process were resolved; `resolved` must be there.
+    /// Returns the write that records the number of times that the intents of a dead process were resolved. The stored
+    /// number must be `resolved`.
     pub(super) fn resolved(&self, of: Incarnation, writer: &Writer, resolved: u32) -> Cas {
         let expected = resolved.to_be_bytes().to_vec();
         self.replace(of, writer, Writer::RESOLVED, Some(expected))
     }
 
-    /// What removes the registration of a dead process; `resolved` must be there.
+    /// Returns the write that removes the registration of a dead process. The stored number of resolutions must be
+    /// `resolved`.
     pub(super) fn forgetting(&self, of: Incarnation, resolved: u32) -> Cas {
         self.remove(of, Writer::RESOLVED, resolved.to_be_bytes().to_vec())
     }
 
-    /// What removes the registration of a process that ends; `counter` must be there.
+    /// Returns the write that removes the registration of a process that ends. The stored counter must be `counter`.
     pub(super) fn leaving(&self, of: Incarnation, counter: u64) -> Cas {
         self.remove(of, Writer::COUNTER, counter.to_be_bytes().to_vec())
     }
@@ -115,7 +118,7 @@ impl Tables {
         }
     }
 
-    /// What stores an intent.
+    /// Returns the write that stores an intent.
     pub(super) fn note(&self, of: Incarnation, place: IntentPlace, intent: &Intent) -> PartitionWrite {
         let put = Operation::Put {
             clustering: clustering(&place.row.to_be_bytes()),
@@ -125,7 +128,7 @@ impl Tables {
         self.of_segment(of, place.segment, put, intent.stamp)
     }
 
-    /// What deletes a segment, with all that comes late of it.
+    /// Returns the write that deletes a segment, including intents that arrive later.
     pub(super) fn deletion(&self, of: Incarnation, segment: u64, newest: i64) -> PartitionWrite {
         self.of_segment(of, segment, Operation::DeletePartition, newest)
     }
@@ -142,7 +145,7 @@ impl Tables {
         }
     }
 
-    /// All registrations.
+    /// Reads all registrations.
     pub(super) async fn registrations(
         &self,
         store: &Arc<dyn Store>,
@@ -165,7 +168,7 @@ impl Tables {
         Ok(all)
     }
 
-    /// The intents of a segment.
+    /// Reads the intents of a segment.
     pub(super) async fn intents(
         &self,
         store: &Arc<dyn Store>,
@@ -184,7 +187,7 @@ impl Tables {
     }
 }
 
-/// Reads a partition to its end, a chunk after the other; each row has one clustering cell.
+/// Reads a partition to its end in chunks. Each row has one clustering cell.
 async fn read_partition(
     store: &Arc<dyn Store>,
     table: &Arc<Table>,
@@ -207,12 +210,12 @@ async fn read_partition(
     }
 }
 
-/// The clustering cells of a row, of which there is one.
+/// Returns the clustering cells of a row, which has one.
 fn clustering(cell: &[u8]) -> Cells {
     std::iter::once(Some(cell)).collect()
 }
 
-/// What is stored is damaged, or of a newer release.
+/// Returns the error of stored data that is damaged or that a newer release wrote.
 pub(super) fn stored(error: recto_protocol::views::StoredError) -> Error {
     Error::new(ErrorKind::Corrupt, error.to_string())
         .with_hint(error.hint())

@@ -1,4 +1,4 @@
-//! One record that changes, with its entries, on the version that is there.
+//! Changes of one record with its entries, on condition of the version that is stored.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,30 +25,31 @@ use crate::error::{Error, ErrorKind, Part, Result};
 use crate::settle::{Attempt, Policy, settle};
 use crate::viewed::{Viewed, Written, check_size};
 
-/// What is asked to become of a record: its cells, and those of its fields that get new values, in the order of the
-/// collection's fields.
+/// Requested change of a record. It has the cells of the record, or the cells of the fields that get new values, in the
+/// order of the collection's fields.
 pub(crate) type Asked = Request<Cells, FieldCells>;
 
-/// A record was changed.
+/// Result of a change of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Changed {
-    /// The version that it has now, or that its deletion has: greater than any it had before.
+    /// New version of the record, or version of its deletion. It is greater than all earlier versions of the record.
     pub version: i64,
-    /// Whether some of its views may not show it yet, though they will: time was over before all were written.
+    /// Whether some views of the record may not show the change yet. They will show it: the time limit ended before all
+    /// entries were written.
     pub pending: bool,
 }
 
-/// Changes the record with these cells of its key, which are the partition of the base table.
+/// Changes the record with these cells of its key, which are the partition key of the base table.
 ///
 /// # Errors
-/// Nothing is written then, unless the outcome is unknown.
+/// Nothing was written, unless the outcome is unknown.
 pub(crate) async fn change(core: &CollectionCore, key: &Cells, asked: &Asked) -> Result<Changed> {
     let limits = core.shared.store.limits();
     limits
         .check_partition(&core.base().table, key)
         .map_err(invalid_key)?;
-    // Until the outcome is known, no view is added that this does not write.
+    // Until the outcome is known, no view may be added that this change does not write.
     let _writing = core.shared.writing().await;
     if !limits.transactions {
         return by_the_writer(core, key, asked).await;
@@ -56,8 +57,8 @@ pub(crate) async fn change(core: &CollectionCore, key: &Cells, asked: &Asked) ->
     transact(core, key, asked, None).await
 }
 
-/// The change as a transaction, at this version unless there is a greater one: for who has seen to it that no view is added
-/// meanwhile.
+/// Makes the change as a transaction, with version `at` unless the record has a greater one. The caller must ensure
+/// that no view is added meanwhile.
 pub(crate) async fn transact(
     core: &CollectionCore,
     key: &Cells,
@@ -100,7 +101,7 @@ pub(crate) async fn transact(
     )))
 }
 
-/// The change as a task of the store, which ends it whether anybody waits or not.
+/// Makes the change in a task of the store, which continues if the caller stops waiting.
 async fn by_the_writer(core: &CollectionCore, key: &Cells, asked: &Asked) -> Result<Changed> {
     let shared = &core.shared;
     let (name, time) = (&core.definition.name, shared.write_options().timeout);
@@ -115,27 +116,27 @@ async fn by_the_writer(core: &CollectionCore, key: &Cells, asked: &Asked) -> Res
     })
 }
 
-/// How an attempt at a change ended.
+/// End of an attempt at a change.
 #[derive(Debug, Clone, Copy)]
 enum Ended {
     Applied(Version),
-    /// Nothing is written: another came before.
+    /// Nothing was written, because another change came first.
     Lost,
-    /// Nothing is written: another schema was recorded.
+    /// Nothing was written, because another schema was recorded.
     OtherSchema,
 }
 
-/// A change as a transaction.
+/// Change that is made as a transaction.
 pub(crate) struct Transacting<'c> {
     pub(crate) core: &'c CollectionCore,
     pub(crate) viewed: &'c Viewed,
     pub(crate) base: &'c BaseTable,
-    /// The cells of the record's key.
+    /// Cells of the record's key.
     pub(crate) key: &'c Cells,
 }
 
 impl Transacting<'_> {
-    /// Reads the record, and changes it if it is still so.
+    /// Reads the record, and changes it on condition that it stays as it was read.
     async fn run(&self, asked: &Asked, at: Option<Version>, time: Duration) -> Result<Ended> {
         let shared = &self.core.shared;
         let row = self.read().await?;
@@ -194,7 +195,7 @@ impl Transacting<'_> {
             .flatten())
     }
 
-    /// What must hold of the record: that it is of this version, or that there is none.
+    /// Returns the condition that the record has this version, or that it does not exist.
     pub(crate) fn condition(&self, expected: Option<Version>) -> Cas {
         Cas {
             table: Arc::clone(self.base.table()),
@@ -208,7 +209,7 @@ impl Transacting<'_> {
         }
     }
 
-    /// The row of the record, and its entries, all at the version.
+    /// Returns the writes of the record's row and of its entries, all with the version as their timestamp.
     pub(crate) fn writes(
         &self,
         change: &TransactionOf<ViewedCollection>,
@@ -217,7 +218,7 @@ impl Transacting<'_> {
         let entries = &change.entries;
         let ttl_seconds = entries.ttl_seconds(now);
         let operation = match &change.after.record {
-            // What has expired by now is not put any more.
+            // Do not put a record that has expired by now.
             Some(record) if change.after.expires_at.is_none_or(|at| at > now) => {
                 check_size(&self.core.definition.name, record)?;
                 let expires = change
@@ -276,12 +277,12 @@ impl Transacting<'_> {
                 let left = change.after.record.is_some().then(|| bytes(version));
                 let was_unsure = is_unsure.load(Ordering::Relaxed);
                 if was_unsure && there == left.as_ref().map(<[u8; 8]>::as_slice) {
-                    // By an earlier attempt.
+                    // An earlier attempt applied it.
                     Attempt::Known(Ended::Applied(version))
                 } else if there == change.expected.map(bytes).as_ref().map(<[u8; 8]>::as_slice) {
                     Attempt::Known(Ended::OtherSchema)
                 } else if was_unsure {
-                    // Another version came since: upon this one, or in its place.
+                    // Another version was written since, after this change or instead of it.
                     Attempt::Refused(busy(&self.key_text()))
                 } else {
                     Attempt::Known(Ended::Lost)
@@ -292,14 +293,14 @@ impl Transacting<'_> {
                 Attempt::Unknown(error)
             }
             Ok(TransactionOutcome::Refused(error)) => Attempt::Refused(refused(error)),
-            // No put of a record or of an entry is an insert.
+            // No put of a record or of an entry is an insert, so conflicts do not occur.
             Ok(TransactionOutcome::Conflict(_)) => Attempt::Known(Ended::Lost),
             Err(error) => Attempt::Failed(error.into()),
         }
     }
 }
 
-/// One row of a table whose partitions have one each.
+/// Reads the row of a partition that has one row.
 pub(super) async fn get(core: &CollectionCore, table: &Arc<Table>, partition: &Cells) -> Result<RowSet> {
     let shared = &core.shared;
     let read = PointRead {
@@ -315,7 +316,7 @@ pub(super) async fn get(core: &CollectionCore, table: &Arc<Table>, partition: &C
     Ok(found.rows)
 }
 
-/// Why a change of the record with this key is refused.
+/// Returns the error of a rejected change of the record with this key.
 #[cold]
 pub(crate) fn refusal_of(core: &CollectionCore, key: &Cells, refusal: Refusal) -> Error {
     let record = || {
@@ -355,7 +356,7 @@ pub(crate) fn refusal_of(core: &CollectionCore, key: &Cells, refusal: Refusal) -
     }
 }
 
-/// Why the protocol refuses a change of the record with this key.
+/// Returns the error of a change of the record with this key that the protocol rejects.
 #[cold]
 pub(crate) fn refused_by(core: &CollectionCore, key: &Cells, refused: &Refused) -> Error {
     match refused.refusal {
@@ -364,7 +365,7 @@ pub(crate) fn refused_by(core: &CollectionCore, key: &Cells, refused: &Refused) 
     }
 }
 
-/// That a record is there, to whom may not see it.
+/// Returns the error of a record that already exists, for a caller that may not see it.
 #[cold]
 pub(crate) fn exists_unseen(core: &CollectionCore, key: &Cells) -> Error {
     let key = core.key_text(key, &Cells::new());
@@ -372,7 +373,7 @@ pub(crate) fn exists_unseen(core: &CollectionCore, key: &Cells) -> Error {
     Error::new(ErrorKind::Exists, message).with_hint("give the record another key")
 }
 
-/// The error of a record that does not fit a view, or whose unique values cannot be kept.
+/// Returns the error of a record that does not fit a view, or whose unique values cannot be stored.
 #[cold]
 pub(crate) fn does_not_fit(core: &CollectionCore, misfit: Misfit) -> Error {
     let collection = &core.definition;
@@ -422,7 +423,8 @@ pub(crate) fn does_not_fit(core: &CollectionCore, misfit: Misfit) -> Error {
     error.with_field(field)
 }
 
-/// That its records have no versions, since they are written plainly.
+/// Returns the error of a versioned operation on a collection whose records have no versions, because they are written
+/// plainly.
 #[cold]
 pub(crate) fn not_changed(core: &CollectionCore) -> Error {
     Error::new(

@@ -1,4 +1,4 @@
-//! Unique constraints where the store has transactions: what a change claims is a condition of its transaction.
+//! Unique constraints on stores with transactions. The claims of a change are conditions of its transaction.
 
 use std::sync::Arc;
 
@@ -20,26 +20,26 @@ use crate::core::CollectionCore;
 use crate::error::{Error, ErrorKind, Part, Result};
 use crate::viewed::Written;
 
-/// What a change asks of claims, beside what it asks of its record.
+/// Requests of a change to claims, in addition to those to its record.
 #[derive(Debug, Default)]
 pub(crate) struct Claims {
-    /// What must hold of them.
+    /// Conditions on claims.
     pub(crate) conditions: Vec<Cas>,
-    /// What is written of them.
+    /// Writes of claims.
     pub(crate) writes: Vec<PartitionWrite>,
 }
 
-/// A claim in its table.
+/// Claim in its table.
 struct Claim<'c> {
     table: &'c ClaimsTable,
     partition: Cells,
 }
 
 impl Transacting<'_> {
-    /// What a change asks of claims, as they are now.
+    /// Returns the requests of a change to claims, from the current claims.
     ///
     /// # Errors
-    /// [`ErrorKind::Conflict`]: another record has values that this one would have.
+    /// [`ErrorKind::Conflict`]: another record has values that this record is to have.
     pub(super) async fn claims(&self, change: &TransactionOf<ViewedCollection>, now: i64) -> Result<Claims> {
         let mut claims = Claims::default();
         for key in &change.taken {
@@ -62,7 +62,8 @@ impl Transacting<'_> {
         Ok(claims)
     }
 
-    /// What a change asks of claims if there is none of those that it takes, where its record was not before.
+    /// Returns the requests of a change to claims on condition that none of its claims exists. For records that did not
+    /// exist before.
     pub(crate) fn first_claims(&self, change: &TransactionOf<ViewedCollection>, now: i64) -> Claims {
         let taken = change.taken.iter().filter_map(|key| self.claim(key));
         let (conditions, writes) = taken
@@ -77,7 +78,7 @@ impl Transacting<'_> {
         Some(Claim { table, partition })
     }
 
-    /// The key of the record that has a claim.
+    /// Reads the key of the record that has a claim.
     async fn owner(&self, claim: &Claim<'_>) -> Result<Option<Cells>> {
         let found = get(self.core, claim.table.table(), &claim.partition).await?;
         let Some(row) = found.iter().next() else {
@@ -94,7 +95,8 @@ impl Transacting<'_> {
         })
     }
 
-    /// That another record does not have the values that it claims, as it is now: its table was made anew without it.
+    /// Returns the condition that another record does not have the values that it claims. A claim can outlive its
+    /// record if the table of records was dropped and created again.
     async fn unheld(&self, claimed: &EntryKey<KeyCells>, other: &Cells, now: i64) -> Result<Cas> {
         let holder = Transacting { key: other, ..*self };
         let row = holder.read().await?;
@@ -111,14 +113,14 @@ impl Transacting<'_> {
             cells: ClaimsTable::cells(&ClaimsTable::owner_key(self.key), None),
             replace: true,
         };
-        // It lives as long as its record, by the one clock there is.
+        // The claim expires together with its record, because the store has one clock.
         let stamp = Stamp(change.entries.version.0);
         claim.write(put, stamp, change.entries.ttl_seconds(now))
     }
 }
 
 impl Claim<'_> {
-    /// That it is this record's, or nobody's.
+    /// Returns the condition that the claim belongs to this record, or to none.
     fn is_of(&self, owner: Option<&Cells>) -> Cas {
         Cas {
             table: Arc::clone(self.table.table()),
@@ -150,7 +152,8 @@ impl Claim<'_> {
     }
 }
 
-/// Gives a record its claims of these constraints, as it is; nothing else changes. None that is not there has any.
+/// Gives a record its claims of these constraints and changes nothing else. A record that does not exist gets no
+/// claims.
 ///
 /// # Errors
 /// [`ErrorKind::Conflict`]: another record has such values.
@@ -199,7 +202,7 @@ pub(crate) async fn claim_as_it_is(core: &CollectionCore, key: &Cells, numbers: 
     Err(busy(&core.definition.name))
 }
 
-/// The same as the protocol does it, for all constraints.
+/// Gives a record its claims by the protocol for stores without transactions, for all constraints.
 async fn claim_by_the_writer(core: &CollectionCore, key: &Cells) -> Result<()> {
     let (shared, name) = (&core.shared, &core.definition.name);
     let request = Request {
@@ -218,10 +221,11 @@ async fn claim_by_the_writer(core: &CollectionCore, key: &Cells) -> Result<()> {
     }
 }
 
-/// Whether a row says that it has its claims; where the store has transactions none says so.
+/// Returns whether a row shows that the record has its claims. Always false on stores with transactions, whose rows do
+/// not store this.
 ///
 /// # Errors
-/// It is damaged, or was written by a newer release.
+/// The row is damaged, or a newer release wrote it.
 pub(crate) fn has_claims(core: &CollectionCore, row: RowRef<'_>) -> Result<bool> {
     let Some(viewed) = core
         .viewed
@@ -234,10 +238,10 @@ pub(crate) fn has_claims(core: &CollectionCore, row: RowRef<'_>) -> Result<bool>
     Ok(row.is_none_or(|row| untaken(&row, &viewed.views).is_empty()))
 }
 
-/// What the row of a record claims; nothing, if it has expired and that counts.
+/// Returns the claims of a record's row. Returns none if the record has expired and `expires` is true.
 ///
 /// # Errors
-/// It is damaged, or was written by a newer release.
+/// The row is damaged, or a newer release wrote it.
 pub(crate) fn claims_of(
     core: &CollectionCore,
     row: RowRef<'_>,
@@ -257,10 +261,11 @@ pub(crate) fn claims_of(
         .unwrap_or_default())
 }
 
-/// Releases a claim that a record has and whose values it has not.
+/// Releases a claim that a record has without having its values.
 ///
 /// # Errors
-/// [`ErrorKind::Conflict`] or [`ErrorKind::Timeout`]: it has them by now, or another has the claim. The store cannot be read or written in time.
+/// [`ErrorKind::Conflict`] or [`ErrorKind::Timeout`]: the record has the values by now, or another record has the
+/// claim. The store cannot be read or written in time.
 pub(crate) async fn release_unheld(
     core: &CollectionCore,
     key: &Cells,
@@ -284,7 +289,7 @@ pub(crate) async fn release_unheld(
     )))
 }
 
-/// The same as a transaction; whether it is applied.
+/// Releases the claim in a transaction. Returns whether it was applied.
 async fn transact_release(core: &CollectionCore, key: &Cells, claimed: &EntryKey<KeyCells>) -> Result<bool> {
     let shared = &core.shared;
     let _writing = shared.writing().await;
@@ -315,7 +320,7 @@ async fn transact_release(core: &CollectionCore, key: &Cells, claimed: &EntryKey
     }
 }
 
-/// A change by which nothing changes.
+/// Returns a change that leaves the record as it is.
 fn as_it_is(row: &RowOf<ViewedCollection>, record: Cells) -> TransactionOf<ViewedCollection> {
     TransactionOf::<ViewedCollection> {
         expected: Some(row.version),
@@ -336,7 +341,7 @@ fn as_it_is(row: &RowOf<ViewedCollection>, record: Cells) -> TransactionOf<Viewe
     }
 }
 
-/// The names of the fields of a unique constraint.
+/// Returns the names of the fields of a unique constraint.
 pub(super) fn unique_fields(core: &CollectionCore, number: ViewNumber) -> &[String] {
     let mut unique = core.recorded.views.unique.iter();
     unique
@@ -344,10 +349,10 @@ pub(super) fn unique_fields(core: &CollectionCore, number: ViewNumber) -> &[Stri
         .map_or(&[], |one| &*one.fields)
 }
 
-/// What to do where the values are another record's.
+/// Hint for values that another record has.
 const GIVE_OTHERS: &str = "nothing was written; give it others, or change that record first";
 
-/// Another record, with this key where it is known, has the values that a record would have.
+/// Returns the error of values that another record has. The error names the key of that record if it is known.
 #[cold]
 pub(crate) fn taken(core: &CollectionCore, number: ViewNumber, holder: Option<&Cells>) -> Error {
     let fields = unique_fields(core, number);
@@ -370,7 +375,7 @@ pub(crate) fn taken(core: &CollectionCore, number: ViewNumber, holder: Option<&C
     }
 }
 
-/// The same error to whom may not be told which record it is.
+/// Removes the other record's key from the error, for a caller that may not see that record.
 pub(crate) fn without_holder(error: Error) -> Error {
     if error.kind() == ErrorKind::Conflict && error.field().is_some() {
         return error.with_hint(GIVE_OTHERS);

@@ -1,4 +1,4 @@
-//! What plain changes rest on: the views that are written now, and records that must be read first.
+//! Reads that plain changes depend on: the views that are written now, and records that must be read first.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,36 +16,36 @@ use crate::error::Result;
 use crate::shared::Shared;
 use crate::viewed::{Viewed, Written};
 
-/// The most records that are read side by side before they are changed.
+/// Maximum number of records that are read concurrently before they are changed.
 const MAX_READS: usize = 32;
 
-/// What changes rest on. Where the store has transactions, they are applied on nothing else.
+/// State on which changes depend. A store with transactions applies them only on condition of this state.
 #[derive(Debug)]
 pub(super) struct Ground {
-    /// The generation of the schema.
+    /// Generation of the schema.
     generation: u64,
-    /// For each change, its collection's views.
+    /// Views of each change's collection.
     viewed: Vec<Option<Arc<Viewed>>>,
-    /// The changes whose records were read, with what was there.
+    /// Changes whose records were read, with the stored record.
     read: HashMap<usize, Option<Stored>>,
-    /// What must still hold of what was read.
+    /// Conditions that the stored records have not changed since they were read.
     conditions: Vec<Cas>,
-    /// For each change, a misfit that it would make.
+    /// Misfit that each change would create, if any.
     pub(super) new_misfits: Vec<Option<Misfit>>,
 }
 
-/// A record that is there.
+/// Record that is stored.
 #[derive(Debug)]
 pub(super) struct Stored {
-    /// Its cells, in the order of the fields.
+    /// Cells of the record, in the order of the fields.
     pub(super) record: Cells,
-    /// Its stamp; none if the store does not tell.
+    /// Write timestamp of the record; `None` if the store does not report it.
     pub(super) stamp: Option<i64>,
 }
 
 impl Ground {
-    /// Looks at what there is. Records that are never changed are read before they are put only if they must be, or
-    /// `reads_all`.
+    /// Reads the state. Records that never change are read before a put only if that is necessary, or if `reads_all` is
+    /// true.
     pub(super) async fn look(shared: &Shared, pending: &[Pending], reads_all: bool) -> Result<Self> {
         let generation = shared.held().recorded.generation;
         let viewed = pending.iter().map(|one| one.core.viewed_now());
@@ -67,7 +67,7 @@ impl Ground {
         let reads: Vec<_> = stream::iter(reads).buffered(MAX_READS).try_collect().await?;
         for (number, stored, condition) in reads {
             ground.read.insert(number, stored);
-            // Of one partition there is one condition.
+            // Join the conditions of one partition, because a transaction has one for each partition.
             let place = (condition.table.name().to_owned(), condition.partition.clone());
             let next = ground.conditions.len();
             match *places.entry(place).or_insert(next) {
@@ -80,8 +80,8 @@ impl Ground {
         Ok(ground)
     }
 
-    /// Takes over what was there when it was looked before, of what is not there any more: it is written once more, so
-    /// that the record that it deleted is known by now from there only.
+    /// Takes over records from an earlier read that no longer exist. A deletion that is sent again needs the record
+    /// that it deleted, which only the earlier read has.
     pub(super) fn recall(&mut self, before: Self) {
         for (number, stored) in before.read {
             if let Some(read) = self.read.get_mut(&number)
@@ -92,27 +92,27 @@ impl Ground {
         }
     }
 
-    /// The views that a change writes.
+    /// Returns the views that a change writes.
     pub(super) fn viewed(&self, number: usize) -> Option<&Viewed> {
         self.viewed[number].as_deref()
     }
 
-    /// Whether any change writes views.
+    /// Returns whether any change writes views.
     pub(super) fn has_views(&self) -> bool {
         self.viewed.iter().any(Option::is_some)
     }
 
-    /// Whether it was looked what was there of a change's record.
+    /// Returns whether the record of a change was read.
     pub(super) fn has_read(&self, number: usize) -> bool {
         self.read.contains_key(&number)
     }
 
-    /// What was there of it, if anything was.
+    /// Returns the stored record of a change, if there was one.
     pub(super) fn stored(&self, number: usize) -> Option<&Stored> {
         self.read.get(&number)?.as_ref()
     }
 
-    /// What must hold for the changes to be applied: first that no other schema was recorded.
+    /// Returns the conditions of the changes. The first is that no other schema was recorded.
     pub(super) fn conditions(&self) -> Vec<Cas> {
         let schema = (self.generation > 0).then(|| catalog::is_of_generation(self.generation));
         schema
@@ -121,13 +121,14 @@ impl Ground {
             .collect()
     }
 
-    /// Whether the first of them is that one.
+    /// Returns whether the first condition is that of the schema.
     pub(super) fn has_schema(&self) -> bool {
         self.generation > 0
     }
 }
 
-/// Returns for each change a misfit that it would make. Only records that are misfits are read, which are few.
+/// Returns the misfit that each change would create, if any. It reads only the stored records of changes that put a
+/// misfit, which are few.
 async fn new_misfits(
     shared: &Shared,
     pending: &[Pending],
@@ -151,8 +152,9 @@ async fn new_misfits(
     Ok(misfits)
 }
 
-/// Whether a record must be read before it is written: where records are never changed, to delete one, whose entries stand
-/// by fields that its key does not tell, and to put one that may have more fields than are known.
+/// Returns whether a record of a collection whose records never change must be read before it is written. This is
+/// necessary for a deletion if the places of its entries depend on fields outside the key. It is necessary for a put if
+/// the record may have fields that its type does not know.
 fn is_read(pending: &Pending, viewed: &Viewed, reads_all: bool) -> bool {
     let core = &pending.core;
     if core.replaces() || viewed.views.views().is_empty() {
@@ -164,7 +166,7 @@ fn is_read(pending: &Pending, viewed: &Viewed, reads_all: bool) -> bool {
     }
 }
 
-/// Whether it follows from a record's key where its entries stand.
+/// Returns whether the key of a record determines the places of its entries.
 pub(super) fn is_by_key_only(core: &CollectionCore, viewed: &Viewed) -> bool {
     let fields = &core.definition.fields;
     let is_key = |field: usize| {
@@ -178,7 +180,7 @@ pub(super) fn is_by_key_only(core: &CollectionCore, viewed: &Viewed) -> bool {
         .all(|view| view.key_fields().all(is_key))
 }
 
-/// The record that is there with the key of a change, and what says that it still is.
+/// Reads the stored record with the key of a change, and returns the condition that it stays unchanged.
 async fn read(
     shared: &Shared,
     number: usize,

@@ -1,4 +1,4 @@
-//! Writes: changes to records, as mutations of partitions.
+//! Writes of records, as mutations of partitions.
 
 mod change;
 mod claims;
@@ -32,35 +32,35 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::settle::{Attempt, Policy, settle};
 use crate::shared::{Shared, Writing};
 
-/// The most changes of one batch.
+/// Maximum number of changes in a batch.
 pub const MAX_BATCH_CHANGES: usize = 10_000;
 
-/// How often what changes rest on is looked at, because others changed it meanwhile.
+/// Maximum number of attempts at changes that depend on reads, when other writers change the same data.
 pub(crate) const MAX_LOOKS: u32 = 100;
-/// The longest wait before it is looked at again.
+/// Maximum wait before the next attempt.
 const MAX_LOST_PAUSE: Duration = Duration::from_millis(10);
-/// The most changes that are written side by side, where each is for itself.
+/// Maximum number of independent changes that are written concurrently.
 pub(crate) const MAX_AT_ONCE: usize = 32;
 
-/// One change to a collection.
+/// Change of one record of a collection.
 #[derive(Debug)]
 pub(crate) enum RowChange {
     /// Stores a record: its cells in the base table's column order.
     Put {
-        /// All cells.
+        /// Cells of all columns.
         cells: Cells,
-        /// How long it lives.
+        /// TTL of the record, in seconds.
         ttl_seconds: Option<u32>,
     },
     /// Deletes a record.
     Delete {
-        /// The cells of its key, in the order of the base table's key columns.
+        /// Cells of the key, in the order of the base table's key columns.
         key: Cells,
     },
 }
 
 impl RowChange {
-    /// The cells of the record, or of its key.
+    /// Returns the cells of the record, or of its key.
     fn row(&self) -> &Cells {
         match self {
             Self::Put { cells, .. } => cells,
@@ -68,7 +68,7 @@ impl RowChange {
         }
     }
 
-    /// Whether two puts are of the same record; this one then lives for the longer of both times.
+    /// Returns whether two puts store the same record. If so, this put gets the longer of the two TTLs.
     fn prolong_same(&mut self, other: &Self) -> bool {
         match (self, other) {
             (
@@ -86,14 +86,14 @@ impl RowChange {
     }
 }
 
-/// A change that is not applied yet.
+/// Change that is not applied yet.
 #[derive(Debug)]
 struct Pending {
     core: Arc<CollectionCore>,
     change: RowChange,
-    /// The one it was committed with first, which it keeps.
+    /// Timestamp that the change got at its first commit, and keeps.
     stamp: Option<Stamp>,
-    /// Which of the changes given it is.
+    /// Index of the change in the batch, as the caller added it.
     number: usize,
 }
 
@@ -106,7 +106,7 @@ impl Pending {
         mutation::clustering(&self.core, self.change.row())
     }
 
-    /// Where its record is: table, partition, clustering.
+    /// Returns the place of its record: table, partition, clustering.
     fn place(&self) -> (String, Cells, Cells) {
         let table = self.core.written.name().to_owned();
         (table, self.partition(), self.clustering())
@@ -119,7 +119,8 @@ impl Pending {
         }
     }
 
-    /// Whether it is all there is to know of its record's key.
+    /// Returns whether the change alone determines its record: it puts all columns, or records of the collection never
+    /// change.
     fn is_whole_put(&self) -> bool {
         let is_whole = || !self.core.replaces() || self.core.known_columns().is_none();
         matches!(self.change, RowChange::Put { .. }) && is_whole()
@@ -130,18 +131,17 @@ impl Pending {
     }
 }
 
-/// Changes to one or more collections that are applied together, all or none; or each for itself.
+/// Changes of one or more collections. They are applied together, or each independently.
 ///
-/// They are kept as what they mean. Which partitions they are written to and what their stamps are is
-/// decided when they are committed; each keeps its stamp from then on, so that committing them again
-/// after an unknown outcome settles it.
+/// The changes are kept in their logical form. Their partitions and timestamps are determined at the commit. A change
+/// keeps its timestamp, so that another commit after an unknown outcome determines the outcome.
 #[derive(Debug)]
 pub(crate) struct Changes {
     shared: Arc<Shared>,
     pending: Vec<Pending>,
-    /// The last change of each key (table as it is known, partition, clustering), as a number of `pending`.
+    /// Index in `pending` of the last change of each key (table with its known columns, partition, clustering).
     last_of_key: HashMap<(usize, Cells, Cells), usize>,
-    /// The tables, each with as many columns as are known, which `last_of_key` has by number.
+    /// Tables of `last_of_key`, by index. Tables with different numbers of known columns are separate.
     tables: Vec<Arc<Table>>,
     given: usize,
     repeated: usize,
@@ -161,22 +161,22 @@ impl Changes {
         }
     }
 
-    /// Applies each record's change for itself on Cassandra, without a batch log and its size limit.
+    /// Applies each record's change independently on Cassandra, without a batch log and its size limit.
     pub(crate) fn each_for_itself(&mut self) {
         self.atomicity = Atomicity::Each;
     }
 
-    /// How many changes were given.
+    /// Returns the number of changes that were added.
     pub(crate) fn given(&self) -> usize {
         self.given
     }
 
-    /// How many of the puts given store no record of their own.
+    /// Returns the number of added puts that store no record of their own, because another put has the same key.
     pub(crate) fn repeated(&self) -> usize {
         self.repeated
     }
 
-    /// Adds a change. On an error there are those there were before.
+    /// Adds a change. On an error, the batch stays as it was.
     pub(crate) fn add(&mut self, core: &Arc<CollectionCore>, change: RowChange) -> Result<()> {
         core.check_written_here()?;
         if self.given == MAX_BATCH_CHANGES {
@@ -218,7 +218,7 @@ impl Changes {
         Ok(())
     }
 
-    /// Refuses a change that the store would refuse, whatever others it is committed with.
+    /// Rejects a change that the store would reject in any batch.
     fn check(&self, pending: &Pending, partition: &Cells, clustering: &Cells) -> Result<()> {
         let core = &pending.core;
         let table = &core.written;
@@ -226,7 +226,7 @@ impl Changes {
         limits.check_partition(table, partition).map_err(invalid_key)?;
         limits.check_clustering(table, clustering).map_err(invalid_key)?;
         let row = pending.change.row();
-        // The most it can be; seldom is it worth making the mutation to know exactly.
+        // Check an upper bound first: the exact size needs the mutation, and is rarely necessary.
         let most = row.byte_len() + row.len() * CELL_OVERHEAD_BYTES + MUTATION_OVERHEAD_BYTES;
         if most <= limits.mutation_bytes {
             return Ok(());
@@ -245,7 +245,7 @@ impl Changes {
         .with_hint("store smaller records, or keep large values elsewhere"))
     }
 
-    /// The number of the table that a collection's records are written to, known from now on.
+    /// Returns the index of the table that stores a collection's records, and adds the table if it is new.
     fn table(&mut self, core: &CollectionCore) -> usize {
         let known = self
             .tables
@@ -257,8 +257,8 @@ impl Changes {
         })
     }
 
-    /// Applies the changes; there are none then. On an error all of them are still there, to be committed
-    /// again with the same stamps. The newest stamp is returned.
+    /// Applies the changes, and empties the batch. On an error all changes remain, and another commit uses the same
+    /// timestamps. Returns the newest timestamp.
     pub(crate) async fn commit(&mut self) -> Result<Option<Stamp>> {
         if !self.pending.is_empty() {
             let shared = Arc::clone(&self.shared);
@@ -273,7 +273,7 @@ impl Changes {
                 .as_ref()
                 .is_err_and(|error| error.kind() == ErrorKind::OutcomeUnknown)
             {
-                // It may still be on its way.
+                // The write may still be under way.
                 drop(writing);
             } else {
                 writing.ended();
@@ -288,8 +288,8 @@ impl Changes {
         Ok(newest)
     }
 
-    /// Sends the changes until they are applied, or it is known that they are not. Those that are applied are so whatever
-    /// fails then.
+    /// Sends the changes until they are applied or are known not to be applied. Changes that were applied stay applied,
+    /// even if an error follows.
     async fn settle(&mut self, writing: &mut Writing<'_>) -> Result<()> {
         let mut is_applied = false;
         let settled = self.send_until_applied(writing, &mut is_applied).await;
@@ -349,14 +349,16 @@ impl Changes {
         Err(busy("what is written"))
     }
 
-    /// Takes newer stamps than those that were sent: what was sent may be where it is not looked for any more.
+    /// Assigns newer timestamps, because the writes that were sent may be in buckets that are no longer read for their
+    /// keys.
     fn take_stamps(&mut self) {
         for pending in &mut self.pending {
             pending.stamp = Some(self.shared.stamps.next());
         }
     }
 
-    /// Records that are never changed and are there must be those that are put, and no record may become a misfit.
+    /// Checks that existing records which never change equal the records that are put, and that no record becomes a
+    /// misfit.
     fn check_ground(&self, ground: &Ground) -> Result<()> {
         let sees_conflicts = self.shared.store.limits().sees_conflicts;
         let mut pending = self.pending.iter().enumerate();
@@ -384,7 +386,7 @@ impl Changes {
         if self.atomicity == Atomicity::Logged {
             return self.send(all(), Atomicity::Logged, options).await;
         }
-        // Each change for itself, whole with its entries.
+        // Send each change independently, together with its entries.
         let sent = (0..self.pending.len()).map(|number| {
             let one = Gathering::new(&self.pending, ground, limits).writes_of(number..number + 1);
             self.send(one, Atomicity::Logged, options).boxed()
@@ -420,7 +422,8 @@ impl Changes {
                     .is_some_and(|(cas, current)| !cas.holds(current)),
             }),
             Ok(TransactionOutcome::Conflict(number)) => match of.into_iter().flatten().nth(number) {
-                // One with another stamp is there already: of this record, or of another with its key.
+                // An entry with another timestamp already exists. It belongs to this record, or to another record with
+                // the same key.
                 Some(Of::Entry(_)) if !reads_all => Attempt::Known(Sent::MayBeThere),
                 of => Attempt::Refused(self.conflict(of.map(Of::change))),
             },
@@ -453,7 +456,7 @@ impl Changes {
         }
     }
 
-    /// The change of this number conflicts with what is stored.
+    /// Returns the error of a change that conflicts with a stored record.
     #[cold]
     fn conflict(&self, change: Option<usize>) -> Error {
         let Some(pending) = change.and_then(|change| self.pending.get(change)) else {
@@ -471,19 +474,19 @@ impl Changes {
     }
 }
 
-/// How an attempt ended whose end is known.
+/// Outcome of an attempt whose outcome is known.
 enum Sent {
     /// The changes are applied.
     Applied,
-    /// Nothing is, because what was looked at is not so any more: the schema, or a record.
+    /// Nothing is applied, because the schema or a record that was read has changed.
     OnOtherGround {
-        /// Whether it is the schema.
+        /// Whether the schema has changed.
         schema: bool,
     },
-    /// Nothing is, because an entry is there already: it is to be found out whether its record is.
+    /// Nothing is applied, because an entry already exists. It remains to check whether its record exists.
     MayBeThere,
-    /// Rows came to lie in other buckets since the stamps were taken: whatever is there of them is to be written again, at newer
-    /// ones.
+    /// Rows have moved to other buckets since the timestamps were assigned. The rows that were written must be written
+    /// again with newer timestamps.
     Moved,
 }
 
@@ -497,7 +500,8 @@ fn unknown(error: StoreError) -> Error {
     .with_source(error)
 }
 
-/// The write was applied while others may have taken this process for dead, and added views.
+/// Returns the error of a write that was applied while other processes may have found this process dead and added
+/// views.
 #[cold]
 fn not_in_all_views(error: Error) -> Error {
     Error::new(
@@ -508,7 +512,7 @@ fn not_in_all_views(error: Error) -> Error {
     .with_source(error)
 }
 
-/// Others change `what` all the time.
+/// Returns the error of a write that lost to other writers at every attempt.
 #[cold]
 pub(crate) fn busy(what: &str) -> Error {
     Error::new(
@@ -518,13 +522,14 @@ pub(crate) fn busy(what: &str) -> Error {
     .with_hint("nothing was written; try again")
 }
 
-/// Waits a little, at random, so that those who were in each other's way do not come again together.
+/// Waits for a random time, so that writers that collided do not collide again.
 async fn pause(environment: &Environment) {
     let [drawn] = environment.random::<1>();
     tokio::time::sleep(MAX_LOST_PAUSE * u32::from(drawn) / 256).await;
 }
 
-/// All or none of several changes is more than a store can do of records that change, each under a condition of its own.
+/// Returns the error of a batch of records that change. Each such record has its own condition, so a store cannot apply
+/// all or none of several changes.
 #[cold]
 fn not_together(collection: &str) -> Error {
     Error::new(
@@ -534,7 +539,7 @@ fn not_together(collection: &str) -> Error {
     .with_hint("make the changes each for itself (`change_each`): how each of them ended is told")
 }
 
-/// A put of the key of `there` is of another record than that.
+/// Returns the error of a put whose key an earlier put of the batch has with another record.
 #[cold]
 fn conflict_within(there: &Pending) -> Error {
     let (name, key) = (&there.core.definition.name, there.key_text());
@@ -545,12 +550,12 @@ fn conflict_within(there: &Pending) -> Error {
     .with_hint(CONFLICT_HINT)
 }
 
-/// Whether two are one table with as many columns of it known.
+/// Returns whether two tables are the same table with the same number of known columns.
 fn is_one_table(one: &Arc<Table>, other: &Arc<Table>) -> bool {
     Arc::ptr_eq(one, other) || (one.name() == other.name() && one.columns().len() == other.columns().len())
 }
 
-/// What to do about a record of an append collection that is there as another.
+/// Hint for a put of an append-only collection when another record with the key exists.
 const CONFLICT_HINT: &str = "nothing was written; a record of a collection with writes = \"append\" is never \
                              changed: delete it first, or use a collection with writes = \"overwrite\"";
 
@@ -568,7 +573,7 @@ fn invalid_key(error: StoreError) -> Error {
     Error::new(ErrorKind::InvalidRecord, error.to_string()).with_source(error)
 }
 
-/// How long a record lives, as a store is told.
+/// Converts a time to live to the TTL of a store, in seconds.
 pub(crate) fn ttl_seconds(time_to_live: Duration) -> Result<u32> {
     match u32::try_from(time_to_live.as_secs()) {
         Ok(seconds) if (1..=MAX_TTL_SECONDS).contains(&seconds) => Ok(seconds),

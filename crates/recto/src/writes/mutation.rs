@@ -1,13 +1,13 @@
-//! What a store is asked to write for a record: the one place where it is made, for writes and loads.
+//! Mutations that store and delete records. Writes and loads both create them here.
 
 use recto_model::Cells;
 use recto_store::{Mutation, Operation, Stamp};
 
 use crate::core::CollectionCore;
 
-/// A record's cells by the columns of its collection's base table; of a record to delete, those of its key.
+/// Cells of a record by the columns of the base table, or for a deletion the cells of the key.
 pub(crate) trait BaseRow {
-    /// The cell of a column; `None`: null.
+    /// Returns the cell of a column; `None` is null.
     fn cell(&self, column: usize) -> Option<&[u8]>;
 }
 
@@ -17,19 +17,20 @@ impl BaseRow for Cells {
     }
 }
 
-/// The partition of the base table that a record is in.
+/// Returns the cells of the record's partition in the base table.
 pub(crate) fn partition(core: &CollectionCore, row: &impl BaseRow) -> Cells {
     cells(row, 0..core.written.partition().len())
 }
 
-/// Where in its partition it is.
+/// Returns the clustering cells of the record.
 pub(crate) fn clustering(core: &CollectionCore, row: &impl BaseRow) -> Cells {
     let table = &core.written;
     cells(row, table.partition().len()..table.key_len())
 }
 
-/// What stores a record. A record type that does not know all fields leaves the others as they are, and one of a
-/// collection whose records are never changed does not name those added since.
+/// Returns the mutation that stores a record. Fields that the record type does not know remain unchanged. In a
+/// collection whose records never change, the mutation does not name the fields that were added after the record type
+/// was declared.
 pub(crate) fn put(
     core: &CollectionCore,
     row: &impl BaseRow,
@@ -58,7 +59,7 @@ pub(crate) fn put(
     }
 }
 
-/// What deletes the record of a key.
+/// Returns the mutation that deletes the record of a key.
 pub(crate) fn delete(core: &CollectionCore, key: &impl BaseRow, stamp: Stamp) -> Mutation {
     Mutation {
         operation: Operation::DeleteRow {

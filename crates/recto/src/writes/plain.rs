@@ -1,4 +1,4 @@
-//! What plain changes write: rows of base tables, and entries of views.
+//! Writes of plain changes: rows of base tables and entries of views.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,25 +13,25 @@ use super::{Pending, RowChange};
 use crate::entries::EntryWrites;
 use crate::viewed::Viewed;
 
-/// Writes, partition by partition, and for each mutation what it is of.
+/// Writes by partition, with the origin of each mutation.
 #[derive(Debug, Default)]
 pub(super) struct Plain {
     pub(super) writes: Vec<PartitionWrite>,
-    /// For each write, for each of its mutations.
+    /// Origin of each mutation, by write.
     pub(super) of: Vec<Vec<Of>>,
 }
 
-/// What a mutation is of.
+/// Origin of a mutation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Of {
-    /// The record of the change of this number.
+    /// Record of the change with this index.
     Record(usize),
-    /// An entry of it.
+    /// Entry of the record of the change with this index.
     Entry(usize),
 }
 
 impl Of {
-    /// The change.
+    /// Returns the index of the change.
     pub(super) fn change(self) -> usize {
         match self {
             Self::Record(change) | Self::Entry(change) => change,
@@ -39,19 +39,19 @@ impl Of {
     }
 }
 
-/// A record's place: table, partition, clustering.
+/// Place of a record: table, partition, clustering.
 type Place = (String, Cells, Cells);
 
-/// Gathers writes.
+/// Collects the writes of changes.
 pub(super) struct Gathering<'c> {
     pending: &'c [Pending],
     ground: &'c Ground,
     entries: EntryWrites,
     limits: Limits,
     plain: Plain,
-    /// Where the write of a partition is.
+    /// Index of the write of each partition.
     by_partition: HashMap<(&'c str, usize, Cells), usize>,
-    /// The entries of records that are put before they are deleted again.
+    /// Entries of records that the batch puts and may delete again.
     put_before: HashMap<Place, Vec<EntryKey<KeyCells>>>,
 }
 
@@ -68,7 +68,7 @@ impl<'c> Gathering<'c> {
         }
     }
 
-    /// The writes of these changes.
+    /// Returns the writes of these changes.
     pub(super) fn writes_of(mut self, changes: std::ops::Range<usize>) -> Plain {
         for number in changes {
             let pending = &self.pending[number];
@@ -84,7 +84,7 @@ impl<'c> Gathering<'c> {
     fn put(&mut self, number: usize, cells: &Cells, stamp: Stamp, ttl_seconds: Option<u32>) {
         let (pending, ground) = (&self.pending[number], self.ground);
         let stored = ground.stored(number);
-        // What is put again is not changed: its entries stay as they are, and live for as long as it.
+        // A record that is put again does not change, so its entries keep their timestamp and get the same TTL.
         let stamp = stored
             .filter(|_| self.limits.sees_conflicts)
             .and_then(|stored| stored.stamp)
@@ -118,7 +118,7 @@ impl<'c> Gathering<'c> {
         let before =
             is_deleted_by_its_record(pending, viewed).then(|| self.put_before.remove(&pending.place()));
         keys.extend(before.into_iter().flatten().flatten());
-        // A record that comes meanwhile stays: nobody looked where its entries are.
+        // Do not delete a record that is written meanwhile, because its entries are unknown.
         if !was_read || stored.is_some() || !keys.is_empty() || !self.limits.transactions {
             self.add_record(number, stamp);
         }
@@ -179,12 +179,12 @@ impl<'c> Gathering<'c> {
     }
 }
 
-/// Whether a record must be known for its entries to be deleted.
+/// Returns whether the record must be known to delete its entries.
 fn is_deleted_by_its_record(pending: &Pending, viewed: &Viewed) -> bool {
     !pending.core.replaces() && !is_by_key_only(&pending.core, viewed)
 }
 
-/// The record that is put, with the fields that are not known as they are.
+/// Returns the record that is put, with the stored values of the fields that the record type does not know.
 fn known_record(pending: &Pending, cells: &Cells, viewed: &Viewed, stored: Option<&Stored>) -> Cells {
     let record = pending.core.record_of(cells);
     let Some(stored) = stored else {
@@ -200,7 +200,7 @@ fn known_record(pending: &Pending, cells: &Cells, viewed: &Viewed, stored: Optio
     viewed.views.patched(&stored.record, &known)
 }
 
-/// Whether a record that is there is not the one that is put, as far as that knows it.
+/// Returns whether the stored record differs from the record that is put, in the fields that the record type knows.
 pub(super) fn is_another(pending: &Pending, stored: &Stored) -> bool {
     let record = match &pending.change {
         RowChange::Put { cells, .. } => pending.core.record_of(cells),

@@ -1,20 +1,20 @@
-//! A bar that goes up to how much there is, and a line that it should not pass.
+//! Bar that shows a size, with a line at the target.
 
 use crate::console::{Console, Tone};
 
-/// How wide a bar is, in columns: the target, and what is over it.
+/// Width of a bar in columns, including the part above the target.
 pub(super) const BAR_WIDTH: usize = 24;
-/// Of the bar so many columns go up to the target, where nothing is over it.
+/// Columns of the bar up to the target, if no size is above it.
 const TARGET_WIDTH: usize = 20;
-/// A column of a bar, filled by so many eighths.
+/// Characters of a column that is filled by 0 to 8 eighths.
 const EIGHTHS: [char; 9] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
 
-/// How long bars are.
+/// Scale of bars.
 pub(super) struct Scale {
     target: u64,
-    /// What the whole width is.
+    /// Size of a bar with full width.
     full: f64,
-    /// In which column the target is.
+    /// Column of the target.
     at: usize,
 }
 
@@ -31,7 +31,7 @@ impl Scale {
         }
     }
 
-    /// A bar up to a size, with the line of the target.
+    /// Returns the bar of a size, with the line of the target.
     pub(super) fn bar(&self, size: u64, console: &Console) -> String {
         let length = (size as f64 / self.full).min(1.0) * BAR_WIDTH as f64;
         let column = |column: usize| {
@@ -39,7 +39,7 @@ impl Scale {
             let eighths = ((length - column as f64).clamp(0.0, 1.0) * 8.0).round() as usize;
             match EIGHTHS[eighths] {
                 ' ' if column == self.at => '│',
-                // What is there is seen, however little.
+                // A size that is not zero is always visible.
                 ' ' if column == 0 && size > 0 => EIGHTHS[1],
                 filled => filled,
             }

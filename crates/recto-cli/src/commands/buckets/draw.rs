@@ -1,4 +1,4 @@
-//! Buckets, drawn: a line for each, with a bar that goes up to how much it holds.
+//! Drawing of buckets: a line for each, with a bar of its size.
 
 use std::time::Duration;
 
@@ -14,11 +14,11 @@ use crate::failure::Result;
 use crate::table::{Table, cell_text, cut};
 use crate::text::{bytes, counted, duration, grouped, printable, rows};
 
-/// The mark of what is over the target.
+/// Width of the mark of a size above the target.
 const MARK_WIDTH: usize = 2;
-/// What a bar takes beside the table: a space before, and a mark behind.
+/// Columns around a bar: a space before it, and a mark behind it.
 const AROUND_BAR: usize = 2 + MARK_WIDTH;
-/// The narrowest table beside which bars are drawn.
+/// Minimum width of a table with bars.
 const MIN_TABLE_WIDTH: usize = 30;
 /// Draws partitions, and the largest bucket of each against the target.
 pub(super) fn partitions(listed: &BucketPartitions, console: &mut Console) -> Result<()> {
@@ -50,7 +50,7 @@ pub(super) fn partitions(listed: &BucketPartitions, console: &mut Console) -> Re
         .collect();
     draw(columns, listed.target, &largest, console)?;
     let over: u64 = partitions.iter().map(|one| one.too_large).sum();
-    // A list has no token of the page before it: a full page may be the last of several.
+    // A list has no token of the previous page, so a full page may be the last of several.
     let shown = Shown {
         count: counted(partitions.len() as u64, "partition", "partitions"),
         is_part: !listed.next_page_token.is_empty(),
@@ -82,7 +82,7 @@ pub(super) fn buckets(listed: &BucketList, console: &mut Console) -> Result<()> 
     let figure = |(name, text): (&'static str, fn(BucketFigures) -> String)| {
         (name, true, buckets.iter().map(|one| text(one.figures)).collect())
     };
-    // Those that do not fit are left out, from the last on.
+    // If not all columns fit, the last ones are hidden.
     columns.push(figure(measured));
     columns.push((
         "from",
@@ -126,7 +126,7 @@ pub(super) fn buckets(listed: &BucketList, console: &mut Console) -> Result<()> 
     more(&listed.next_page_token, "to go on", console)
 }
 
-/// Reports what was split.
+/// Prints the result of splitting buckets.
 pub(super) fn rebalanced(
     report: &RebalanceReport,
     clears: bool,
@@ -184,7 +184,7 @@ pub(super) fn rebalanced(
     Ok(())
 }
 
-/// Returns the name of a sort order. A collection's own sort order has the name of the collection.
+/// Returns the name of a sort order. A collection's primary sort order has the name of the collection.
 fn name(collection: &str, view: &str) -> String {
     if collection == view {
         collection.to_owned()
@@ -193,7 +193,7 @@ fn name(collection: &str, view: &str) -> String {
     }
 }
 
-/// A table, with a bar behind each of its lines.
+/// Prints a table, with a bar behind each line.
 fn draw(
     columns: Vec<(&str, bool, Vec<String>)>,
     target: BucketTarget,
@@ -225,7 +225,7 @@ fn draw(
     Ok(())
 }
 
-/// The names of all fields, in the order they come.
+/// Returns the names of all fields, in the order of their first appearance.
 fn fields<'r>(records: impl Iterator<Item = &'r JsonRecord>) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for name in records.flat_map(JsonRecord::keys) {
@@ -277,7 +277,7 @@ fn with_error(said: String, error: u64, text: fn(u64) -> String) -> String {
     }
 }
 
-/// How large something is, in what the target is measured in.
+/// Returns a size in the unit of the target.
 fn size(target: BucketTarget, figures: BucketFigures) -> String {
     match target.rows {
         Some(_) => rows_of(figures),
@@ -298,19 +298,19 @@ fn target_of(target: BucketTarget) -> String {
 /// Counts of a page of buckets or partitions.
 struct Shown {
     count: String,
-    /// Whether there are others, on other pages.
+    /// Whether other pages have more partitions or buckets.
     is_part: bool,
     /// Number of buckets over the target.
     over: u64,
 }
 
 impl Shown {
-    /// The parts of the line below the table.
+    /// Returns the parts of the line below the table.
     fn parts(&self, title: &str, target: BucketTarget) -> Vec<String> {
         let title = printable(title);
         let here = if self.is_part { " on this page" } else { "" };
         let mut parts = vec![format!("{}{here} of {title}", self.count), target_of(target)];
-        // Buckets by time have no target that they could be over.
+        // Buckets by time have no target that they could exceed.
         if target.rows.is_some() || target.bytes.is_some() {
             parts.push(match self.over {
                 0 => format!("none{here} is over it"),
@@ -327,7 +327,7 @@ impl Shown {
     }
 }
 
-/// Names the rows that estimates leave out.
+/// Prints which rows the estimates leave out.
 fn estimated(console: &mut Console) -> Result<()> {
     let line =
         "not counted: rows that a split left behind, for up to an hour, and rows that came while it ran";

@@ -77,7 +77,7 @@ pub(crate) struct BucketsArgs {
 }
 
 impl BucketsArgs {
-    /// Opens the store that they name.
+    /// Opens the store that the arguments select.
     pub(crate) async fn open(&self) -> Result<Arc<dyn Session>> {
         if self.rebalance {
             self.store.open().await
@@ -87,17 +87,19 @@ impl BucketsArgs {
     }
 }
 
-/// The sort order whose buckets the arguments name.
+/// Sort order of the arguments.
 struct Asked<'a> {
     collection: &'a str,
-    /// Empty for the collection's own sort order.
+    /// View; empty for the collection's primary sort order.
     view: &'a str,
     is_whole: bool,
 }
 
 impl<'a> Asked<'a> {
+    /// Reads the sort order from the arguments.
+    ///
     /// # Errors
-    /// There is no such collection. (Which views there are the session knows.)
+    /// The collection does not exist. The session checks whether the view exists.
     fn new(args: &'a BucketsArgs, schema: &Schema) -> Result<Self> {
         let (name, view) = args.sort_order.split_once('.').unwrap_or((&args.sort_order, ""));
         let definition = collection_of(schema, name)?;
@@ -109,7 +111,7 @@ impl<'a> Asked<'a> {
         Ok(Self {
             collection: name,
             view,
-            // One that has no partition fields is one partition.
+            // A sort order without partition fields is one partition.
             is_whole: args.filter.is_empty() && of.is_none_or(|of| !of.partition.is_empty()),
         })
     }
@@ -207,7 +209,7 @@ async fn rebalance(
     Ok(Exit::Done)
 }
 
-/// An error, shown under the filter if it is about that.
+/// Converts an error. If it is about the filter, it is shown with the filter.
 fn failure(args: &BucketsArgs, error: recto::Error) -> Failure {
     let is_filter = error.part() == Some(recto::ErrorPart::Filter);
     let column = error.column().filter(|_| is_filter);

@@ -1,4 +1,4 @@
-//! `recto design`: which views a collection needs for the queries that it is asked.
+//! `recto design`: views that a collection needs for its queries.
 
 mod report;
 
@@ -72,14 +72,14 @@ pub(crate) struct DesignArgs {
     json: bool,
 }
 
-/// Shows which views a collection needs.
+/// Shows the views that a collection needs.
 pub(crate) fn run(args: &DesignArgs, console: &mut Console) -> Result<Exit> {
     let text = read_schema_text(&args.schema)?;
     let schema = parse_schema(&args.schema, &text)?;
     let collection = collection_of(&schema, &args.collection)?;
     let (queries, left_out, source) = queries(args)?;
     let (queries, unservable) = match left_out {
-        // Who asked is not there to ask otherwise.
+        // The clients in a log cannot change their queries, so leave out the queries that no view can serve.
         Some(_) => servable(collection, queries).map_err(|error| failure(error, source))?,
         None => (queries, Vec::new()),
     };
@@ -123,9 +123,9 @@ pub(crate) fn run(args: &DesignArgs, console: &mut Console) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Writes a file so that it is there as it was or as a whole, whatever happens meanwhile.
+/// Replaces a file. After a failure, the file has either its old content or the whole new content.
 fn write_whole(file: &Path, text: &str) -> io::Result<()> {
-    // A link goes on to where it went.
+    // If the path is a link, replace its target and keep the link.
     let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
     let mut name = file.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}", std::process::id()));
@@ -139,20 +139,20 @@ fn write_whole(file: &Path, text: &str) -> io::Result<()> {
         std::fs::rename(&beside, &file)
     });
     if written.is_err() {
-        // What is left of it is of no use to anybody.
+        // An incomplete file is of no use.
         let _ = std::fs::remove_file(&beside);
     }
     written
 }
 
-/// The queries that were given, how many different ones of a log were left out, and the file they are from.
+/// Returns the given queries, the number of different queries of a log that were left out, and the source file.
 fn queries(args: &DesignArgs) -> Result<(Vec<Asked>, Option<usize>, &Path)> {
     if let Some(file) = &args.log {
         let log = read_log(file, &args.collection)?;
         let log = log.end(MAX_SHAPES).map_err(|error| failure(error, file))?;
         return Ok((log.queries, Some(log.left_out), file));
     }
-    // One of the two is given: clap asks for it.
+    // clap requires one of the two options.
     let file = args.queries.as_deref().unwrap_or(Path::new("queries.toml"));
     let failed = |error: io::Error| {
         let failure = Failure::file("read the queries", file, &error);
@@ -169,7 +169,7 @@ fn queries(args: &DesignArgs) -> Result<(Vec<Asked>, Option<usize>, &Path)> {
     Ok((queries, None, file))
 }
 
-/// Reads a log line by line, which may be of any length.
+/// Reads a log line by line. A line may have any length.
 fn read_log(file: &Path, collection: &str) -> Result<LogReader> {
     let failed = |error: io::Error| Failure::file("read the log", file, &error);
     let mut input = BufReader::new(File::open(file).map_err(failed)?);
@@ -186,7 +186,7 @@ fn read_log(file: &Path, collection: &str) -> Result<LogReader> {
         if read == 0 {
             return Ok(log);
         }
-        // What is no text, or longer, is no line that says what was asked, whatever the rest of it is.
+        // A line that is longer, or is not UTF-8, is not the record of a query.
         log.line(std::str::from_utf8(&line).unwrap_or_default().trim_end());
     }
 }

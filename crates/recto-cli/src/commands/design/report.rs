@@ -1,4 +1,4 @@
-//! What is said of a design.
+//! Report about a design.
 
 use recto::design::{Design, ProposedView, ServedQuery, Unservable};
 use serde_json::{Value as Json, json};
@@ -8,22 +8,22 @@ use crate::failure::Result;
 use crate::table::Table;
 use crate::text::{bytes, counted, grouped, printable};
 
-/// What the words of the alternatives ask of who asks.
+/// Explanation of the alternatives, with their conditions for the caller.
 const THEN: &str = "  row by row: with allow_filter_scan; merge over a field: if the filter lists its values, as an OR of equalities";
 
-/// What is shown of a design.
+/// Content of the report.
 pub(super) struct Report<'a> {
     pub(super) design: &'a Design,
-    /// How large a record is, if it was said.
+    /// Size of a record in bytes, if the user gave it.
     pub(super) row_bytes: Option<u64>,
-    /// How many queries of a log were left out; none if they are not of a log.
+    /// Number of queries of a log that were left out. `None`: the queries are not from a log.
     pub(super) left_out: Option<usize>,
     /// Queries of a log that no view can serve.
     pub(super) unservable: &'a [Unservable],
 }
 
 impl Report<'_> {
-    /// As text.
+    /// Prints the report as text.
     pub(super) fn write(&self, console: &mut Console) -> Result<()> {
         let design = self.design;
         let title = console.paint(Tone::Strong, &printable(&design.collection));
@@ -56,7 +56,7 @@ impl Report<'_> {
         self.write_remarks(console)
     }
 
-    /// Write amplification.
+    /// Returns the write amplification.
     fn written(&self) -> String {
         let (before, after) = (self.design.tables_before as u64, self.design.tables_after as u64);
         let written = self.design.written();
@@ -111,7 +111,7 @@ impl Report<'_> {
         Ok(())
     }
 
-    /// The same for programs.
+    /// Returns the report for programs.
     pub(super) fn to_json(&self) -> Json {
         let mut shown = json!(self.design);
         if let Some(left_out) = self.left_out {
@@ -126,7 +126,7 @@ impl Report<'_> {
     }
 }
 
-/// Columns of a table: name, whether it stands right, cells.
+/// Columns of a table: the name, whether it is aligned to the right, and the cells.
 type Columns = Vec<(&'static str, bool, Vec<String>)>;
 
 fn section(console: &mut Console, title: &str) -> Result<()> {

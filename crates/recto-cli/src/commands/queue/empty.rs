@@ -1,4 +1,4 @@
-//! `recto queue purge`, `redrive` and `delete`: messages that leave a queue together.
+//! `recto queue purge`, `redrive` and `delete`: removal or transfer of many messages.
 
 use clap::Args;
 use recto::session::{QueueStatus, Queues, REDRIVE_TIME};
@@ -34,7 +34,7 @@ Examples:
 
 A queue to which another one sends its dead letters is not deleted.";
 
-/// Whether to ask.
+/// Name of the queue, and the user's consent.
 #[derive(Debug, Args)]
 pub(crate) struct AgreedArgs {
     /// Name of the queue
@@ -86,7 +86,7 @@ pub(crate) struct RedriveArgs {
 }
 
 impl AgreedArgs {
-    /// Asks whether to do that to the queue, which must be there.
+    /// Asks the user for permission to change the queue, which must exist.
     async fn ask(&self, what: &str, queues: &dyn Queues, console: &mut Console) -> Result<bool> {
         if self.yes {
             return Ok(true);
@@ -102,7 +102,7 @@ impl AgreedArgs {
     }
 }
 
-/// Takes every message out.
+/// Removes all messages.
 pub(crate) async fn purge(args: &PurgeArgs, queues: &dyn Queues, console: &mut Console) -> Result<Exit> {
     if args.agreed.ask("Purge", queues, console).await? {
         queues.purge(&args.agreed.name).await?;
@@ -122,7 +122,8 @@ pub(crate) async fn delete(args: &DeleteArgs, queues: &dyn Queues, console: &mut
     Ok(Exit::Done)
 }
 
-/// Moves messages to another queue, a part of them after the other; whoever stops it is told how many were.
+/// Moves messages to another queue, in several requests. If the user stops it, it reports the number of moved
+/// messages.
 pub(crate) async fn redrive(args: &RedriveArgs, queues: &dyn Queues, console: &mut Console) -> Result<Exit> {
     let stop = Stop::listen();
     let mut moved = 0;

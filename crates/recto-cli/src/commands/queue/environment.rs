@@ -1,4 +1,4 @@
-//! What the command that handles a message finds of it in its environment.
+//! Environment variables with a message, for the command that handles it.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -8,21 +8,22 @@ use recto::session::ReceivedMessage;
 
 use crate::text::printable;
 
-/// What variables that say something of a message begin with.
+/// Prefix of the variables that describe a message.
 const MESSAGE_PREFIX: &str = "RECTO_MESSAGE_";
-/// What variables that are its attributes begin with.
+/// Prefix of the variables with the attributes of a message.
 const ATTRIBUTE_PREFIX: &str = "RECTO_ATTRIBUTE_";
 
-/// Whether a variable says something of a message: of another one, where this is run for one.
+/// Returns whether a variable describes a message. If this program itself runs as the command of a message, its
+/// environment has such variables.
 pub(super) fn is_of_message(name: &OsStr) -> bool {
     let name = name.to_string_lossy();
     name.starts_with(MESSAGE_PREFIX) || name.starts_with(ATTRIBUTE_PREFIX)
 }
 
-/// The variables of a message, and what they are.
+/// Returns the variables of a message, with their values.
 ///
 /// # Errors
-/// Two attributes would be one variable; or what one says cannot stand in an environment.
+/// Two attributes would have the same variable, or a value cannot be in an environment.
 pub(super) fn variables(message: &ReceivedMessage, queue: &str) -> Result<BTreeMap<String, String>, Failure> {
     let mut variables = BTreeMap::new();
     let mut attributes: BTreeMap<String, &str> = BTreeMap::new();
@@ -67,7 +68,7 @@ fn in_environment(what: &str, value: &str) -> Result<String, Failure> {
     Ok(value.to_owned())
 }
 
-/// The name of an attribute as that of a variable.
+/// Returns the variable name for the name of an attribute.
 fn variable(name: &str) -> String {
     let character = |character: char| {
         let upper = character.to_ascii_uppercase();

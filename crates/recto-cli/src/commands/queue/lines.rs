@@ -1,4 +1,4 @@
-//! Lines of a file or of standard input, read beside what becomes of them, and taken in batches: as many as are there.
+//! Lines of a file or of standard input. A thread reads them, and the caller takes all available lines as one batch.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -11,19 +11,19 @@ use tokio::sync::Notify;
 use crate::console::Console;
 use crate::failure::{Exit, Failure, Result};
 
-/// The most lines that are taken at once.
+/// Maximum number of lines of a batch.
 const MAX_LINES: usize = super::MAX_BATCH as usize;
-/// The most bytes of them, unless one line alone has more.
+/// Maximum number of bytes of a batch, unless a single line is longer.
 const MAX_BATCH_BYTES: usize = 2 << 20;
-/// The longest line that is taken, in bytes: a message of JSON in which everything is escaped has fewer.
+/// Maximum length of a line, in bytes. A JSON message in which every character is escaped is shorter.
 const MAX_LINE_BYTES: usize = 8 << 20;
 
-/// A line, without its end.
+/// Line without its line break.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Line {
-    /// Which one it is, from 1 on.
+    /// Number of the line, from 1 on.
     pub(super) number: u64,
-    /// What it says; none if it is too long.
+    /// Content of the line; `None` if it is too long.
     pub(super) content: Option<Vec<u8>>,
 }
 
@@ -32,26 +32,26 @@ impl Line {
         self.content.as_ref().map_or(0, Vec::len)
     }
 
-    /// What it says.
+    /// Returns the content of the line.
     ///
     /// # Errors
-    /// It is too long.
+    /// The line is too long.
     pub(super) fn content(self) -> std::result::Result<Vec<u8>, String> {
         let too_long = || format!("it has more than {} MiB", MAX_LINE_BYTES >> 20);
         self.content.ok_or_else(too_long)
     }
 }
 
-/// Lines that are read by a thread, which is never far ahead.
+/// Lines from a thread that reads only a limited number of lines ahead.
 #[derive(Debug)]
 pub(super) struct Lines(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
     state: Mutex<State>,
-    /// Lines were taken, or nobody takes them any more.
+    /// Signals that lines were taken, or that the consumer was dropped.
     taken: Condvar,
-    /// Lines came, or there are no more.
+    /// Signals that there are new lines, or that the input has ended.
     came: Notify,
 }
 
@@ -59,13 +59,13 @@ struct Shared {
 struct State {
     lines: VecDeque<Line>,
     bytes: usize,
-    /// How reading ended.
+    /// Result of reading, after its end.
     end: Option<io::Result<()>>,
     is_dropped: bool,
 }
 
 impl Lines {
-    /// Those of a file, or of standard input.
+    /// Reads the lines of a file, or of standard input.
     pub(super) fn open(file: Option<&Path>, console: &mut Console) -> Result<Self> {
         let source: Box<dyn BufRead + Send> = match file {
             Some(path) => {
@@ -80,7 +80,7 @@ impl Lines {
     fn read(mut source: Box<dyn BufRead + Send>) -> Self {
         let shared = Arc::new(Shared::default());
         let reader = Arc::clone(&shared);
-        // A thread of its own: reading from a terminal or a pipe is waiting, and cannot be interrupted.
+        // Use a separate thread, because a read from a terminal or a pipe blocks and cannot be interrupted.
         std::thread::spawn(move || {
             let end = reader.fill(&mut *source);
             reader.state().end = Some(end);
@@ -89,7 +89,7 @@ impl Lines {
         Self(shared)
     }
 
-    /// The lines that are there, at least one; none at the end. Nothing is lost where nobody waits for it any more.
+    /// Returns the available lines, at least one, or `None` at the end. If the call is canceled, no line is lost.
     pub(super) async fn next(&mut self) -> Result<Option<Vec<Line>>> {
         loop {
             {
@@ -152,7 +152,8 @@ impl Shared {
     }
 }
 
-/// The next line without its end; none at the end of all. One that is too long is read past, and is empty.
+/// Reads the next line without its line break. Returns `None` at the end of the input. It skips a line that is too
+/// long, and returns it as `Some(None)`.
 #[allow(clippy::option_option)] // whether there is a line, and whether it can be held
 fn read_line(source: &mut dyn BufRead) -> io::Result<Option<Option<Vec<u8>>>> {
     let mut line = Vec::new();

@@ -26,10 +26,10 @@ use crate::failure::{Exit, Result};
 use crate::opening::{Place, environment};
 use crate::store::{DEFAULT_STORE, StoreArgs};
 
-/// What to do where there is no store.
+/// Hint for a store that does not exist.
 const MAKES_A_QUEUE: &str = "`recto queue create NAME` makes it, with a queue";
 
-/// The most messages that a store takes or gives at once.
+/// Maximum number of messages that a store accepts or returns at once.
 const MAX_BATCH: u32 = 1_000;
 
 const EXAMPLES: &str = "\
@@ -53,7 +53,7 @@ pub(crate) struct QueueArgs {
     pub(crate) command: QueueCommand,
 }
 
-/// What can be done with queues.
+/// Commands for queues.
 #[derive(Debug, Subcommand)]
 pub(crate) enum QueueCommand {
     /// Create a queue, and the store if it does not exist
@@ -97,7 +97,8 @@ pub(crate) enum QueueCommand {
 }
 
 impl QueueArgs {
-    /// Opens the store, for what the command does: what only looks opens an embedded one beside others who read it.
+    /// Opens the store for the command. A command that only reads opens an embedded store for reading, so that other
+    /// processes may read it too.
     pub(crate) async fn open(&self, console: &mut Console) -> Result<Arc<dyn Session>> {
         let options = match &self.command {
             QueueCommand::Create(args) => return open_or_create(&args.store, console).await,
@@ -107,7 +108,7 @@ impl QueueArgs {
         if let Some(receipts) = self.receipts()
             && receipts.await_input(console).await?
         {
-            // The process that wrote the receipts is about to close the store.
+            // The process that wrote the receipts will close the store soon.
             return self.store().open_in_pipe(options, MAKES_A_QUEUE).await;
         }
         self.store().open_with(options, MAKES_A_QUEUE).await
@@ -159,7 +160,7 @@ impl QueueArgs {
     }
 }
 
-/// Opens the store, which is made if it is not there: that is said.
+/// Opens the store. If it creates the store, it reports that.
 async fn open_or_create(store: &StoreArgs, console: &mut Console) -> Result<Arc<dyn Session>> {
     let place = Place {
         address: store.address(DEFAULT_STORE, environment())?,
@@ -175,7 +176,7 @@ async fn open_or_create(store: &StoreArgs, console: &mut Console) -> Result<Arc<
     Ok(session)
 }
 
-/// Does what was asked.
+/// Runs the command.
 pub(crate) async fn run(args: &QueueArgs, session: Arc<dyn Session>, console: &mut Console) -> Result<Exit> {
     let queues = session.queues()?;
     match &args.command {

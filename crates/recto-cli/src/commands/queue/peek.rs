@@ -1,4 +1,4 @@
-//! `recto queue peek` and `recto queue remove`: messages as they stand.
+//! `recto queue peek` and `recto queue remove`: display and removal of messages.
 
 use clap::Args;
 use recto::session::{PeekedMessage, Queues};
@@ -13,7 +13,7 @@ use crate::store::StoreArgs;
 use crate::table::Table;
 use crate::text::{counted, grouped, printable};
 
-/// How many messages are shown, unless it is said how many.
+/// Default number of messages to show.
 const DEFAULT_MAX: u32 = 20;
 
 const PEEK_EXAMPLES: &str = "\
@@ -94,7 +94,7 @@ pub(crate) async fn run(args: &PeekArgs, queues: &dyn Queues, console: &mut Cons
     Ok(Exit::Done)
 }
 
-/// Whether it can be received, and from when on.
+/// Returns the state of a message, and the time until which it lasts.
 fn state(message: &PeekedMessage) -> String {
     let state = message.state.replace('_', " ");
     match &message.until {
@@ -103,7 +103,7 @@ fn state(message: &PeekedMessage) -> String {
     }
 }
 
-/// What it says, on one line.
+/// Returns the content of a message, on one line.
 fn content(message: &PeekedMessage) -> String {
     if let Some(damage) = &message.damage {
         return printable(&format!("(cannot be read: {damage})"));

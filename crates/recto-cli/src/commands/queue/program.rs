@@ -1,4 +1,4 @@
-//! The command that handles a message: a process each, with the body on its standard input.
+//! Command that handles a message. Each message has its own process, which gets the body on its standard input.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -18,30 +18,31 @@ use super::environment::{is_of_message, variables};
 use crate::stop::Stop;
 use crate::text::printable;
 
-/// Bytes at the end of what a command says on standard error in which its last line is looked for.
+/// Number of bytes at the end of the command's standard error in which its last line is searched.
 const MAX_TAIL_BYTES: usize = 8 << 10;
-/// Characters of that line that become the message's error.
+/// Maximum number of characters of that line that become the error of the message.
 const MAX_ERROR_CHARACTERS: usize = 1_000;
-/// Bytes that are read of it at once.
+/// Maximum number of bytes of one read of standard error.
 const READ_BYTES: usize = 8 << 10;
-/// How long what a command says is waited for after it ended: a process that it left behind may have standard error open.
+/// Maximum time to wait for the output of a command that has ended. A child process of the command may keep standard
+/// error open.
 const MAX_ERROR_WAIT: Duration = Duration::from_secs(1);
 
-/// A command with its arguments.
+/// Command with its arguments.
 #[derive(Debug)]
 pub(super) struct Program {
     file: OsString,
     arguments: Vec<OsString>,
     queue: String,
     stop: Stop,
-    /// Why it cannot be run at all.
+    /// Error of a command that cannot run at all.
     broken: Mutex<Option<io::Error>>,
-    /// It cannot be run at all.
+    /// Signals that the command cannot run at all.
     breaks: Notify,
 }
 
 impl Program {
-    /// The command of this line, for messages of a queue.
+    /// Creates the command of this command line, for messages of a queue.
     pub(super) fn new(line: &[OsString], queue: String, stop: Stop) -> Self {
         Self {
             file: line.first().cloned().unwrap_or_default(),
@@ -53,12 +54,12 @@ impl Program {
         }
     }
 
-    /// Waits until it turns out that the command cannot be run at all.
+    /// Waits until the command turns out to be unable to run at all.
     pub(super) async fn breaks(&self) {
         self.breaks.notified().await;
     }
 
-    /// Why it cannot be run at all, if so.
+    /// Returns the error of a command that cannot run at all.
     pub(super) fn broken(&self) -> Option<io::Error> {
         self.broken
             .lock()
@@ -66,10 +67,11 @@ impl Program {
             .take()
     }
 
-    /// Runs it for a message.
+    /// Runs the command for a message.
     ///
     /// # Errors
-    /// It cannot be run, or cannot be told of the message, or did not end well: with the last line that it said on standard error.
+    /// The command cannot run, the message cannot be passed to it, or it failed. The error of a failed command has
+    /// its last line on standard error.
     pub(super) async fn handle(&self, message: ReceivedMessage) -> Result<(), Failure> {
         let body = body_bytes(message.body.as_deref(), message.body_base64.as_deref())?;
         let variables = variables(&message, &self.queue)?;
@@ -99,7 +101,7 @@ impl Program {
         ))
     }
 
-    /// The process for a message, of which these variables tell.
+    /// Creates the process of a message, with these variables.
     fn command(&self, variables: &BTreeMap<String, String>) -> Command {
         let mut command = Command::new(&self.file);
         command.args(&self.arguments);
@@ -111,13 +113,13 @@ impl Program {
             .stdin(Stdio::piped())
             .stderr(Stdio::piped())
             .kill_on_drop(true);
-        // A group of its own: Ctrl-C is for the worker, which lets it finish.
+        // Use a separate process group, because Ctrl-C is for the worker, which lets the command finish.
         #[cfg(unix)]
         command.process_group(0);
         command
     }
 
-    /// A command that is not there, or may not be run, is no message's fault.
+    /// Converts the error of a start. If the command does not exist or must not run, the message is not to blame.
     fn not_run(&self, error: io::Error) -> Failure {
         let failure = Failure::new(format!("cannot run the command: {error}"));
         if !matches!(
@@ -135,7 +137,7 @@ impl Program {
     }
 }
 
-/// A process that is killed, with those that it started, if nobody waits for it any more.
+/// Process that is killed together with its child processes when this is dropped.
 #[derive(Debug)]
 struct Running {
     child: Child,
@@ -161,7 +163,7 @@ impl Running {
             .and_then(|id| i32::try_from(id).ok())
             .and_then(Pid::from_raw);
         if let Some(group) = group {
-            // One that has ended by now need not be killed.
+            // This fails if the process has ended already.
             let _ = kill_process_group(group, Signal::KILL);
         }
     }
@@ -180,7 +182,7 @@ impl Drop for Running {
     }
 }
 
-/// Gives a command its message, and waits for its end. It need not read the message.
+/// Sends the message to a command, and waits for its end. The command does not need to read the message.
 async fn until_ended(child: &mut Child, input: Option<ChildStdin>, body: &[u8]) -> io::Result<ExitStatus> {
     let fed = async {
         if let Some(mut input) = input {
@@ -188,7 +190,7 @@ async fn until_ended(child: &mut Child, input: Option<ChildStdin>, body: &[u8]) 
         }
     };
     tokio::select! {
-        // A process that it left behind may have standard input open, and not read it.
+        // A child process of the command may keep standard input open and not read it.
         ended = child.wait() => ended,
         ended = async {
             fed.await;
@@ -197,12 +199,12 @@ async fn until_ended(child: &mut Child, input: Option<ChildStdin>, body: &[u8]) 
     }
 }
 
-/// Passes on what a command says on standard error; its last line, if it says anything.
+/// Forwards the standard error of a command. Returns its last line, if there is one.
 async fn last_line(errors: Option<ChildStderr>) -> Option<String> {
     let mut errors = errors?;
     let (mut tail, mut buffer) = (Vec::new(), vec![0; READ_BYTES]);
     while let Ok(read @ 1..) = errors.read(&mut buffer).await {
-        // Where nobody reads it, nobody misses it.
+        // If this standard error cannot be written, the text has no reader.
         let _ = io::stderr().write_all(&buffer[..read]);
         tail.extend_from_slice(&buffer[..read]);
         let more = tail.len().saturating_sub(MAX_TAIL_BYTES);
@@ -213,12 +215,12 @@ async fn last_line(errors: Option<ChildStderr>) -> Option<String> {
     Some(printable(line).chars().take(MAX_ERROR_CHARACTERS).collect())
 }
 
-/// What a command that ended said last.
+/// Returns the last line of a command that has ended.
 async fn said(errors: JoinHandle<Option<String>>) -> Option<String> {
     tokio::time::timeout(MAX_ERROR_WAIT, errors).await.ok()?.ok()?
 }
 
-/// How a command ended that said nothing.
+/// Returns the end of a command without output, in words.
 fn end_text(ended: ExitStatus) -> String {
     #[cfg(unix)]
     if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&ended) {

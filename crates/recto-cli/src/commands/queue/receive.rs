@@ -1,4 +1,4 @@
-//! `recto queue receive`: messages of a queue, as they are due.
+//! `recto queue receive`: receives messages of a queue.
 
 use clap::Args;
 use recto::session::{Queues, ReceiveRequest, ReceivedMessage, ReceivedMessages, Settling};
@@ -12,7 +12,7 @@ use crate::stop::Stop;
 use crate::store::StoreArgs;
 use crate::text::{counted, grouped, printable, printable_lines};
 
-/// The longest that a receive waits, in seconds.
+/// Maximum wait of a receive, in seconds.
 const MAX_WAIT_SECONDS: i64 = 20;
 
 const EXAMPLES: &str = "\
@@ -96,15 +96,15 @@ pub(crate) async fn run(args: &ReceiveArgs, queues: &dyn Queues, console: &mut C
     Err(Failure::new(Exit::Partly, message).with_hint("receive fewer at a time, or for longer: --visibility"))
 }
 
-/// Nobody saw these: others receive them.
+/// Gives back messages that were not printed, so that others receive them.
 async fn give_back(args: &ReceiveArgs, queues: &dyn Queues, receipts: &[String]) {
     if !receipts.is_empty() {
-        // What cannot be given back is received again later.
+        // A message that is not given back is received again later.
         let _ = queues.settle(&args.name, receipts, &Settling::GiveBack).await;
     }
 }
 
-/// Prints messages, all that there is of them.
+/// Prints messages completely.
 fn print(args: &ReceiveArgs, received: &[ReceivedMessage], console: &mut Console) -> Result<()> {
     for message in received {
         if args.json {
@@ -142,7 +142,7 @@ fn draw(message: &ReceivedMessage, console: &mut Console) -> Result<()> {
     Ok(())
 }
 
-/// What a message says; bytes that are no text in base64.
+/// Returns the body of a message. Bytes that are not text are in base64.
 pub(super) fn body_text(body: Option<&str>, body_base64: Option<&str>) -> String {
     match (body, body_base64) {
         (Some(text), _) => printable_lines(text),

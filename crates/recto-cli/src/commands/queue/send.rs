@@ -1,4 +1,4 @@
-//! `recto queue send`: messages into a queue.
+//! `recto queue send`: sends messages to a queue.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ use crate::stop::Stop;
 use crate::store::StoreArgs;
 use crate::text::{counted, duration, grouped};
 
-/// The most messages that were not sent of which it is shown why; `--json` tells of all.
+/// Maximum number of rejected messages whose errors are shown; `--json` shows all.
 const MAX_REFUSED_SHOWN: u64 = 20;
 
 const EXAMPLES: &str = "\
@@ -80,7 +80,7 @@ fn attribute(text: &str) -> std::result::Result<(String, String), String> {
 }
 
 impl SendArgs {
-    /// The message of this body, with what the options say of all.
+    /// Returns a message with this body and the options of the command.
     fn message(&self, body: Vec<u8>) -> OutgoingMessage {
         OutgoingMessage {
             attributes: self.attributes.iter().cloned().collect::<BTreeMap<_, _>>(),
@@ -91,7 +91,7 @@ impl SendArgs {
         }
     }
 
-    /// The message of a line; none where there is nothing on it that could be one.
+    /// Reads the message of a line. Returns `None` if the line is empty.
     fn read(&self, line: Line) -> std::result::Result<Option<OutgoingMessage>, String> {
         let content = line.content()?;
         if !self.ndjson {
@@ -102,7 +102,7 @@ impl SendArgs {
         }
         let message = serde_json::from_slice(&content);
         message.map(Some).map_err(|error| {
-            // Of which line it is stands before it.
+            // The error already starts with the number of the line.
             let why = error.to_string().replace(" at line 1 column ", " at column ");
             format!("this is no message: {why}")
         })
@@ -136,42 +136,42 @@ pub(crate) async fn run(args: &SendArgs, queues: &dyn Queues, console: &mut Cons
     sending.end(elapsed, is_stopped, console)
 }
 
-/// Messages on their way into a queue.
+/// State of sending messages to a queue.
 struct Sending<'a> {
     args: &'a SendArgs,
     queues: &'a dyn Queues,
-    /// What messages are told by: lines, or themselves.
+    /// Noun for the numbers in reports: lines or messages.
     noun: &'static str,
     totals: Totals,
 }
 
-/// Messages that are sent together, and what is none among them, each with its number.
+/// Messages that are sent together, and rejected lines, each with its number.
 #[derive(Default)]
 struct Batch {
     messages: Vec<(u64, OutgoingMessage)>,
     refused: Vec<(u64, Failure)>,
 }
 
-/// What became of them so far.
+/// Results so far.
 #[derive(Debug, Default)]
 struct Totals {
     sent: u64,
     duplicates: u64,
     refused: u64,
-    /// The last that was tried.
+    /// Number of the last message that was tried.
     last: u64,
-    /// Whether it is not known what became of those after it.
+    /// Whether the outcome of the messages after `last` is unknown.
     is_in_doubt: bool,
-    /// Why nothing more is sent.
+    /// Reason why no more messages are sent.
     ended: Option<Failure>,
-    /// Whether nobody reads any more what is told.
+    /// Whether nobody reads the results any more.
     is_unheard: bool,
-    /// Why the last was refused that was.
+    /// Error of the last rejected message.
     refusal: Option<Failure>,
 }
 
 impl Sending<'_> {
-    /// Sends a message for each line, until there are no more; whether it was told to stop before.
+    /// Sends a message for each line until the end of the input. Returns whether it got a signal to stop before.
     async fn lines(&mut self, meter: &Meter, stop: &mut Stop, console: &mut Console) -> Result<bool> {
         if self.args.file.is_none() && console.input_is_terminal() {
             console.note("Each line is a message; Ctrl-D ends it.")?;
@@ -186,7 +186,7 @@ impl Sending<'_> {
             let some = match some {
                 Ok(Some(some)) => some,
                 Ok(None) => return Ok(false),
-                // What was sent before is told.
+                // Report the messages that were sent before.
                 Err(failure) => {
                     self.totals.ended = Some(failure);
                     return Ok(false);
@@ -209,7 +209,7 @@ impl Sending<'_> {
         }
     }
 
-    /// Sends the messages that the arguments are; whether it was told to stop before.
+    /// Sends the messages of the arguments. Returns whether it got a signal to stop before.
     async fn bodies(&mut self, meter: &Meter, stop: &mut Stop, console: &mut Console) -> bool {
         let mut number = 0;
         for bodies in self.args.bodies.chunks(super::MAX_BATCH as usize) {
@@ -233,7 +233,7 @@ impl Sending<'_> {
         false
     }
 
-    /// Sends messages together, and tells what became of all, in their order.
+    /// Sends messages together, and reports the result of each, in their order.
     async fn send(&mut self, batch: Batch, console: &mut Console) {
         let Batch { messages, refused } = batch;
         let last = messages.iter().map(|(number, _)| *number);
@@ -270,7 +270,7 @@ impl Sending<'_> {
         self.is_heard(flushed);
     }
 
-    /// Why one was not sent: what is wrong with one message says nothing of the next, anything else ends it all.
+    /// Converts the error of a message. If only this message is invalid, sending continues. Any other error ends it.
     fn not_sent(&mut self, error: recto::Error) -> Failure {
         let goes_on = error.kind() == ErrorKind::InvalidArgument;
         let failure = Failure::from(error);
@@ -289,7 +289,7 @@ impl Sending<'_> {
         );
     }
 
-    /// One was not sent.
+    /// Counts and reports a rejected message.
     fn refuse(&mut self, number: u64, failure: Failure, console: &mut Console) {
         self.totals.refused += 1;
         self.tell(json!({ self.noun: number, "error": failure.message() }), console);
@@ -302,7 +302,7 @@ impl Sending<'_> {
         }
     }
 
-    /// A line of what became of one, if that is to be told.
+    /// Prints the result of a message, if the user wants results.
     fn tell(&mut self, said: Json, console: &mut Console) {
         if self.args.json && !self.totals.is_unheard {
             let told = console.line(said);
@@ -310,7 +310,7 @@ impl Sending<'_> {
         }
     }
 
-    /// What cannot be told is no reason to leave out a message that was named; of lines no more are read.
+    /// Handles a result that could not be printed. Messages of arguments are still sent, but no more lines are read.
     fn is_heard(&mut self, told: std::io::Result<()>) {
         let Err(error) = told else { return };
         self.totals.is_unheard = true;
@@ -320,7 +320,7 @@ impl Sending<'_> {
         }
     }
 
-    /// Says what was done, and whether that is all.
+    /// Prints a summary, and returns whether all messages were sent.
     fn end(self, elapsed: std::time::Duration, is_stopped: bool, console: &mut Console) -> Result<Exit> {
         let Totals {
             sent,

@@ -1,4 +1,4 @@
-//! `recto queue ack`, `nack` and `extend`: what becomes of messages that were received.
+//! `recto queue ack`, `nack` and `extend`: acknowledge, give back or keep received messages.
 
 use clap::Args;
 use recto::queues::receipt_from_text;
@@ -14,7 +14,7 @@ use crate::failure::{Exit, Failure, Result};
 use crate::store::StoreArgs;
 use crate::text::{counted, grouped, printable};
 
-/// Hint for texts that are no receipts.
+/// Hint for texts that are not receipts.
 const SHOW_AS_RECEIVED: &str = "show each receipt as `receive` printed it";
 
 const ACK_EXAMPLES: &str = "\
@@ -41,7 +41,7 @@ Examples:
 
 The time counts from now on. Without receipts, those on standard input are taken, as by `ack`.";
 
-/// Which messages.
+/// Receipts of the messages.
 #[derive(Debug, Args)]
 pub(crate) struct ReceiptsArgs {
     /// Name of the queue
@@ -95,15 +95,15 @@ pub(crate) struct ExtendArgs {
 }
 
 impl ReceiptsArgs {
-    /// Waits for the first line of standard input, if receipts come from there. The process that writes them may have the store
-    /// until then. Returns whether it waited.
+    /// Waits for the first line of standard input, if receipts come from there. The process that writes them may have
+    /// the store open until then. Returns whether it waited.
     pub(super) async fn await_input(&self, console: &mut Console) -> Result<bool> {
         if !self.receipts.is_empty() || console.input_is_terminal() {
             return Ok(false);
         }
         let mut input = console.take_input();
         let waited = tokio::task::spawn_blocking(move || {
-            // An error comes again with the first read.
+            // The first read returns the same error again.
             let _ = input.fill_buf().map(<[u8]>::len);
             input
         });
@@ -145,7 +145,7 @@ pub(crate) async fn nack(args: &NackArgs, queues: &dyn Queues, console: &mut Con
     settle(&args.which, &back, "given back", queues, console).await
 }
 
-/// Keeps messages for longer.
+/// Extends the visibility timeout of messages.
 pub(crate) async fn extend(args: &ExtendArgs, queues: &dyn Queues, console: &mut Console) -> Result<Exit> {
     let keep = Settling::Extend {
         visibility_seconds: args.visibility,
@@ -192,7 +192,8 @@ async fn settle(
     outcome.tell(which.json, done, console)
 }
 
-/// The receipt on a line, by itself or of a message as JSON; none on an empty one.
+/// Returns the receipt of a line: the line itself, or a member of a message as JSON. Returns `None` for an empty
+/// line.
 fn receipt(line: Line) -> std::result::Result<Option<String>, String> {
     let text = String::from_utf8(line.content()?).map_err(|error| format!("this is no text: {error}"))?;
     let text = text.trim();
@@ -205,18 +206,18 @@ fn receipt(line: Line) -> std::result::Result<Option<String>, String> {
     receipt.map(|receipt| Some(receipt.to_owned())).ok_or_else(none)
 }
 
-/// What became of messages so far.
+/// Results so far.
 #[derive(Debug, Default)]
 struct Outcome {
     done: u64,
-    /// The receipts of those that are no longer who showed them.
+    /// Receipts that are no longer valid.
     lost: Vec<String>,
-    /// Texts that are no receipts: where each was given, and why.
+    /// Texts that are not receipts: the place of each, and the error.
     malformed: Vec<(String, String)>,
 }
 
 impl Outcome {
-    /// Settles messages by receipts, each with the place where it was given.
+    /// Settles messages by their receipts. Each receipt has the place where it was given.
     async fn settle(
         &mut self,
         queue: &str,
@@ -232,7 +233,7 @@ impl Outcome {
                     places.push(place);
                     receipts.push(receipt);
                 }
-                // It fails alone.
+                // An invalid receipt does not affect the others.
                 Err(error) => self.malformed.push((place, error.message().to_owned())),
             }
         }
@@ -260,7 +261,7 @@ impl Outcome {
         Ok(())
     }
 
-    /// A failure after which nothing more is done, with what was.
+    /// Adds the completed work to a failure that ends the command.
     fn broken_off(&self, done: &str, failure: Failure) -> Failure {
         match self.done {
             0 => failure,

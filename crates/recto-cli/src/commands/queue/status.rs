@@ -1,4 +1,4 @@
-//! `recto queue list` and `recto queue describe`: what queues there are, and how much is in them.
+//! `recto queue list` and `recto queue describe`: the list of queues, and their figures.
 
 use std::time::Duration;
 
@@ -78,7 +78,7 @@ pub(crate) async fn list(args: &ListArgs, queues: &dyn Queues, console: &mut Con
     Ok(Exit::Done)
 }
 
-/// How much there is in queues, as columns of a table.
+/// Returns the figures of queues, as columns of a table.
 pub(super) fn amounts(all: &[QueueStatus]) -> Vec<(&'static str, bool, Vec<String>)> {
     let column = |text: &dyn Fn(&QueueStatus) -> String| all.iter().map(text).collect();
     vec![
@@ -90,7 +90,7 @@ pub(super) fn amounts(all: &[QueueStatus]) -> Vec<(&'static str, bool, Vec<Strin
     ]
 }
 
-/// How many messages there are: about so many, where that is not known exactly.
+/// Returns the number of messages, with `~` if it is not exact.
 fn messages(status: &QueueStatus) -> String {
     if status.damage.is_some() {
         return "damaged".to_owned();
@@ -120,7 +120,7 @@ pub(crate) async fn describe(
     Ok(Exit::Done)
 }
 
-/// A queue, a line for each thing that is to be said of it.
+/// Prints a queue, with a line for each property.
 pub(super) fn draw_status(status: &QueueStatus, console: &mut Console) -> Result<()> {
     let name = console.paint(Tone::Strong, &status.name);
     let version = console.paint(Tone::Dim, &format!("version {}", status.version));
@@ -167,7 +167,7 @@ pub(super) fn draw_status(status: &QueueStatus, console: &mut Console) -> Result
     Ok(())
 }
 
-/// What a queue is like.
+/// Returns the options of a queue.
 fn settings(status: &QueueStatus) -> Vec<(&'static str, String)> {
     let options = &status.options;
     let time = |seconds: u32| duration(Duration::from_secs(seconds.into()));

@@ -60,13 +60,13 @@ impl TablesArgs {
         }
     }
 
-    /// Whether nothing is changed.
+    /// Returns whether the command changes nothing.
     pub(super) fn only_looks(&self) -> bool {
         self.settings() == QueueTableSettings::default()
     }
 }
 
-/// Shows the tables, after changing the options that the arguments name.
+/// Shows the tables. If the arguments name options, it changes these first.
 pub(crate) async fn run(args: &TablesArgs, queues: &dyn Queues, console: &mut Console) -> Result<Exit> {
     let tables = if args.only_looks() {
         queues.tables().await?
@@ -134,7 +134,7 @@ pub(super) fn lines(tables: &QueueTables, console: &Console) -> Vec<String> {
     lines.iter().map(|line| line.trim_end().to_owned()).collect()
 }
 
-/// Returns when the next table opens, and what blocks the tables.
+/// Returns the time until the next table opens, and the obstacle that blocks the tables.
 pub(super) fn progress(tables: &QueueTables, console: &Console) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(left) = rotation_left(tables) {
@@ -164,7 +164,7 @@ fn cells(tables: &QueueTables, text: impl Fn(&QueueTable) -> String) -> Vec<Stri
     tables.tables.iter().map(text).collect()
 }
 
-/// How a table stands, with a sign that shows how full it may be.
+/// Returns the phase of a table, with a sign that shows how full it may be.
 fn phase(table: &QueueTable) -> String {
     let sign = match table.phase.as_str() {
         "free" => "○",
@@ -176,7 +176,7 @@ fn phase(table: &QueueTable) -> String {
     format!("{sign} {}", table.phase)
 }
 
-/// How much refers to a table.
+/// Returns a number of messages or bytes that refer to a table. `≥` marks a number that is not exact.
 fn at_least(table: &QueueTable, said: String) -> String {
     if table.exact { said } else { format!("≥ {said}") }
 }

@@ -1,4 +1,4 @@
-//! `recto queue unit`: work units, parts of a queue's work that end at once.
+//! `recto queue unit`: work units, which are parts of a queue's work that end at once.
 
 use clap::{Args, Subcommand};
 use recto::session::Queues;
@@ -32,7 +32,7 @@ pub(crate) struct UnitArgs {
     command: UnitCommand,
 }
 
-/// What can be done with work units.
+/// Commands for work units.
 #[derive(Debug, Subcommand)]
 enum UnitCommand {
     /// Begin a work unit of a queue, if it has not begun
@@ -43,7 +43,7 @@ enum UnitCommand {
     List(ListArgs),
 }
 
-/// Which work unit.
+/// Name of a work unit and its queue.
 #[derive(Debug, Args)]
 struct NamedArgs {
     /// Name of the queue
@@ -92,12 +92,12 @@ struct ListArgs {
 }
 
 impl UnitArgs {
-    /// Whether nothing is changed.
+    /// Returns whether the command changes nothing.
     pub(super) fn only_looks(&self) -> bool {
         matches!(self.command, UnitCommand::List(_))
     }
 
-    /// Options that say which store.
+    /// Returns the options that select the store.
     pub(crate) fn store(&self) -> &StoreArgs {
         match &self.command {
             UnitCommand::Begin(args) => &args.store,
@@ -107,7 +107,7 @@ impl UnitArgs {
     }
 }
 
-/// Does what was asked.
+/// Runs the command.
 pub(crate) async fn run(args: &UnitArgs, queues: &dyn Queues, console: &mut Console) -> Result<Exit> {
     match &args.command {
         UnitCommand::Begin(args) => begin(args, queues, console).await,

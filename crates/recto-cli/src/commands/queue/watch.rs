@@ -1,4 +1,4 @@
-//! `recto queue watch`: how much is in queues, second by second.
+//! `recto queue watch`: figures of queues, every second.
 
 use std::time::Duration;
 
@@ -19,9 +19,9 @@ use crate::store::StoreArgs;
 use crate::table::Table;
 use crate::text::{duration, grouped};
 
-/// How often it is looked.
+/// Interval between two reads.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Lines of a terminal beside those of queues: the table's head, and two below it.
+/// Number of lines of the terminal that are not lines of queues: the head of the table, and two below it.
 const OTHER_LINES: usize = 5;
 
 const EXAMPLES: &str = "\
@@ -51,16 +51,16 @@ pub(crate) struct WatchArgs {
     pub(crate) store: StoreArgs,
 }
 
-/// What there was at one time.
+/// Figures of queues at one time.
 struct Look {
-    /// Since it began.
+    /// Time since the start.
     passed: Duration,
     all: Vec<QueueStatus>,
-    /// The tables of message bodies, if the store has them and they may be read.
+    /// Tables of message bodies, if the store has them and the token may read them.
     tables: Option<QueueTables>,
 }
 
-/// What happens to a queue's messages, per second.
+/// Rates of a queue's messages, per second.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Rates {
     sent: f64,
@@ -71,8 +71,8 @@ struct Rates {
 }
 
 impl Rates {
-    /// Between two times; none if the process that counts began anew.
-    #[allow(clippy::cast_precision_loss)] // of what is shown
+    /// Returns the rates between two times; `None` if the counting process restarted.
+    #[allow(clippy::cast_precision_loss)] // the values are only for display
     fn between(before: &QueueTotals, now: &QueueTotals, passed: Duration) -> Option<Self> {
         let seconds = passed.as_secs_f64();
         let rate = |before: u64, now: u64| {
@@ -99,7 +99,7 @@ impl Rates {
     }
 }
 
-/// Shows queues, second by second.
+/// Shows queues every second.
 pub(crate) async fn run(args: &WatchArgs, queues: &dyn Queues, console: &mut Console) -> Result<Exit> {
     let mut stop = Stop::listen();
     let mut ticks = interval(PAUSE);
@@ -157,18 +157,18 @@ async fn look(
     }
     match queues.tables().await {
         Ok(tables) => Ok((all, Some(tables).filter(|tables| tables.needed))),
-        // It is of all queues, and so is who may look at it.
+        // Tables belong to all queues, so a token for some queues cannot read them.
         Err(error) if error.kind() == ErrorKind::Forbidden => Ok((all, None)),
         Err(error) => Err(error),
     }
 }
 
-/// Whether it may be otherwise in a second.
+/// Returns whether a later attempt may succeed.
 fn passes(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Timeout)
 }
 
-/// The rates of each queue; none where it was not there before.
+/// Returns the rates of each queue; `None` if the queue did not exist before.
 fn rates(before: Option<&Look>, now: &Look) -> Vec<Option<Rates>> {
     let rates = |status: &QueueStatus| {
         let before = before?;
@@ -192,7 +192,7 @@ fn line(now: &Look, rates: &[Option<Rates>]) -> Json {
     json!({ "seconds": now.passed.as_secs_f64().round(), "queues": queues, "tables": now.tables })
 }
 
-/// Draws tables, over those before on a terminal; how many lines they have.
+/// Draws tables, on a terminal over the previous ones. Returns the number of their lines.
 fn draw(drawn: u16, now: &Look, rates: &[Option<Rates>], console: &mut Console) -> Result<u16> {
     let below = now.tables.as_ref().map(|tables| table_lines(tables, console));
     let below = below.unwrap_or_default();
@@ -254,7 +254,7 @@ fn table_lines(tables: &QueueTables, console: &Console) -> Vec<String> {
     lines
 }
 
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // of what is shown, and never negative
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // the values are only for display, and never negative
 fn rate_text(rate: f64) -> String {
     if rate >= 100.0 {
         grouped(rate.round() as u64)
@@ -286,7 +286,7 @@ mod tests {
             (rate_text(rates.sent), rate_text(rates.received)),
             ("500".into(), "0.5".into())
         );
-        // Another process counts now.
+        // The counting process has restarted.
         assert_eq!(Rates::between(&now, &before, Duration::from_secs(2)), None);
         assert_eq!(Rates::between(&before, &now, Duration::ZERO), None);
     }

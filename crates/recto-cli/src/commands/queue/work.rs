@@ -1,4 +1,4 @@
-//! `recto queue work`: a command for each message.
+//! `recto queue work`: runs a command for each message.
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -52,7 +52,8 @@ pub(crate) struct WorkArgs {
     /// Maximum number of commands that run at a time: up to 1,000
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = concurrency)]
     concurrency: usize,
-    /// Visibility timeout, which is extended while a command runs: other processes receive a message after it if this one dies [default: that of the queue]
+    /// Visibility timeout, which is extended while a command runs: other processes receive a message
+    /// after it if this one dies [default: that of the queue]
     #[arg(long, value_name = "TIME", value_parser = time_seconds)]
     visibility: Option<u32>,
     /// Delay of a message that failed for the first time; each further failure doubles it
@@ -153,7 +154,7 @@ pub(crate) async fn run(args: &WorkArgs, session: Arc<dyn Session>, console: &mu
     })
 }
 
-/// Says what was done.
+/// Prints a summary.
 fn end(args: &WorkArgs, worked: Worked, console: &mut Console) -> Result<()> {
     if args.json {
         let done = json!({
@@ -182,7 +183,7 @@ fn end(args: &WorkArgs, worked: Worked, console: &mut Console) -> Result<()> {
     Ok(())
 }
 
-/// What becomes of a message that failed so often.
+/// Returns the next step of a message after this number of attempts, in words.
 fn fate(dead_letters: Option<&DeadLetterSettings>, attempts: u16, delay: Duration) -> String {
     match dead_letters {
         Some(dead_letters) if attempts >= dead_letters.attempts => {
@@ -193,7 +194,7 @@ fn fate(dead_letters: Option<&DeadLetterSettings>, attempts: u16, delay: Duratio
     }
 }
 
-/// Says what happens, on standard error.
+/// Reports an event on standard error.
 fn tell(event: &WorkEvent<'_>, dead_letters: Option<&DeadLetterSettings>) {
     let said = match event {
         WorkEvent::Failed {
@@ -215,22 +216,22 @@ fn tell(event: &WorkEvent<'_>, dead_letters: Option<&DeadLetterSettings>) {
         WorkEvent::TooManyInFlight(error) => format!("waiting: {}", printable(error.message())),
         _ => return,
     };
-    // Where standard error cannot be written to, nobody is left to tell.
+    // If standard error cannot be written, the report has no reader.
     let _ = writeln!(std::io::stderr(), "{said}");
 }
 
-/// A queue that a session is asked for.
+/// Queue of a session.
 struct SessionQueue {
     session: Arc<dyn Session>,
     queue: String,
     visibility: Duration,
     /// Whether the last receive found the queue paused.
     is_paused: AtomicBool,
-    /// If only one message is received of it.
+    /// State of `--once`; `None` if any number of messages is received.
     one: Option<Arc<One>>,
 }
 
-/// The one message that is to be handled.
+/// State of a worker that handles only one message.
 #[derive(Debug, Default)]
 struct One {
     is_given: AtomicBool,
@@ -238,7 +239,7 @@ struct One {
 }
 
 impl One {
-    /// Waits until it is given.
+    /// Waits until the message has been received.
     async fn is_given(one: Option<&Self>) {
         match one {
             Some(one) => one.given.notified().await,
@@ -303,7 +304,7 @@ impl Source for SessionQueue {
                 one.is_given.store(true, Ordering::SeqCst);
                 one.given.notify_one();
             }
-            // A session waits for whole seconds.
+            // A session waits only for whole seconds, so wait for a shorter time here.
             _ if received.is_empty() && wait == 0 => tokio::time::sleep(receive.wait).await,
             _ => {}
         }
@@ -342,7 +343,7 @@ fn seconds(seconds: u32) -> Duration {
     Duration::from_secs(seconds.into())
 }
 
-/// So many seconds, or a part of one more.
+/// Returns a time in whole seconds, rounded up.
 fn whole_seconds(time: Duration) -> u32 {
     let more = u64::from(time.subsec_nanos() > 0);
     u32::try_from(time.as_secs().saturating_add(more)).unwrap_or(u32::MAX)

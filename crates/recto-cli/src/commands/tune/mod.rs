@@ -1,4 +1,4 @@
-//! `recto tune`: how large buckets become, and what knowing that costs.
+//! `recto tune`: sizes of buckets, and the cost of keeping them.
 
 mod plot;
 mod report;
@@ -67,7 +67,7 @@ pub(crate) struct TuneArgs {
     store: StoreArgs,
 }
 
-/// Shows what follows from what is asked for.
+/// Shows the bucket sizes that follow from the arguments.
 pub(crate) async fn run(args: &TuneArgs, console: &mut Console) -> Result<Exit> {
     let report = match (args.chance, args.samples) {
         (Some(chance), Some(samples)) => Report {
@@ -94,7 +94,7 @@ pub(crate) async fn run(args: &TuneArgs, console: &mut Console) -> Result<Exit> 
     Ok(Exit::Done)
 }
 
-/// How large rows are, as it was said or measured.
+/// Returns the size of rows, from the arguments or measured.
 async fn rows_of(args: &TuneArgs) -> Result<Rows> {
     let Some(collection) = &args.collection else {
         let bytes = args.row.unwrap_or_default();
@@ -156,7 +156,7 @@ fn refused(error: SizingError) -> Failure {
     failure.with_hint(hint)
 }
 
-/// A chance as people write it: `1/512`, `0.002`, `2e-3`.
+/// Reads a probability as people write it: `1/512`, `0.002`, `2e-3`.
 fn chance(text: &str) -> std::result::Result<f64, String> {
     let said = || format!("{text:?} is no chance: such as 1/512, or 0.002");
     let number = |text: &str| text.trim().parse::<f64>().map_err(|_| said());

@@ -1,4 +1,4 @@
-//! How large buckets are, drawn: how likely each size is.
+//! Plot of the distribution of bucket sizes.
 
 use std::error::Error as StdError;
 use std::io;
@@ -9,34 +9,35 @@ use textplots::{Chart, LabelBuilder, LabelFormat, Plot, Shape};
 
 use super::report::{Report, whole};
 
-/// Points that are drawn.
+/// Number of points of the curve.
 const POINTS: u32 = 400;
-/// Dots of the drawing in a terminal: two beside each other and four above each other a character.
+/// Dots of the drawing in a terminal. A character has two dots horizontally and four vertically.
 const DOTS: (u32, u32) = (120, 48);
-/// The fewest dots beside each other that can be drawn on.
+/// Minimum number of horizontal dots of a drawing.
 const MIN_DOTS: u32 = 32;
-/// Columns that the numbers beside the drawing take.
+/// Number of columns for the numbers beside the drawing.
 const FIGURES: usize = 12;
-/// How many dots lie between those of a line that marks a size.
+/// Distance between the dots of a line that marks a size.
 const GAP_OF_MARKS: u32 = 4;
-/// Pixels of the drawing in a file.
+/// Size of the drawing in a file, in pixels.
 const PIXELS: (u32, u32) = (860, 420);
-/// Of how many points a pixel is: what is drawn lies on whole ones.
+/// Number of points per pixel. Everything is drawn at whole points.
 const FINE: u32 = 4;
 
-/// Colours that can be read on light and on dark ground: the image has none of its own.
+/// Colors that are readable on a light and on a dark background. The image has no background.
 const GREY: RGBColor = RGBColor(124, 128, 134);
 const BLUE: RGBColor = RGBColor(58, 134, 214);
 const RED: RGBColor = RGBColor(222, 82, 76);
 
-/// The drawing: sizes in bytes, or in rows, and how likely they are, the likeliest as 1.
+/// Curve of the plot: sizes in bytes, or in rows, and their relative probabilities, where the most probable size has
+/// 1.
 struct Curve {
     points: Vec<(f64, f64)>,
     most: f64,
     marks: Vec<Mark>,
 }
 
-/// A size that is shown.
+/// Marked size.
 struct Mark {
     name: &'static str,
     at: f64,
@@ -65,13 +66,13 @@ impl Curve {
     }
 }
 
-/// The mode of the distribution.
+/// Returns the mode of the distribution.
 fn likeliest_rows(report: &Report) -> u64 {
     let others = f64::from(report.buckets.samples().saturating_sub(1));
     whole(others / report.buckets.chance()).max(report.buckets.samples().into())
 }
 
-/// Drawn by characters; as wide as the terminal at most.
+/// Draws the plot with characters, at most as wide as the terminal.
 pub(super) fn text(report: &Report, width: Option<usize>) -> String {
     let curve = Curve::new(report);
     let room = width.map_or(DOTS.0, |width| (width.saturating_sub(FIGURES) * 2) as u32);
@@ -116,7 +117,7 @@ fn label_of(report: &Report, mark: &Mark) -> String {
     format!("{} {}", mark.name, report.shown_size(mark.at))
 }
 
-/// Drawn as an SVG document.
+/// Draws the plot as an SVG document.
 pub(super) fn svg(report: &Report) -> io::Result<String> {
     let mut image = String::new();
     draw(report, &mut image).map_err(|error| io::Error::other(error.to_string()))?;
@@ -124,7 +125,7 @@ pub(super) fn svg(report: &Report) -> io::Result<String> {
     Ok(image.replacen(&size(FINE), &size(1), 1))
 }
 
-/// So many pixels.
+/// Converts pixels to points.
 fn fine(pixels: u32) -> u32 {
     pixels * FINE
 }

@@ -1,4 +1,4 @@
-//! What is said of buckets.
+//! Report about bucket sizes.
 
 use recto::buckets::{RowsPerBucket, counted_bytes};
 use serde_json::{Value as Json, json};
@@ -8,33 +8,34 @@ use crate::failure::Result;
 use crate::table::Table;
 use crate::text::{bytes, counted, grouped, rows};
 
-/// Shares of all buckets of which it is shown how large those are.
+/// Shares of all buckets for which the report shows the largest size.
 const SHARES: [f64; 5] = [0.001, 0.25, 0.5, 0.75, 0.999];
 
-/// Until what chance it is said how seldom something is, too: seldomer things nobody counts.
+/// Minimum probability that is also shown as "1 in N".
 const LEAST_COUNTED: f64 = 1e-12;
 
-/// What the article says of each 512th row and 40 samples (004), and in how many buckets it is so.
+/// Number of samples and probability of a sample for which the article (004) has claims: 40 samples, and each 512th
+/// row.
 const ARTICLE: (u32, f64) = (40, 1.0 / 512.0);
 
-/// How large rows are: the bytes of their cells.
+/// Size of rows: the bytes of their cells.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rows {
     pub(super) bytes: u64,
     pub(super) largest_bytes: u64,
-    /// None if somebody said it.
+    /// Result of the measurement. `None`: the user gave the size.
     pub(super) measured: Option<Measured>,
 }
 
-/// What is known of rows that were measured.
+/// Result of a measurement of rows.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Measured {
-    /// How many.
+    /// Number of rows.
     pub(super) rows: u64,
     pub(super) deviation_bytes: f64,
 }
 
-/// How large buckets are to be.
+/// Target size of buckets.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Target {
     pub(super) bytes: u64,
@@ -43,15 +44,15 @@ pub(super) struct Target {
     pub(super) rows: Rows,
 }
 
-/// What follows.
+/// Content of the report.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Report {
     pub(super) buckets: RowsPerBucket,
-    /// None where rows are counted, and not their bytes.
+    /// Target size. `None`: the report counts rows and not bytes.
     pub(super) target: Option<Target>,
 }
 
-/// Something that the article says: how likely a bucket has fewer rows than one number, or more than another.
+/// Claim of the article: the probability that a bucket has fewer rows than one number, or more than another.
 struct Claim {
     fewer: Option<u64>,
     more: u64,
@@ -59,7 +60,7 @@ struct Claim {
     chance: f64,
 }
 
-/// What it says.
+/// Claims of the article.
 const CLAIMS: [Claim; 3] = [
     Claim {
         fewer: Some(4_200),
@@ -90,7 +91,7 @@ impl Claim {
         }
     }
 
-    /// How likely that is: to have fewer, and to have more.
+    /// Returns the probabilities of fewer rows and of more rows.
     fn is(&self, buckets: &RowsPerBucket) -> (Option<f64>, f64) {
         (
             self.fewer.map(|fewer| buckets.fewer_than(fewer)),
@@ -100,12 +101,12 @@ impl Claim {
 }
 
 impl Report {
-    /// What one row counts as; 1 where rows are counted.
+    /// Returns the size of a row; 1 if the report counts rows.
     pub(super) fn unit(&self) -> u64 {
         self.target.map_or(1, |target| counted_bytes(target.rows.bytes))
     }
 
-    /// A size as people read it: bytes, or rows where those are counted.
+    /// Returns a size in words: bytes, or rows if the report counts rows.
     pub(super) fn shown_size(&self, size: f64) -> String {
         match self.target {
             Some(_) => bytes(whole(size)),
@@ -113,12 +114,12 @@ impl Report {
         }
     }
 
-    /// Of how many samples a bucket is.
+    /// Returns the number of samples of a bucket, in words.
     pub(super) fn shown_samples(&self) -> String {
         counted(self.buckets.samples().into(), "sample", "samples")
     }
 
-    /// How large a bucket of so many rows is, as people read it.
+    /// Returns the size of a bucket with this number of rows, in words.
     fn shown(&self, rows: f64) -> String {
         self.shown_size(rows * self.unit() as f64)
     }
@@ -127,7 +128,7 @@ impl Report {
         (self.buckets.samples(), self.buckets.chance()) == ARTICLE && self.target.is_none()
     }
 
-    /// The report as text.
+    /// Prints the report as text.
     pub(super) fn write(&self, console: &mut Console) -> Result<()> {
         let title = match &self.target {
             Some(target) => format!(
@@ -217,7 +218,7 @@ impl Report {
         format!("{shown}, {share:.0} % of the target: {}", rows(whole(mean)))
     }
 
-    /// How likely buckets are much smaller than they should be, and how likely larger.
+    /// Returns the probabilities of much smaller and of larger buckets.
     fn tails(&self) -> [(String, String); 2] {
         let buckets = &self.buckets;
         let (fewer, more) = self.tail_rows();
@@ -239,8 +240,9 @@ impl Report {
         ]
     }
 
-    /// Which buckets are called small, those of fewer rows, and which large: less than a tenth of the target and more than
-    /// it, or half the mean and double.
+    /// Returns the number of rows below which a bucket counts as small, and the number above which it counts as
+    /// large. With a target, these are a tenth of the target and the target. Otherwise, these are half of the mean
+    /// and twice the mean.
     fn tail_rows(&self) -> (u64, u64) {
         match &self.target {
             Some(target) => (
@@ -251,7 +253,7 @@ impl Report {
         }
     }
 
-    /// The same for programs.
+    /// Returns the report for programs.
     pub(super) fn to_json(self) -> Json {
         let (buckets, unit) = (self.buckets, self.unit());
         let quantiles = SHARES.map(|share| {
@@ -303,7 +305,7 @@ impl Report {
     }
 }
 
-/// How large a row is, and how that is known.
+/// Returns the size of a row in words, with the measurement if there is one.
 fn shown_row(rows: &Rows) -> String {
     let mut shown = bytes(rows.bytes);
     if let Some(known) = rows.measured {
@@ -318,7 +320,7 @@ fn shown_row(rows: &Rows) -> String {
     shown
 }
 
-/// How many of a million, which may be fewer than one.
+/// Returns a number per million, which may be less than one.
 fn shown_rate(rate: f64) -> String {
     if rate < 10.0 {
         format!("{rate:.3}")
@@ -336,7 +338,8 @@ fn shown_chance(chance: f64) -> String {
     }
 }
 
-/// A probability, and how seldom that is. What can be may be too seldom for floating point.
+/// Returns a probability, and for a small one also "1 in N". A possible event may be too rare for a floating-point
+/// number.
 fn shown_probability(probability: f64, can_be: bool) -> String {
     match probability {
         _ if !can_be => "never".to_owned(),
@@ -350,7 +353,7 @@ fn shown_probability(probability: f64, can_be: bool) -> String {
     }
 }
 
-/// A probability alone.
+/// Returns only a probability.
 fn digits(probability: f64) -> String {
     if probability >= 0.01 {
         format!("{:.3} %", 100.0 * probability)

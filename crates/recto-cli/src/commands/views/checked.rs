@@ -1,4 +1,4 @@
-//! What was found of buckets.
+//! Results of a check of buckets.
 
 use recto::session::{BucketFault, VerifiedBuckets};
 use serde_json::json;
@@ -7,7 +7,7 @@ use crate::console::{Console, Tone};
 use crate::failure::Result;
 use crate::text::{counted, grouped, printable, rows};
 
-/// Tells it of one sort order.
+/// Prints the result for one sort order.
 pub(super) fn draw(found: &VerifiedBuckets, repairs: bool, console: &mut Console) -> Result<()> {
     let name = printable(&format!("{}.{}", found.collection, found.view));
     let looked = format!(

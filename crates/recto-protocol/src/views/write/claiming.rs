@@ -1,4 +1,5 @@
-//! The claims of a change, between the reading of its row and the conditional write: one [`Taking`] after the other.
+//! Claims of a change, between the read of its row and the conditional write. They are taken one after the other, each
+//! by a [`Taking`].
 
 use super::{Action, Actions, Answer, Event, NotWritten, State, Write};
 use crate::views::arranged::Arranged;
@@ -9,28 +10,29 @@ use crate::views::rules::Rule;
 use crate::views::taking::{Claim, Taking, TakingStep};
 use crate::views::write::Here;
 
-/// The claims of a row that is to be sent.
+/// Row that is to be sent, and the state of taking its claims.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Claiming<A: Arranged> {
     found: FoundOf<A>,
     row: RowOf<A>,
-    /// The one that is being taken, and those that are to be taken after it.
+    /// Claim that is being taken. `left` are the claims to take after it.
     key: EntryKey<A::Key>,
     left: Vec<EntryKey<A::Key>>,
     taking: Taking<A::Key>,
 }
 
 impl<A: Arranged> Claiming<A> {
-    /// The token of the claim that is being taken.
+    /// Returns the token of the claim that is being taken.
     pub(super) fn token(&self) -> Token {
         self.taking.own().token
     }
 }
 
 impl<A: Arranged> Write<A> {
-    /// Takes what the row of the change claims and has not, and then sends it.
+    /// Takes the claims that the row of the change needs and does not have, and then sends the row.
     pub(super) fn claim(&mut self, found: FoundOf<A>, mut row: RowOf<A>, here: &Here<'_, A>) -> Actions<A> {
-        // What this machine took since another row was written is not by that row's token any more.
+        // Take again the claims that this machine took in an earlier attempt: they no longer have the token that the
+        // row lists.
         row.claims
             .held
             .retain(|number, _| !self.claimed.keys().any(|key| key.view == *number));
@@ -71,7 +73,7 @@ impl<A: Arranged> Write<A> {
         self.act_on(claiming, step, here)
     }
 
-    /// What was asked for the claim was done.
+    /// Handles the result of a step of taking the claim.
     pub(super) fn go_on_claiming(
         &mut self,
         event: Event<A::Record, A::Key>,
@@ -84,7 +86,7 @@ impl<A: Arranged> Write<A> {
         };
         let own = claiming.token();
         if self.request.is_none() && event.answers_claim(own) {
-            // The time of the change is over: its claims are released.
+            // The deadline of the change has passed. Read the row, to release the claims of the change.
             return self.look(here);
         }
         let step = match event {
@@ -125,7 +127,8 @@ impl<A: Arranged> Write<A> {
         }
     }
 
-    /// That took its time: the lease may be over, and the schema another.
+    /// Sends the row after its claims are taken. That may have taken long, so the lease and the schema are checked
+    /// again.
     fn send_claimed(&mut self, found: FoundOf<A>, row: RowOf<A>, here: &Here<'_, A>) -> Actions<A> {
         if row.generation != here.schema.generation() {
             return self.look(here);
@@ -136,13 +139,14 @@ impl<A: Arranged> Write<A> {
         self.send(found, row, true, here)
     }
 
-    /// Rejects the change, and releases what it claimed.
+    /// Rejects the change, and releases its claims.
     pub(super) fn refuse(&mut self, refusal: Refusal, here: &Here<'_, A>) -> Actions<A> {
         self.end_unclaimed(Answer::Refused(refusal), here)
     }
 
-    /// Returns the claims that this machine took and its record does not need by a row that the machine has put: no change
-    /// that began before can be applied after that row. Without a row it returns all of them.
+    /// Returns the claims that this machine took and that `row` does not need. The machine has put `row`, so no change
+    /// that began before can be applied any more, and these claims can be released. Without a row, returns all claims
+    /// that the machine took.
     pub(super) fn unneeded(&self, row: Option<&RowOf<A>>, schema: &A) -> Vec<(EntryKey<A::Key>, Token)> {
         let record = row.and_then(|row| row.record.as_ref());
         let needed = record.map(|record| schema.claims(record)).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Views, compared with their records.
+//! Comparison of views with their records.
 
 use std::sync::Arc;
 
@@ -17,13 +17,13 @@ use crate::api::caller::Caller;
 use crate::api::request;
 use crate::problem::Problem;
 
-/// `POST /v1/store:verify`: `{"collections": ["…"], "rows_per_second": 50000, "resume_token": "…"}`, whether views are as
-/// their records.
+/// `POST /v1/store:verify` with `{"collections": ["…"], "rows_per_second": 50000, "resume_token": "…"}`: checks that
+/// views match their records.
 pub(in crate::api) async fn verify(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     compare(caller, &uri, request, Right::Verify).await
 }
 
-/// `POST /v1/store:repair`: the same body; mends what is not.
+/// `POST /v1/store:repair`, with the same body: also repairs differences.
 pub(in crate::api) async fn repair(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     compare(caller, &uri, request, Right::Repair).await
 }
@@ -36,7 +36,7 @@ async fn compare(caller: Caller, uri: &Uri, request: Request, right: Right) -> R
         rows_per_second: request.rows_per_second,
         resume: request.resume_token,
         repair: right == Right::Repair,
-        // A server chooses the memory itself.
+        // The server chooses the memory limit itself.
         memory_bytes: None,
     };
     let session = caller.comparing(right, &mut asked).await?;
@@ -54,21 +54,21 @@ async fn compare(caller: Caller, uri: &Uri, request: Request, right: Right) -> R
     while_heard(caller.upkeep(), told, work).await
 }
 
-/// What is told of it where keys are not.
+/// Returns the counts of a report, for logs, which must not contain keys.
 fn counts(report: &VerifyReport) -> Json {
     json!({ "views": report.views.len(), "wrong": report.wrong(), "left": report.left() })
 }
 
 impl Caller {
-    /// The session to compare views of these collections with, or of all that are seen: whoever hears what differs reads
-    /// keys, and whoever mends writes.
+    /// Returns a session to compare views of these collections, or of all that the caller sees. The caller needs the
+    /// right to read, because the report contains keys of rows that differ, and for a repair the right to write.
     async fn comparing(&self, right: Right, asked: &mut VerifyRequest) -> Result<Arc<dyn Session>, Problem> {
         let session = self.store_session(right)?;
         if asked.collections.is_empty() {
             let seen = self.schema().await?.collections;
             asked.collections = seen.iter().map(|one| one.name.clone()).collect();
             if asked.collections.is_empty() && !self.access.sees_every_collection() {
-                // To the engine, none named is all.
+                // The engine would take an empty list for all collections.
                 return Err(Problem::forbidden(EVERY_COLLECTION, Right::Read));
             }
         }

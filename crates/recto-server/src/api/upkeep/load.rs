@@ -1,4 +1,4 @@
-//! A file that is sent, and loaded.
+//! Upload and load of a file.
 
 use axum::extract::Request;
 use axum::http::{Uri, header};
@@ -17,9 +17,9 @@ use crate::api::request;
 use crate::problem::Problem;
 use recto::problem::ProblemType;
 
-/// `POST /v1/store:load`: the body is the file. It is taken whole before anything of it is stored, as a
-/// damaged one stores nothing, and is the same load wherever it is sent from: one that was stopped goes on
-/// where it was.
+/// `POST /v1/store:load`: the body is the file. The server receives the whole file before it stores any row, so that
+/// a damaged file stores nothing. The same file from any client is the same load: a load that was stopped continues
+/// from the same place.
 pub(in crate::api) async fn load(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let known = [names_of::<LoadOptions>(), names_of::<CsvOptions>()].concat();
     let parameters = request::parameters(&uri, &known)?;
@@ -79,7 +79,8 @@ pub(in crate::api) async fn load(caller: Caller, uri: Uri, request: Request) -> 
     while_heard(caller.upkeep(), told, work).await
 }
 
-/// Whether the file cannot be read or unpacked; that of the rejects is the server's own.
+/// Returns whether the uploaded file cannot be read or decompressed. An error of the file of rejects is an error of
+/// the server.
 fn is_of_file(error: &Error) -> bool {
     error.kind() == ErrorKind::Io && error.part() != Some(ErrorPart::Rejects)
 }
@@ -110,7 +111,7 @@ fn result(report: &LoadReport) -> Json {
         "collections": collections.collect::<Vec<_>>(),
         "already_loaded": report.already_loaded,
     });
-    // What the rejects are written as: that of the file, which may be in an archive.
+    // The rejects have the format of the loaded file, which may be in an archive.
     let ending = report.rejects.as_ref().and_then(|path| path.extension());
     if let Some(ending) = ending {
         json["rejects"] = ending.to_string_lossy().into();

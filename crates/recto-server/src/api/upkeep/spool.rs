@@ -1,4 +1,4 @@
-//! Where a file lies while it is loaded, and its rejects until they are not asked for any more.
+//! Storage of an uploaded file during its load, and of its rejects until no client needs them.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -17,38 +17,38 @@ use crate::work::Upkeep;
 use recto::problem::ProblemType;
 use recto_api::parameters::to_pairs;
 
-/// Bytes that are gathered before they are written.
+/// Number of bytes to collect before a write to the file.
 const WRITE_BYTES: usize = 1 << 20;
 
-/// How long what is left of a load (its rejects) is kept: whoever was cut off while they were sent asks
-/// again within this time.
+/// Time for which the rest of a load (its rejects) is kept. A client whose connection broke during the reply repeats
+/// its request within this time.
 const KEPT_TIME: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// What must come of a file within the time that a client may stall: one that sends less holds the place of
-/// the load no longer.
+/// Minimum number of bytes that a client must send within its stall time. The load of a slower client ends, so that
+/// another load can begin.
 pub(super) const MIN_SENT_BYTES: u64 = 256 << 10;
 
-/// What the file is called where it lies.
+/// Name of the complete file.
 const FILE_NAME: &str = "file";
 
-/// What a file on its way is called, before the number of its process and its own: one that was given up may still
-/// be written while the next one comes.
+/// Prefix of the name of an incomplete file. The number of the process and a number of the file follow, because the
+/// write of an abandoned file may overlap with the next upload.
 const SENT_PREFIX: &str = "sent-";
 
-/// The number of the next file on its way.
+/// Number of the next incomplete file.
 static NEXT_NUMBER: AtomicU64 = AtomicU64::new(0);
 
-/// A file that was sent; it goes when it was loaded, or the load stopped.
+/// Complete uploaded file. It is removed when the load ends or stops.
 #[derive(Debug)]
 pub(super) struct Spool {
     path: PathBuf,
-    /// What its sender calls it.
+    /// Name of the file at the client.
     name: String,
 }
 
 impl Spool {
-    /// Takes a file whole. It lies in a folder of its own, which is the same for the same load, so that the
-    /// rejects of one that was stopped are found again.
+    /// Receives a whole file. The file gets its own folder. The same load gets the same folder, so that it finds the
+    /// rejects of an earlier attempt.
     pub(super) async fn receive(
         upkeep: &Upkeep,
         name: &str,
@@ -83,7 +83,7 @@ impl Spool {
             upload.pending.extend_from_slice(&data);
             if upload.pending.len() >= WRITE_BYTES {
                 upload = blocking(move || upload.write()).await?;
-                // What this took is not the sender's time.
+                // The time of this write does not count as stall time of the client.
                 time.set(tokio::time::sleep(upkeep.stall_time));
             }
         }
@@ -98,7 +98,7 @@ impl Spool {
         &self.path
     }
 
-    /// A problem that speaks of the file as its sender does.
+    /// Replaces the path of the file in a problem by the name that the client uses.
     pub(super) fn name_in(&self, problem: Problem) -> Problem {
         problem.renamed(&self.path.display().to_string(), &self.name)
     }
@@ -107,12 +107,12 @@ impl Spool {
 impl Drop for Spool {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.path);
-        // Only one that is empty goes: rejects stay.
+        // This removes only an empty folder, so rejects are kept.
         let _ = self.path.parent().map(fs::remove_dir);
     }
 }
 
-/// A file on its way; it goes unless it becomes a [`Spool`].
+/// Incomplete uploaded file. It is removed unless it becomes a [`Spool`].
 struct Upload {
     folder: PathBuf,
     path: PathBuf,
@@ -132,7 +132,7 @@ impl Upload {
         remove_old(folder);
         let number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
         let path = folder.join(format!("{SENT_PREFIX}{}-{number}", std::process::id()));
-        // What a process that was killed left under the same number.
+        // Remove a file that a killed process with the same number left.
         let _ = fs::remove_file(&path);
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
@@ -160,7 +160,7 @@ impl Upload {
         Ok(self)
     }
 
-    /// Puts the file where its load looks for it.
+    /// Moves the complete file to the folder of its load.
     fn finish(self, mut key: blake3::Hasher, name: &str) -> io::Result<PathBuf> {
         key.update(self.hasher.finalize().as_bytes());
         let folder = self.folder.join(key.finalize().to_hex().as_str());
@@ -177,7 +177,7 @@ impl Drop for Upload {
     }
 }
 
-/// What a load is known by beside the content of its file.
+/// Hashes the properties that identify a load in addition to the content of its file.
 fn identity(request: &LoadRequest) -> blake3::Hasher {
     let mut key = blake3::Hasher::new();
     let mut collections = request.collections.clone();
@@ -196,7 +196,7 @@ fn identity(request: &LoadRequest) -> blake3::Hasher {
     key
 }
 
-/// The endings of a name that say what the file is: `.csv.gz`.
+/// Returns the endings of a name that give the format of the file, such as `.csv.gz`.
 fn endings(name: &str) -> String {
     let name = name.to_ascii_lowercase();
     let mut parts = name.rsplit('.');
@@ -207,8 +207,8 @@ fn endings(name: &str) -> String {
     }
 }
 
-/// Removes what is left of loads that nobody asked for again. What others keep in the folder, which an operator
-/// may have named for more than this, is theirs.
+/// Removes the files of abandoned loads. It keeps all other files, because the operator may use the folder for other
+/// purposes too.
 fn remove_old(folder: &Path) {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     for entry in entries.filter(|entry| entry.file_name().to_str().is_some_and(is_of_a_load)) {
@@ -222,7 +222,7 @@ fn remove_old(folder: &Path) {
     }
 }
 
-/// Whether a load gave this name: to its folder, the digest that it is known by, or to a file on its way.
+/// Returns whether a load created this name: the digest of a load for its folder, or the name of an incomplete file.
 fn is_of_a_load(name: &str) -> bool {
     let numbers = name.strip_prefix(SENT_PREFIX);
     let is_number = |text: &str| text.parse::<u64>().is_ok();

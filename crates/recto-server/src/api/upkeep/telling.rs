@@ -19,26 +19,26 @@ use crate::api::export::NDJSON;
 use crate::problem::Problem;
 use crate::work::Upkeep;
 
-/// How often progress is told, at most.
+/// Minimum interval between two lines of progress.
 const TELL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How often the last progress is told again while there is none, so that nobody takes the connection for
-/// dead.
+/// Interval at which the last progress is repeated while there is no new progress, so that the connection does not
+/// look dead.
 const REPEAT_INTERVAL: Duration = Duration::from_secs(5);
 
-/// How long it is waited for what is wrong from the start, before the answer begins.
+/// Time to wait for an error at the start, before the reply begins.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 
-/// How long a client may take for one line at the end.
+/// Maximum time that a client may take for one line at the end.
 const LINE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Lines that wait for the client.
+/// Number of lines that may wait for the client.
 const LINES_AHEAD: usize = 4;
 
-/// Bytes of rejects in one line.
+/// Maximum number of bytes of rejects in one line.
 const REJECT_BYTES: usize = 48 << 10;
 
-/// Where work says how far it is: what nobody took is replaced.
+/// Latest progress of an operation. New progress replaces progress that was not sent.
 #[derive(Debug, Clone)]
 pub(in crate::api) struct Told(Arc<watch::Sender<Json>>);
 
@@ -54,7 +54,7 @@ impl Told {
     }
 }
 
-/// How work ended.
+/// Result of an operation, and its file of rejects.
 #[derive(Debug)]
 pub(super) struct Done {
     result: Json,
@@ -71,14 +71,14 @@ impl From<Json> for Done {
 }
 
 impl Done {
-    /// With a file of rejects, which is sent before the result.
+    /// Adds a file of rejects, which is sent before the result.
     pub(super) fn with_rejects(mut self, rejects: Option<PathBuf>) -> Self {
         self.rejects = rejects;
         self
     }
 }
 
-/// Answers with the progress of work that goes on to its end, whoever hears of it.
+/// Replies with the progress of an operation that continues to its end, even if the client disconnects.
 pub(in crate::api) async fn run_on(
     upkeep: &Upkeep,
     told: Told,
@@ -86,7 +86,7 @@ pub(in crate::api) async fn run_on(
 ) -> Result<Response, Problem> {
     let (sender, ended) = oneshot::channel();
     upkeep.spawn(async move {
-        // Nobody may listen any more.
+        // The client may have disconnected.
         let _ = sender.send(work.await);
     });
     let work = async move {
@@ -97,7 +97,7 @@ pub(in crate::api) async fn run_on(
     while_heard(upkeep, told, work).await
 }
 
-/// Answers with the progress of work that stops when its client goes away.
+/// Replies with the progress of an operation that stops when the client disconnects.
 pub(super) async fn while_heard(
     upkeep: &Upkeep,
     told: Told,
@@ -129,7 +129,7 @@ fn line_of(name: &str, value: &Json) -> Bytes {
     format!("{}\n", json!({ name: value })).into()
 }
 
-/// Tells how far work is, and how it ended; drops it when nobody listens any more.
+/// Sends the progress and the result of an operation. It drops the operation if the client disconnects.
 async fn tell(told: Told, mut work: BoxFuture<'static, Result<Done, Problem>>, sender: mpsc::Sender<Line>) {
     let mut told = told.0.subscribe();
     let mut ticks = tokio::time::interval(TELL_INTERVAL);
@@ -141,11 +141,11 @@ async fn tell(told: Told, mut work: BoxFuture<'static, Result<Done, Problem>>, s
             () = sender.closed() => return,
             _ = ticks.tick() => silent += TELL_INTERVAL,
         }
-        // An error says that the work is about to end.
+        // `has_changed` fails when the sender is dropped, which means that the operation is about to end.
         if told.has_changed().unwrap_or(false) || silent >= REPEAT_INTERVAL {
             silent = Duration::ZERO;
             let line = line_of("progress", &told.borrow_and_update());
-            // A client that is behind hears of later progress.
+            // A slow client misses this line and gets later progress.
             let _ = sender.try_send(Ok(line));
         }
     };
@@ -161,7 +161,7 @@ async fn tell(told: Told, mut work: BoxFuture<'static, Result<Done, Problem>>, s
     }
 }
 
-/// Sends the file of rejects; whether all of it was taken.
+/// Sends the file of rejects. Returns whether the client took all of it.
 async fn send_rejects(sender: &mpsc::Sender<Line>, rejects: Option<PathBuf>) -> bool {
     let Some(path) = rejects else {
         return true;
@@ -198,7 +198,7 @@ fn read_piece(
     Ok((file, piece))
 }
 
-/// Whether the client took it in time.
+/// Sends a line. Returns whether the client took it in time.
 async fn send(sender: &mpsc::Sender<Line>, line: Line) -> bool {
     let sent = tokio::time::timeout(LINE_TIMEOUT, sender.send(line)).await;
     matches!(sent, Ok(Ok(())))

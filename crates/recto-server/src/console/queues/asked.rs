@@ -1,4 +1,4 @@
-//! The queue that a page is about, and who asks.
+//! Queue of a page, and the access of the user.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::access::{Access, Right};
 use crate::app::App;
 use crate::problem::Problem;
 
-/// A queue, and what who asks may do with it.
+/// Queue, and the access of the user to it.
 pub(super) struct Asked {
     pub(super) name: String,
     pub(super) access: Access,
@@ -45,12 +45,12 @@ impl Asked {
         may(&self.access, &self.name, right)
     }
 
-    /// The address of something about the queue.
+    /// Returns the address of an action on the queue.
     pub(super) fn action(&self, action: &str) -> String {
         format!("{}/{action}", href(&self.name))
     }
 
-    /// The way back from a page about the queue; to the board, for who may not look at it.
+    /// Returns the page to return to: the page of the queue, or the board if the token may not read the queue.
     pub(super) fn back(&self) -> String {
         if self.may(Right::Read) {
             href(&self.name)
@@ -59,7 +59,8 @@ impl Asked {
         }
     }
 
-    /// Leads to the queue's page, which says what was done; back to `otherwise`, for who may not look at it.
+    /// Redirects to the page of the queue with a message. If the token may not read the queue, redirects to the page
+    /// `otherwise`.
     pub(super) fn done(&self, done: &str, otherwise: &str) -> Response {
         let to = if self.may(Right::Read) {
             href(&self.name)
@@ -69,7 +70,7 @@ impl Asked {
         Redirect::to(&format!("{to}?done={done}")).into_response()
     }
 
-    /// A page about something that is done with the queue.
+    /// Returns a page about an action on the queue.
     pub(super) fn page(&self, here: &str, problem: Option<&Problem>, content: &Markup) -> Response {
         let layout = Layout {
             title: here,
@@ -86,12 +87,12 @@ impl Asked {
     }
 }
 
-/// Whether who asks may do this with a queue.
+/// Returns whether the token has this right with a queue.
 pub(super) fn may(access: &Access, queue: &str, right: Right) -> bool {
     access.of_queue(queue).contains(&right)
 }
 
-/// The address of a queue.
+/// Returns the address of a queue.
 pub(super) fn href(name: &str) -> String {
     format!("{BOARD}/{}", path_segment(name))
 }

@@ -1,4 +1,4 @@
-//! `GET /queues`: all queues beside each other.
+//! `GET /queues`: a table of all queues.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,12 +22,12 @@ use super::{BOARD, TABLES, follow};
 use crate::access::{Access, Right};
 use crate::app::App;
 
-/// The most queues on one page of the board.
+/// Maximum number of queues on one page of the board.
 const MAX_QUEUES_SHOWN: usize = 100;
-/// The parameter that says after which queue the board begins.
+/// Parameter with the name of the queue after which the board starts.
 const AFTER: &str = "after";
 
-/// The board's handler.
+/// Handles requests for the board.
 pub(super) async fn get(
     State(app): State<App>,
     Extension(access): Extension<Access>,
@@ -62,7 +62,7 @@ fn answer(content: &Markup) -> Response {
     page(StatusCode::OK, &layout, content)
 }
 
-/// A store that keeps no queues says so.
+/// Returns the message of a store that has no queues.
 fn not_here(error: &Error) -> Markup {
     html! {
         section.empty {
@@ -73,11 +73,11 @@ fn not_here(error: &Error) -> Markup {
     }
 }
 
-/// The queues that may be looked at.
+/// Queues that the token may read.
 struct Board<'a> {
     queues: BTreeMap<&'a str, &'a QueueStatus>,
     histories: &'a Histories,
-    /// The name after which it begins.
+    /// Name of the queue after which the board starts.
     after: &'a str,
     /// Whether the token may read the tables of message bodies.
     sees_tables: bool,
@@ -156,7 +156,8 @@ impl Board<'_> {
         }
     }
 
-    /// How many dead letters there are, which are another queue's messages; only its name, for who may not look at that.
+    /// Returns the number of dead letters, which are messages of another queue. If the token may not read that queue,
+    /// returns only its name.
     fn dead_letters(&self, queue: &QueueStatus) -> Markup {
         let to = queue.options.dead_letters.as_ref().and_then(Option::as_ref);
         html! {
@@ -173,7 +174,7 @@ impl Board<'_> {
     }
 }
 
-/// The address of the board after a queue; of its beginning, after none.
+/// Returns the address of the board that starts after a queue, or at the first queue if the name is empty.
 fn board_href(after: &str) -> String {
     if after.is_empty() {
         return BOARD.to_owned();
@@ -181,7 +182,7 @@ fn board_href(after: &str) -> String {
     format!("{BOARD}?{}", encoded(&[(AFTER, after.to_owned())]))
 }
 
-/// What is sent, received and acknowledged.
+/// Returns the rates of sent, received and acknowledged messages.
 fn rates(history: &History) -> Markup {
     html! { @for flow in FLOWS { td { (chart::rate(history, flow)) } } }
 }

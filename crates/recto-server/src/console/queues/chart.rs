@@ -1,4 +1,4 @@
-//! A short history as a line: SVG that the server draws.
+//! Chart of a short history: a line in SVG that the server draws.
 
 use std::fmt::Write as _;
 
@@ -7,13 +7,14 @@ use maud::{Markup, html};
 use super::history::{Flow, History, Step};
 use super::words::per_second;
 
-/// The size that a line is drawn in; style sheets scale it.
+/// Size of the drawing. Style sheets scale it.
 const WIDTH: f64 = 120.0;
 const HEIGHT: f64 = 28.0;
-/// What stays free above and below, for the line's own width.
+/// Free space above and below, for the width of the line.
 const MARGIN: f64 = 1.5;
 
-/// How many a second there are, and were. All of a queue's flows are drawn to one scale, so that one sees which is more.
+/// Returns the current rate, and a chart of the rates. All flows of a queue have the same scale, so that a person can
+/// compare them.
 pub(super) fn rate(history: &History, flow: Flow) -> Markup {
     let (Some(rate), Some(seconds)) = (history.rate(flow), history.rate_seconds()) else {
         return html! { span.dim title="It is known from the second look on" { "–" } };
@@ -28,7 +29,7 @@ pub(super) fn rate(history: &History, flow: Flow) -> Markup {
     html! { span.rate { (per_second(rate)) } (line(&history.rates(flow), top, &words)) }
 }
 
-/// How many messages there were.
+/// Returns a chart of the number of messages.
 pub(super) fn depth(history: &History) -> Markup {
     let steps = history.depths();
     let top = steps.iter().map(|step| step.value).fold(0.0, f64::max);
@@ -39,7 +40,7 @@ pub(super) fn depth(history: &History) -> Markup {
     )
 }
 
-/// Steps of up to `top`, with words for who cannot see them.
+/// Draws steps of values up to `top`, with a text for people who cannot see them.
 fn line(steps: &[Step], top: f64, words: &str) -> Markup {
     let points = points(steps, top);
     html! {
@@ -68,7 +69,7 @@ fn points(steps: &[Step], top: f64) -> String {
         let height = height(step.value);
         for place in [step.from, step.to] {
             let separator = if points.is_empty() { "" } else { " " };
-            // Writing to a text does not fail.
+            // Writing to a `String` cannot fail.
             let _ = write!(points, "{separator}{:.1},{height:.1}", place * WIDTH);
         }
     }

@@ -1,5 +1,5 @@
-//! What queues were like a short while ago, from one look to the next: what a process did is known as totals, and how fast it
-//! is doing it by their difference. It is kept by the server, for all who look.
+//! Recent history of queues, as a list of samples. A process reports totals, and the difference of two samples gives
+//! a rate. The server keeps one history for all users.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
@@ -7,24 +7,25 @@ use std::sync::{Mutex, PoisonError};
 use recto::Environment;
 use recto::session::{QueueStatus, QueueTotals};
 
-/// The most queues whose history is kept. More have none.
+/// Maximum number of queues with a history. Further queues have none.
 const MAX_QUEUES_WATCHED: usize = 1_000;
-/// The most looks that are kept of a queue.
+/// Maximum number of samples of a queue.
 const MAX_LOOKS: usize = 64;
-/// How far back a chart goes.
+/// Time span of a chart, in milliseconds.
 pub(super) const WINDOW_MILLIS: u64 = 120_000;
-/// Looks that follow each other faster count as one, so that several people who look see what one sees.
+/// Minimum time between two samples, in milliseconds. Samples that come faster are dropped, so that several users see
+/// the same history as one user.
 const MIN_STEP_MILLIS: u64 = 1_500;
 const NANOS_PER_MILLI: u64 = 1_000_000;
 
-/// The histories of the queues that somebody looks at.
+/// Histories of the queues that users look at.
 #[derive(Debug)]
 pub(super) struct Histories {
     environment: Environment,
     queues: Mutex<BTreeMap<String, VecDeque<Look>>>,
 }
 
-/// How a queue was at one time.
+/// State of a queue at one time.
 #[derive(Debug, Clone, Copy)]
 struct Look {
     at_millis: u64,
@@ -32,7 +33,7 @@ struct Look {
     totals: QueueTotals,
 }
 
-/// What is done with messages, and counted.
+/// Operation on messages that is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Flow {
     Sent,
@@ -42,7 +43,7 @@ pub(super) enum Flow {
 
 pub(super) const FLOWS: [Flow; 3] = [Flow::Sent, Flow::Received, Flow::Acknowledged];
 
-/// What was so for a while: from one part of a chart's width to another, from 0 to 1.
+/// Value for a part of a chart. The start and the end of the part are from 0 to 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Step {
     pub(super) from: f64,
@@ -50,7 +51,7 @@ pub(super) struct Step {
     pub(super) value: f64,
 }
 
-/// What is known of a queue, the oldest first.
+/// Samples of a queue, the oldest first.
 #[derive(Debug, Default)]
 pub(super) struct History {
     looks: Vec<Look>,
@@ -74,7 +75,7 @@ impl Histories {
         self.environment.now_micros()
     }
 
-    /// Remembers how all queues there are were found to be, and forgets those that are there no more.
+    /// Adds a sample of each existing queue, and removes queues that no longer exist.
     pub(super) fn note_all(&self, all: &[QueueStatus]) {
         let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
         queues.retain(|name, _| all.iter().any(|status| status.name == *name));
@@ -84,7 +85,7 @@ impl Histories {
         }
     }
 
-    /// Remembers how a queue was found to be.
+    /// Adds a sample of a queue.
     pub(super) fn note(&self, status: &QueueStatus) {
         let look = Look {
             at_millis: self.environment.monotonic_nanos() / NANOS_PER_MILLI,
@@ -100,7 +101,7 @@ impl Histories {
             if look.at_millis < last.at_millis + MIN_STEP_MILLIS {
                 return;
             }
-            // Another queue has the name.
+            // A lower total means that a new queue has this name.
             if FLOWS.iter().any(|flow| flow.total(&look) < flow.total(last)) {
                 looks.clear();
             }
@@ -111,7 +112,7 @@ impl Histories {
         looks.push_back(look);
     }
 
-    /// What is known of a queue.
+    /// Returns the history of a queue.
     pub(super) fn of(&self, name: &str) -> History {
         let queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
         let looks = queues.get(name).map(|looks| looks.iter().copied().collect());
@@ -140,7 +141,7 @@ impl Flow {
 }
 
 impl History {
-    /// How many a second there were between the last two looks; nothing before there were two.
+    /// Returns the rate per second between the last two samples; `None` if there are fewer than two.
     pub(super) fn rate(&self, flow: Flow) -> Option<f64> {
         let [.., before, last] = self.looks.as_slice() else {
             return None;
@@ -148,7 +149,7 @@ impl History {
         Some(rate(flow, before, last))
     }
 
-    /// The seconds that these rates are of.
+    /// Returns the number of seconds between the last two samples.
     pub(super) fn rate_seconds(&self) -> Option<f64> {
         let [.., before, last] = self.looks.as_slice() else {
             return None;
@@ -156,17 +157,17 @@ impl History {
         Some(seconds(before, last))
     }
 
-    /// How many a second there were from look to look.
+    /// Returns the rates per second between consecutive samples.
     pub(super) fn rates(&self, flow: Flow) -> Vec<Step> {
         self.steps(|before, look| rate(flow, before, look))
     }
 
-    /// How many messages were in the queue.
+    /// Returns the number of messages in the queue.
     pub(super) fn depths(&self) -> Vec<Step> {
         self.steps(|_, look| look.messages as f64)
     }
 
-    /// The highest of all its rates: what its charts have in common, so that they can be compared.
+    /// Returns the highest rate of all flows. It is the common scale of the charts.
     pub(super) fn highest_rate(&self) -> f64 {
         let all = FLOWS.into_iter().flat_map(|flow| self.rates(flow));
         all.map(|step| step.value).fold(0.0, f64::max)
@@ -191,7 +192,7 @@ impl History {
 }
 
 fn seconds(before: &Look, look: &Look) -> f64 {
-    // Looks are apart, as they are noted.
+    // Two samples have a minimum distance, so the difference is not zero.
     look.at_millis.saturating_sub(before.at_millis).max(1) as f64 / 1_000.0
 }
 
@@ -237,7 +238,7 @@ mod tests {
         assert_eq!(history.rate_seconds(), Some(88.0));
         assert!((history.highest_rate() - 25.0).abs() < f64::EPSILON);
         let steps = history.rates(Flow::Sent);
-        // The chart begins at 30,000 ms: within the first step.
+        // The chart starts at 30,000 ms, which is within the first step.
         let values: Vec<f64> = steps.iter().map(|step| step.value).collect();
         assert_eq!(values, [0.0, 25.0, 1.0]);
         assert_eq!(
@@ -256,7 +257,8 @@ mod tests {
         assert_eq!(one.depths(), []);
     }
 
-    /// Each reading of the seeded clock moves it on by one step, which is shorter than what counts.
+    /// Waits until the next sample counts. Each reading of the seeded clock advances it by one step, which is shorter
+    /// than the minimum distance.
     fn later(environment: &Environment) {
         let began = environment.monotonic_nanos();
         while environment.monotonic_nanos() - began < MIN_STEP_MILLIS * NANOS_PER_MILLI {}

@@ -1,4 +1,4 @@
-//! The oldest messages of a queue, as they stand.
+//! Oldest messages of a queue. Reading them does not change them.
 
 use maud::{Markup, html};
 use recto::queues::{ATTEMPTS_ATTRIBUTE, ERROR_ATTRIBUTE};
@@ -10,21 +10,22 @@ use super::asked::Asked;
 use super::words::{between, micros};
 use crate::access::Right;
 
-/// The most messages that are looked at.
+/// Maximum number of messages that are read.
 pub(super) const MAX_PEEKED: u32 = 50;
-/// How much of a text is shown, in characters.
+/// Maximum number of characters of a text that are shown.
 const MAX_SHOWN_CHARACTERS: usize = 240;
-/// How much of a body that is no text is shown, in bytes.
+/// Maximum number of bytes of a binary body that are shown.
 const MAX_SHOWN_BYTES: usize = 48;
-/// The most attributes of a message that are shown.
+/// Maximum number of attributes of a message that are shown.
 const MAX_SHOWN_ATTRIBUTES: usize = 8;
-/// How much of an id is shown beside others; the rest where one points at it.
+/// Maximum number of characters of an id in the table. The tooltip shows the whole id.
 const MAX_ID_CHARACTERS: usize = 8;
-/// The parameters that name a message: where it stands, and what it is known by.
+/// Parameters that identify a message: its position and its id.
 pub(super) const POSITION: &str = "position";
 pub(super) const MESSAGE: &str = "message";
 
-/// The oldest messages. They stay as they were while one reads: only the figures above are asked for anew.
+/// Returns the oldest messages. They do not change while a person reads them: the page refreshes only the figures
+/// above them.
 pub(super) fn oldest(
     asked: &Asked,
     status: &QueueStatus,
@@ -54,7 +55,7 @@ pub(super) fn oldest(
     }
 }
 
-/// Messages beside each other.
+/// Returns a table of messages.
 pub(super) fn table(asked: &Asked, messages: &[PeekedMessage], now_micros: i64, may_remove: bool) -> Markup {
     let has_groups = messages.iter().any(|message| message.group.is_some());
     let has_errors = messages.iter().any(|message| error(message).is_some());
@@ -106,7 +107,7 @@ fn age(message: &PeekedMessage, now_micros: i64) -> String {
     micros(&message.sent_at).map_or_else(String::new, |sent| between(sent, now_micros))
 }
 
-/// How it stands, and for how much longer.
+/// Returns the state of a message, and its remaining time.
 fn state(message: &PeekedMessage, now_micros: i64) -> Markup {
     let words = match message.state.as_str() {
         "in_flight" => "in flight",
@@ -122,12 +123,12 @@ fn state(message: &PeekedMessage, now_micros: i64) -> Markup {
     }
 }
 
-/// What was said of it when it was received for the last time.
+/// Returns the error that the last receiver reported.
 fn error(message: &PeekedMessage) -> Option<&str> {
     message.attributes.get(ERROR_ATTRIBUTE).map(String::as_str)
 }
 
-/// What it says, or the beginning of that: text as it is, other bytes in hexadecimal digits.
+/// Returns the body, or its start: text as it is, other bytes in hexadecimal digits.
 fn body(message: &PeekedMessage) -> Markup {
     if let Some(damage) = &message.damage {
         return html! { span.bad { "It cannot be read: " (damage) } };

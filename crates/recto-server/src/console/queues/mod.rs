@@ -1,18 +1,18 @@
-//! Pages for queues: a board of all, one with its oldest messages, and what can be done there.
+//! Pages of queues: a board of all queues, the page of a queue with its oldest messages, and actions.
 //!
 //! | module | holds |
 //! |---|---|
-//! | `board` | all queues beside each other |
-//! | `queue` | one: how much is in it, what it is like |
-//! | `units` | its work units |
-//! | `tables` | the tables of message bodies |
-//! | `messages` | its oldest messages, as they stand |
-//! | `send` | sending a message |
-//! | `removal` | taking out one message, or all |
-//! | `redrive` | moving messages to another queue |
-//! | `asked` | the queue that a page is about, and who asks |
-//! | `history` | what queues were like a short while ago, from one look to the next |
-//! | `chart` | that as a line |
+//! | `board` | table of all queues |
+//! | `queue` | page of a queue: figures and options |
+//! | `units` | work units of a queue |
+//! | `tables` | tables of message bodies |
+//! | `messages` | oldest messages of a queue |
+//! | `send` | form to send a message |
+//! | `removal` | removal of one message, or of all |
+//! | `redrive` | transfer of messages to another queue |
+//! | `asked` | queue of a page, and the access of the user |
+//! | `history` | recent history of queues |
+//! | `chart` | chart of a history |
 //! | `words` | numbers and times of queues |
 
 mod asked;
@@ -37,9 +37,9 @@ use maud::{Markup, html};
 use crate::app::App;
 use history::Histories;
 
-/// How often a page asks anew how much is in its queues.
+/// Interval at which a page refreshes the figures of its queues.
 const REFRESH: &str = "every 2s";
-/// The address of the board.
+/// Address of the board.
 pub(super) const BOARD: &str = "/queues";
 
 /// Address of the page of tables. It is not below the board, where a queue may have any name.
@@ -62,7 +62,8 @@ pub(super) fn routes() -> Router<App> {
         .layer(Extension(Arc::new(Histories::default())))
 }
 
-/// Has a part of a page asked for anew all the time. It stands beside the part: links in there would go by what it says.
+/// Returns an element that refreshes a part of a page regularly. The element is next to the part, because links in an
+/// element use its htmx attributes.
 fn follow(href: &str, part: &str) -> Markup {
     let part = format!("#{part}");
     html! { div hx-get=(href) hx-trigger=(REFRESH) hx-select=(part) hx-target=(part) hx-swap="outerHTML" {} }

@@ -1,4 +1,4 @@
-//! `GET /queues/{queue}`: how much is in a queue, what it is like, and its oldest messages.
+//! `GET /queues/{queue}`: the figures of a queue, its options, and its oldest messages.
 
 use std::sync::Arc;
 
@@ -23,12 +23,12 @@ use crate::access::{Access, Right};
 use crate::app::App;
 use crate::problem::Problem;
 
-/// What a page says was done, with a number after it: `redriven-12`.
+/// Prefix of a message about moved messages. Their number follows: `redriven-12`.
 pub(super) const REDRIVEN: &str = "redriven-";
-/// What follows that number where there is more to be moved.
+/// Suffix after that number if there are more messages to move.
 pub(super) const MORE: &str = "-more";
 
-/// The page's handler.
+/// Handles requests for the page.
 pub(super) async fn get(
     State(app): State<App>,
     Extension(access): Extension<Access>,
@@ -56,7 +56,8 @@ pub(super) async fn get(
     Ok(answer(&asked.name, &content))
 }
 
-/// `GET /queues/{queue}/figures`: only how much there is: it is asked for all the time, and messages may be long.
+/// `GET /queues/{queue}/figures`: returns only the figures, because the page requests them often, and messages may be
+/// long.
 pub(super) async fn get_figures(
     State(app): State<App>,
     Extension(access): Extension<Access>,
@@ -100,7 +101,7 @@ fn heading(asked: &Asked) -> Markup {
     }
 }
 
-/// What was done, on the page that one was led to.
+/// Returns the message about the last action.
 fn notice(done: &str) -> Option<String> {
     if let Some(count) = done.strip_prefix(REDRIVEN) {
         let (count, more) = match count.strip_suffix(MORE) {
@@ -128,7 +129,7 @@ fn notice(done: &str) -> Option<String> {
     Some(said.to_owned())
 }
 
-/// How much there is; asked for anew all the time.
+/// Returns the figures of a queue, which the page refreshes regularly.
 async fn figures(asked: &Asked, status: &QueueStatus, histories: &Histories) -> Result<Markup, Problem> {
     let history = histories.of(&asked.name);
     let dead_letters = dead_letters(asked, status).await?;
@@ -162,7 +163,7 @@ async fn dead_letters(asked: &Asked, status: &QueueStatus) -> Result<Markup, Pro
     }
     let dead = match asked.queues()?.queue(&to.queue).await {
         Ok(dead) => dead,
-        // What is wrong with that one does not hide this one.
+        // An error of the dead-letter queue must not hide this queue.
         Err(error) => {
             return Ok(html! {
                 span.bad title=(error) { "not known" } " in " a id="dead-letters" href=(href(&to.queue)) { (to.queue) }
@@ -174,7 +175,7 @@ async fn dead_letters(asked: &Asked, status: &QueueStatus) -> Result<Markup, Pro
     })
 }
 
-/// What this process did, in words.
+/// Returns the totals of this process, in words.
 fn since(status: &QueueStatus) -> String {
     let totals = &status.totals;
     format!(

@@ -1,4 +1,4 @@
-//! `/queues/{queue}/redrive`: moving messages to another queue: dead letters to where they came from.
+//! `/queues/{queue}/redrive`: transfer of messages to another queue, such as of dead letters to their source.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use recto::problem::ProblemType;
 const TO: &str = "to";
 const MAX_MESSAGES: &str = "max_messages";
 
-/// The form.
+/// Returns the form.
 pub(super) async fn ask(
     State(app): State<App>,
     Extension(access): Extension<Access>,
@@ -32,7 +32,7 @@ pub(super) async fn ask(
     Ok(answer(&asked, &Parameters::new(), None).await?)
 }
 
-/// Moves them, or comes back with what was wrong.
+/// Moves the messages, or shows the form again with the error.
 pub(super) async fn redrive(
     State(app): State<App>,
     Extension(access): Extension<Access>,
@@ -50,7 +50,7 @@ pub(super) async fn redrive(
     }
 }
 
-/// Who moves messages to a queue could send to it, too.
+/// Moves the messages. The token also needs the right to send to the target queue.
 async fn moved(asked: &Asked, sent: &Parameters, time: Duration) -> Result<MovedMessages, Problem> {
     let to = first(sent, TO).unwrap_or_default();
     asked
@@ -111,7 +111,7 @@ async fn answer(asked: &Asked, sent: &Parameters, problem: Option<&Problem>) -> 
     Ok(asked.page("Redrive", problem, &content))
 }
 
-/// The queue whose dead letters these are, if there is one.
+/// Returns the only queue that sends its dead letters to `dead`; `None` if there is none, or more than one.
 fn source<'a>(others: &'a [QueueStatus], dead: &str) -> Option<&'a str> {
     let mut sources = others.iter().filter(|queue| is_source(queue, dead));
     let source = sources.next()?;

@@ -1,4 +1,4 @@
-//! `/queues/{queue}/remove` and `/purge`: taking out one message, or all; both ask first.
+//! `/queues/{queue}/remove` and `/purge`: removal of one message, or of all. Both ask for confirmation.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::access::{Access, Right};
 use crate::app::App;
 use crate::problem::Problem;
 
-/// Shows the message, and asks whether to take it out.
+/// Shows the message and asks for confirmation.
 pub(super) async fn ask_remove(
     State(app): State<App>,
     Extension(access): Extension<Access>,
@@ -50,7 +50,7 @@ pub(super) async fn ask_remove(
     Ok(asked.page("Remove", None, &content))
 }
 
-/// Takes a message out.
+/// Removes a message.
 pub(super) async fn remove(
     State(app): State<App>,
     Extension(access): Extension<Access>,
@@ -64,7 +64,7 @@ pub(super) async fn remove(
     Ok(asked.done(if was_there { "removed" } else { "gone" }, "purge"))
 }
 
-/// Says how many messages there are, and asks whether all are to go.
+/// Shows the number of messages and asks for confirmation.
 pub(super) async fn ask_purge(
     State(app): State<App>,
     Extension(access): Extension<Access>,
@@ -74,7 +74,7 @@ pub(super) async fn ask_purge(
     Ok(purge_page(&asked, None).await?)
 }
 
-/// Takes all messages out.
+/// Removes all messages.
 pub(super) async fn purge(
     State(app): State<App>,
     Extension(access): Extension<Access>,

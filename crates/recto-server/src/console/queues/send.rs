@@ -1,4 +1,4 @@
-//! `/queues/{queue}/send`: sending a message by a form.
+//! `/queues/{queue}/send`: form to send a message.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ const DEDUPLICATION_ID: &str = "deduplication_id";
 const DELAY_SECONDS: &str = "delay_seconds";
 const ATTRIBUTES: &str = "attributes";
 
-/// The form.
+/// Returns the form.
 pub(super) async fn ask(
     State(app): State<App>,
     Extension(access): Extension<Access>,
@@ -42,7 +42,7 @@ pub(super) async fn ask(
     Ok(form.answer(None))
 }
 
-/// Sends it, or comes back with what was wrong.
+/// Sends the message, or shows the form again with the error.
 pub(super) async fn send(
     State(app): State<App>,
     Extension(access): Extension<Access>,
@@ -63,7 +63,7 @@ pub(super) async fn send(
     let sent = queues.send(&asked.name, vec![message]).await?;
     match sent.into_iter().next() {
         Some(Ok(sent)) => Ok(asked.done(if sent.duplicate { "duplicate" } else { "sent" }, "send")),
-        // Of one message: which of several it is need not be told.
+        // The request has one message, so the problem does not need its number.
         Some(Err(error)) => Ok(form.answer(Some(&Problem::of_record(error)))),
         None => Err(not_right("it was not sent, and the queue says nothing of it", BODY).into()),
     }
@@ -75,7 +75,7 @@ fn not_right(detail: impl Into<String>, field: &str) -> Problem {
         .with_field(field)
 }
 
-/// The form, empty or as it was typed.
+/// Form, empty or with the typed values.
 struct Form<'a> {
     asked: &'a Asked,
     is_ordered: bool,
@@ -87,7 +87,7 @@ impl Form<'_> {
         first(&self.sent, name).unwrap_or_default()
     }
 
-    /// What was typed, if anything was.
+    /// Returns the typed value of a field, if there is one.
     fn said(&self, name: &str) -> Option<String> {
         Some(self.typed(name).trim().to_owned()).filter(|typed| !typed.is_empty())
     }
@@ -112,7 +112,7 @@ impl Form<'_> {
         })
     }
 
-    /// One a line: `NAME=VALUE`.
+    /// Reads the attributes, one per line: `NAME=VALUE`.
     fn attributes(&self) -> Result<BTreeMap<String, String>, Problem> {
         let typed = lines(self.typed(ATTRIBUTES));
         let mut attributes = BTreeMap::new();

@@ -18,16 +18,16 @@ use super::{BOARD, TABLES, follow};
 use crate::access::{Access, Right};
 use crate::app::App;
 
-/// The size that the ring is drawn in; style sheets scale it.
+/// Size of the drawing. Style sheets scale it.
 const SIZE: f64 = 200.0;
-/// How far tables are from its middle.
+/// Distance of the tables from the middle.
 const RADIUS: f64 = 80.0;
-/// How large a table is at most.
+/// Maximum radius of a table.
 const MAX_TABLE_RADIUS: f64 = 16.0;
-/// How much of its part of the ring a table takes.
+/// Radius of a table, as a share of its part of the ring.
 const FILLED: f64 = 0.4;
 
-/// The page's handler.
+/// Handles requests for the page.
 pub(super) async fn get(
     State(app): State<App>,
     Extension(access): Extension<Access>,
@@ -83,8 +83,8 @@ fn render(tables: &QueueTables) -> Markup {
     }
 }
 
-/// The tables around a middle that says which is open.
-#[allow(clippy::cast_precision_loss)] // of what is shown
+/// Draws the tables as a ring. The middle names the open table.
+#[allow(clippy::cast_precision_loss)] // the values are only for display
 fn drawing(tables: &[QueueTable]) -> Markup {
     let part = TAU / tables.len().max(1) as f64;
     let radius = (RADIUS * part * FILLED).min(MAX_TABLE_RADIUS);
@@ -150,7 +150,7 @@ fn age(table: &QueueTable) -> String {
     age.unwrap_or_else(|| "–".to_owned())
 }
 
-/// How much refers to a table.
+/// Formats a number of messages or bytes that refer to a table. `≥` marks a number that is not exact.
 fn at_least(table: &QueueTable, said: String) -> String {
     if table.exact { said } else { format!("≥ {said}") }
 }

@@ -1,4 +1,4 @@
-//! The work units of a queue, on its page.
+//! Work units of a queue, on its page.
 
 use maud::{Markup, html};
 use recto::session::QueueStatus;
@@ -8,9 +8,9 @@ use super::asked::{Asked, href};
 use super::words::{age, depth};
 use crate::problem::Problem;
 
-/// Those that have begun; nothing where there are none.
+/// Returns the work units that have begun; nothing if there are none.
 pub(super) async fn units(asked: &Asked) -> Result<Markup, Problem> {
-    // A unit has none itself.
+    // A work unit has no work units.
     if asked.name.contains('/') {
         return Ok(html! {});
     }

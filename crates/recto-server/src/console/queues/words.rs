@@ -1,4 +1,4 @@
-//! Numbers and times of queues as people read them.
+//! Numbers and times of queues as text for people.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::super::text::{duration, grouped};
 
 const MICROS_PER_SECOND: u32 = 1_000_000;
 
-/// How many messages a queue has. Where the number is not exact, it is at most that.
+/// Returns the number of messages of a queue. If the number is not exact, it is an upper bound.
 pub(super) fn depth(status: &QueueStatus) -> Markup {
     html! {
         @if let Some(damage) = &status.damage { span.bad title=(damage) { "damaged" } }
@@ -40,7 +40,7 @@ pub(super) fn age(status: &QueueStatus) -> Markup {
     }
 }
 
-/// How many a second: with a decimal where they are few.
+/// Formats a rate per second, with decimals if it is small.
 pub(super) fn per_second(rate: f64) -> String {
     if rate == 0.0 {
         "0".to_owned()
@@ -53,17 +53,17 @@ pub(super) fn per_second(rate: f64) -> String {
     }
 }
 
-/// How much later one time is than another, about.
+/// Returns the approximate time between two times, in words.
 pub(super) fn between(earlier_micros: i64, later_micros: i64) -> String {
     duration(u64::try_from(later_micros.saturating_sub(earlier_micros)).unwrap_or(0))
 }
 
-/// A number of seconds that an option says.
+/// Formats a number of seconds of an option.
 pub(super) fn seconds(seconds: u32) -> String {
     duration(u64::from(seconds) * u64::from(MICROS_PER_SECOND))
 }
 
-/// A time as the API says it, in microseconds.
+/// Converts a time of the API to microseconds.
 pub(super) fn micros(time: &str) -> Option<i64> {
     Some(time.parse::<jiff::Timestamp>().ok()?.as_microsecond())
 }

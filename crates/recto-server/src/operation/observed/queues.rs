@@ -1,5 +1,5 @@
-//! Queues that are watched. The audit log names queues and counts messages. Who only receives, looks, or keeps a message for
-//! longer does not stand there: the message stays.
+//! Audit and metrics of queues. The audit log names queues and counts messages. It leaves out operations that keep
+//! the messages: receiving, peeking, and extending a receipt.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use recto::{Result, Session};
 use super::{Deed, Observed};
 
 impl<S: Session> Observed<S> {
-    /// Something that changes a queue.
+    /// Begins an operation that changes a queue.
     fn begin_queue(&self, action: &'static str, queue: &str) -> Deed {
         let mut deed = self.begin_change(action);
         deed.detail("queue", queue);

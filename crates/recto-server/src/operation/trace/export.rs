@@ -1,5 +1,5 @@
-//! Spans on their way to a collector, and what is said of it: the SDK's own lines are left out of the
-//! log as other libraries' are, so that what operators must know is said here, once.
+//! Export of spans to a collector. The log leaves out the lines of the SDK, like those of other libraries, so this
+//! module logs once what operators must know.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,19 +17,19 @@ use tokio::runtime::Handle;
 use super::settings::Settings;
 use super::transport::Transport;
 
-/// What became of spans.
+/// Numbers of spans, by state.
 #[derive(Debug)]
 pub(super) struct Counts {
-    /// Spans that ended.
+    /// Number of spans that ended.
     pub(super) ended: AtomicU64,
-    /// Those of them that were taken out of the queue.
+    /// Number of ended spans that were taken from the queue.
     taken: AtomicU64,
-    /// Those of them that a collector took.
+    /// Number of ended spans that a collector accepted.
     pub(super) exported: AtomicU64,
-    /// How many spans may wait.
+    /// Maximum number of waiting spans.
     queued_spans: u64,
     is_dropping: AtomicBool,
-    /// Why the last attempt failed, where there was no answer.
+    /// Reason of the last failure, if there was no reply.
     reason: Mutex<Option<String>>,
 }
 
@@ -45,9 +45,9 @@ impl Counts {
         }
     }
 
-    /// Counts a span that ends. Says once that they end faster than they are sent: the SDK drops what
-    /// finds the queue full, so that ever more have ended than were taken out of it. (A batch, which is
-    /// no larger than the queue, may be between the two.)
+    /// Counts a span that ends. Logs once if spans end faster than they are sent. The SDK drops a span when the queue
+    /// is full, so the number of ended spans then grows beyond the number of spans taken from the queue. (A batch,
+    /// which is at most as large as the queue, may be between the two.)
     pub(super) fn end(&self) {
         let ended = self.ended.fetch_add(1, Ordering::Relaxed) + 1;
         let waiting = ended.saturating_sub(self.taken.load(Ordering::Relaxed));
@@ -69,14 +69,14 @@ impl Counts {
     }
 }
 
-/// Begins to export, by the environment's settings.
+/// Starts the export with the settings of the environment.
 ///
 /// # Errors
-/// What cannot be used, without any value that could be a secret.
+/// A setting cannot be used. The error contains no value, because a value may be a secret.
 pub(super) fn provider(settings: &Settings, counts: &Arc<Counts>) -> Result<SdkTracerProvider, String> {
     let runtime = Handle::try_current().map_err(|error| error.to_string())?;
     let transport = Transport::new(settings, runtime, Arc::clone(counts))?;
-    // Its error quotes the endpoint, which may hold a password.
+    // The error of the library contains the endpoint, which may contain a password.
     let exporter = opentelemetry_otlp::SpanExporter::builder()
         .with_http()
         .with_http_client(transport)
@@ -101,11 +101,11 @@ pub(super) fn provider(settings: &Settings, counts: &Arc<Counts>) -> Result<SdkT
         .build())
 }
 
-/// Who sends them: what the environment says, else `recto` of this version.
+/// Returns the identity of this server: the settings of the environment, or `recto` with its version.
 fn resource() -> Resource {
     let told = Resource::builder().build();
     let name = told.get(&Key::from_static_str("service.name"));
-    // The SDK's own name for whoever has none begins so.
+    // The default name of the SDK starts with this text.
     let is_named = name.is_some_and(|name| !name.as_str().starts_with("unknown_service"));
     let has_version = told.get(&Key::from_static_str("service.version")).is_some();
     let name = (!is_named).then(|| KeyValue::new("service.name", "recto"));
@@ -115,7 +115,7 @@ fn resource() -> Resource {
         .build()
 }
 
-/// An exporter that is watched: whether it reaches the collector.
+/// Exporter that records whether it reaches the collector.
 #[derive(Debug)]
 struct Watched<E> {
     exporter: E,
@@ -124,7 +124,7 @@ struct Watched<E> {
 }
 
 impl<E> Watched<E> {
-    /// Says when the collector can no longer be reached, and when it can again.
+    /// Logs when the collector becomes unreachable, and when it is reachable again.
     fn note_outcome(&self, spans: u64, result: &OTelSdkResult) {
         match result {
             Ok(()) => {

@@ -1,15 +1,14 @@
-//! Traces for `OpenTelemetry`: a span of each request, below the caller's own if it sends one (W3C
-//! `traceparent`), and below it a span of each page that was read.
+//! Traces for `OpenTelemetry`: a span of each request, and below it a span of each page that was read. If the client
+//! sends a span (W3C `traceparent`), the span of the request is below it.
 //!
-//! Behind the feature `opentelemetry`. Without it the same names are here and do nothing, so that
-//! whoever calls them need not know. What is set is read from the standard variables `OTEL_*`; where no
-//! endpoint is named, nothing is made and nothing is sent.
+//! Traces need the feature `opentelemetry`. Without it, the same names exist and do nothing, so that callers need no
+//! conditions. The settings are the standard variables `OTEL_*`. Without an endpoint, no spans are created or sent.
 //!
-//! A span holds what metrics and logs hold: routes and never paths, shapes of plans and never filters.
-//! No span holds a key, a cursor, a token, a query, a header or a value.
+//! Spans contain the same data as metrics and logs: routes and never paths, shapes of plans and never filters. No
+//! span contains a key, a cursor, a token, a query, a header or a value.
 //!
-//! Spans wait in a queue of limited length for one thread, which sends them; when it is full, more are
-//! dropped. No request waits for a collector.
+//! Spans wait for one sending thread in a queue of limited length. When the queue is full, further spans are dropped.
+//! No request waits for a collector.
 
 mod settings;
 

@@ -1,4 +1,4 @@
-//! A build without `OpenTelemetry`.
+//! Placeholders of a build without `OpenTelemetry`.
 
 use axum::http::{Request, StatusCode};
 use recto::Error;
@@ -7,22 +7,22 @@ use recto::session::PageReply;
 use super::settings;
 use crate::config::Config;
 
-/// Makes spans: none in this build.
+/// Source of spans. In this build there are none.
 #[derive(Debug)]
 pub(crate) struct Traces;
 
-/// What spans of pages are below.
+/// Parent of the spans of pages.
 #[derive(Debug, Clone)]
 pub(crate) struct Parent;
 
-/// The span of a request.
+/// Span of a request.
 pub(crate) struct RequestSpan;
 
-/// The span of a page.
+/// Span of a page.
 pub(crate) struct PageSpan;
 
 impl Traces {
-    /// Says so if the environment asks for what this build cannot do.
+    /// Logs a warning if the environment asks for traces, which this build cannot export.
     pub(crate) fn start(_config: &Config) -> Self {
         if let Some(said) = settings::said_without(&settings::variable) {
             crate::log::warn!("{said}");

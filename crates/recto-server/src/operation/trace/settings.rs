@@ -1,15 +1,15 @@
-//! What the environment says of traces.
+//! Settings of traces from the environment.
 //!
-//! The SDK reads these itself: `OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES`, `OTEL_TRACES_SAMPLER`
-//! and its argument, the endpoints, headers and compression of OTLP, and the size of batches. What it
-//! leaves to programs, or takes without a limit, is read here.
+//! The SDK itself reads `OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES`, `OTEL_TRACES_SAMPLER` and its argument, the
+//! endpoints, headers and compression of OTLP, and the size of batches. This module reads the settings that the SDK
+//! leaves to programs, or accepts without a limit.
 
-/// Where traces go, unless the next one says otherwise; `/v1/traces` is added to it.
+/// Variable for the endpoint of all signals. The SDK appends `/v1/traces` for traces.
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
-/// Where traces go, as it stands.
+/// Variable for the endpoint of traces, which is used unchanged and takes precedence.
 const TRACES_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
 
-/// One variable of the process; none if it is empty, as the specification has it.
+/// Returns a variable of the process; `None` if it is empty, as the specification requires.
 pub(super) fn variable(name: &str) -> Option<String> {
     std::env::var(name)
         .ok()
@@ -17,14 +17,14 @@ pub(super) fn variable(name: &str) -> Option<String> {
         .filter(|value| !value.is_empty())
 }
 
-/// Whether traces are asked for: an endpoint is named, and nothing says that they are not wanted.
+/// Returns whether traces are wanted: an endpoint is set, and no variable disables traces.
 pub(super) fn is_wanted(variable: &impl Fn(&str) -> Option<String>) -> bool {
     let is_disabled = variable("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true"));
     let is_otlp = variable("OTEL_TRACES_EXPORTER").is_none_or(|names| lists(&names, "otlp"));
     !is_disabled && is_otlp && endpoint(variable).is_some()
 }
 
-/// What a build without traces says when the server starts: once, and only where they are asked for.
+/// Returns the warning of a build without traces at the start of the server, if the environment asks for traces.
 #[cfg(any(test, not(feature = "opentelemetry")))]
 pub(super) fn said_without(variable: &impl Fn(&str) -> Option<String>) -> Option<&'static str> {
     is_wanted(variable).then_some(
@@ -53,22 +53,22 @@ mod exporting {
 
     use super::{endpoint, lists};
 
-    /// The most spans that wait to be sent, whatever is asked for.
+    /// Maximum number of waiting spans, for any setting.
     pub(crate) const MAX_QUEUED_SPANS: u64 = 65_536;
-    /// Spans that wait to be sent unless `OTEL_BSP_MAX_QUEUE_SIZE` says otherwise: the specification's.
+    /// Default number of waiting spans (`OTEL_BSP_MAX_QUEUE_SIZE`), from the specification.
     pub(crate) const DEFAULT_QUEUED_SPANS: u64 = 2_048;
-    /// How long a collector may take for an answer unless told otherwise: the specification's.
+    /// Default time limit for the reply of a collector, in milliseconds, from the specification.
     const DEFAULT_EXPORT_TIME_MS: u64 = 10_000;
-    /// The longest it may be given.
+    /// Maximum of that time limit, in milliseconds.
     const MAX_EXPORT_TIME_MS: u64 = 60_000;
-    /// How long spans wait for others to be sent with unless told otherwise: the specification's.
+    /// Default delay of a batch of spans, in milliseconds, from the specification.
     const DEFAULT_DELAY_MS: u64 = 5_000;
-    /// The shortest they wait: with none at all, the thread that sends would never rest.
+    /// Minimum delay of a batch, in milliseconds. Without a delay, the sending thread would never rest.
     const MIN_DELAY_MS: u64 = 10;
-    /// The longest they wait.
+    /// Maximum delay of a batch, in milliseconds.
     const MAX_DELAY_MS: u64 = 3_600_000;
 
-    /// The samplers that the SDK knows.
+    /// Samplers of the SDK.
     const SAMPLERS: [&str; 6] = [
         "always_on",
         "always_off",
@@ -78,26 +78,26 @@ mod exporting {
         "parentbased_traceidratio",
     ];
 
-    /// What is asked for.
+    /// Settings of traces.
     #[derive(Debug)]
     #[cfg_attr(not(feature = "opentelemetry"), allow(dead_code))]
     pub(crate) struct Settings {
-        /// Scheme, host and port of the collector: what may be logged of its address.
+        /// Scheme, host and port of the collector. The log may contain these parts of its address.
         pub(crate) collector: String,
         pub(crate) is_https: bool,
         pub(crate) queued_spans: u64,
         pub(crate) delay: Duration,
         pub(crate) export_time: Duration,
-        /// Whether callers' `traceparent` is looked at.
+        /// Whether requests use the `traceparent` of their clients.
         pub(crate) takes_parents: bool,
-        /// Whom to trust instead of whom the machine trusts.
+        /// File of certificate authorities to trust instead of those of the machine.
         pub(crate) certificate: Option<PathBuf>,
-        /// Whom to be: a certificate and its key.
+        /// Certificate of this server for the collector, and its key.
         pub(crate) client: Option<(PathBuf, PathBuf)>,
     }
 
     impl Settings {
-        /// Reads them; the error says what is wrong and holds no value, since an address may hold a
+        /// Reads the settings. An error describes the problem and contains no value, because an address may contain a
         /// password.
         pub(crate) fn read(variable: &impl Fn(&str) -> Option<String>) -> Result<Self, &'static str> {
             let refused = "the endpoint must be a URL with http:// or https:// and a host";
@@ -136,7 +136,7 @@ mod exporting {
         }
     }
 
-    /// What is asked for and not done as asked, to be said when the server starts.
+    /// Returns warnings for the start of the server, about settings that it does not follow.
     pub(crate) fn not_followed(variable: &impl Fn(&str) -> Option<String>) -> Vec<&'static str> {
         let is_other = |name: &str, known: &[&str]| {
             variable(name).is_some_and(|value| !known.contains(&value.to_ascii_lowercase().as_str()))

@@ -1,4 +1,4 @@
-//! The way to a collector.
+//! Connection to a collector.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,12 +20,12 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use super::export::Counts;
 use super::settings::Settings;
 
-/// The most bytes of a collector's answer, which says no more than how many spans it refused.
+/// Maximum size of a collector's reply, in bytes. A reply contains only the number of rejected spans.
 const MAX_ANSWER_BYTES: usize = 64 << 10;
 
 type HttpsClient = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 
-/// The way to a collector: one connection, on the server's own runtime.
+/// Connection to a collector, on the runtime of the server.
 pub(super) struct Transport {
     client: HttpsClient,
     runtime: Handle,
@@ -40,7 +40,7 @@ impl std::fmt::Debug for Transport {
 }
 
 impl Transport {
-    /// A way there. Nothing is sent yet.
+    /// Creates the connection. It sends nothing yet.
     ///
     /// # Errors
     /// A certificate or a key cannot be used.
@@ -67,7 +67,7 @@ impl Transport {
 impl HttpClient for Transport {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let (client, time) = (self.client.clone(), self.time);
-        // The exporter has a thread of its own, on which nothing of the runtime works.
+        // The exporter has its own thread, which is outside the runtime.
         let exchange = async move { tokio::time::timeout(time, exchange(client, request)).await };
         let answer = match self.runtime.spawn(exchange).await {
             Ok(Ok(answer)) => answer,
@@ -87,7 +87,7 @@ async fn exchange(client: HttpsClient, request: Request<Bytes>) -> Result<Respon
     Ok(Response::from_parts(head, body))
 }
 
-/// An error with what caused it: the library's outermost one says only that it failed.
+/// Returns the text of an error and its causes. The outermost error of the library only says that the request failed.
 fn reasons(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -98,7 +98,7 @@ fn reasons(error: &(dyn std::error::Error + 'static)) -> String {
     text
 }
 
-/// Whom the collector must be, and whom this server is to it.
+/// Returns the TLS settings: the trusted authorities, and the certificate of this server.
 fn tls(settings: &Settings) -> Result<ClientConfig, String> {
     let mut roots = RootCertStore::empty();
     if let Some(file) = &settings.certificate {
@@ -122,7 +122,7 @@ fn tls(settings: &Settings) -> Result<ClientConfig, String> {
     let Some((certificate, key)) = &settings.client else {
         return Ok(builder.with_no_client_auth());
     };
-    // The error of a key's file never holds the key.
+    // The error of reading a key file never contains the key.
     let private = PrivateKeyDer::from_pem_file(key)
         .map_err(|error| format!("{}: no PEM private key can be read: {error}", key.display()))?;
     builder

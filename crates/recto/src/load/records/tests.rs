@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A reader that gives a few bytes at a time.
+/// Reader that returns a few bytes at a time.
 struct Dribble<'a>(&'a [u8], usize);
 
 impl Read for Dribble<'_> {
@@ -16,7 +16,7 @@ impl Read for Dribble<'_> {
     }
 }
 
-/// Records as their line, their text and why they are unreadable.
+/// Returns the line, the text and the reason of unreadability of each record.
 fn records_of(
     format: Format,
     text: &[u8],
@@ -77,7 +77,7 @@ fn an_escaped_character_has_no_meaning() {
         escape: Some(b'\\'),
         ..Dialect::default()
     };
-    // As Python's csv module writes it for cqlsh; the last cell ends in a backslash.
+    // Python's csv module writes this for cqlsh. The last cell ends in a backslash.
     let text = b"id,text\n1,\"say \\\"hi\\\", \\\\n\"\n2,a\\,b\\\nc\n3,\"x\"\"y\"\n4,\\\"\n5,z\\\\";
     let expected = [
         ["id", "text"],
@@ -219,7 +219,7 @@ fn utf_16_is_refused() {
 }
 
 proptest! {
-    /// What a CSV writer writes is read back, cell by cell, however the text arrives.
+    /// The output of a CSV writer is read back, cell by cell, with any sizes of reads.
     #[test]
     fn cells_are_what_was_written(
         rows in prop::collection::vec(prop::collection::vec("[a,\"\r\n é]{0,6}", 2..4), 1..6),
@@ -239,7 +239,7 @@ proptest! {
         prop_assert_eq!(cells_of(&text, batch), rows);
     }
 
-    /// Nothing panics, nothing is lost: every byte but ends of lines and blank lines is in a record.
+    /// Nothing panics and nothing is lost: every byte except line ends and blank lines is in a record.
     #[test]
     fn any_bytes_split_alike_in_pieces_of_any_size(
         text in prop::collection::vec(prop::sample::select(b"a,\"\r\n\xFF".to_vec()), 0..60),
