@@ -101,11 +101,7 @@ pub(super) async fn settle_all(beside: &Beside, suspects: Vec<Suspect>, mends: b
     if !mends {
         return in_chunks(left, |chunk| wrong_among(beside, chunk)).await;
     }
-    let mut wrong = Vec::new();
-    for chunk in left.chunks(CHUNK) {
-        wrong.extend(repair(beside.clone(), chunk.to_vec()).await?);
-    }
-    Ok(wrong)
+    in_chunks(left, |chunk| repair(beside.clone(), chunk)).await
 }
 
 /// Repairs suspects of a remote store: orphans in groups if that is safe, and the others concurrently.
