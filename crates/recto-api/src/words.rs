@@ -97,7 +97,7 @@ fn found(given: &str) -> &str {
         "map" => "an object",
         "unit value" => "null",
         given if given.contains('`') => quoted(given),
-        given => given,
+        given => given.strip_prefix("string ").unwrap_or(given),
     }
 }
 
@@ -121,7 +121,7 @@ mod tests {
             (
                 "invalid type: string \"a\", expected a sequence",
                 "receipts",
-                "receipts is an array, not string \"a\"",
+                "receipts is an array, not \"a\"",
             ),
             (
                 "invalid type: map, expected a string",

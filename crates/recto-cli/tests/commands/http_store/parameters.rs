@@ -1,5 +1,5 @@
-//! Each parameter of a page has the same meaning in an address, in a body, and on the command line, where it goes
-//! through the client to a server, or straight to a folder.
+//! Each parameter of a request that reads records has the same meaning in an address, in a body, and on the command line, where
+//! it goes through the client to a server, or straight to a folder.
 
 use std::collections::BTreeSet;
 
@@ -8,8 +8,11 @@ use serde_json::{Map, Value as Json, json};
 
 use super::{Place, exchange};
 
-/// Values of each parameter: as text in an address and on the command line.
-const VALUES: &[(&str, &[&str])] = &[
+/// Values of a parameter, as text in an address and on the command line.
+type Values = (&'static str, &'static [&'static str]);
+
+/// Values of each parameter of a page.
+const PAGE_VALUES: &[Values] = &[
     (
         "filter",
         &[
@@ -39,59 +42,164 @@ const VALUES: &[(&str, &[&str])] = &[
     ("count", &["estimate", "no such way"]),
 ];
 
-/// Result of a page request: the page without its tokens, or the type and the detail of its problem.
-#[derive(Debug, PartialEq)]
-enum Outcome {
-    Page(Json),
-    Problem { name: String, detail: String },
+/// Values of each parameter of an export.
+const EXPORT_VALUES: &[Values] = &[
+    (
+        "filter",
+        &["carrier = \"B6\"", "delay = 3", "", "carrier =", "delya = 3"],
+    ),
+    ("fields", &["day,flight", "day", "zz"]),
+    ("versions", &["true", "false", "perhaps"]),
+    ("resume_token", &["nonsense", ""]),
+    ("resume_tokens", &["true", "false", "perhaps"]),
+];
+
+/// An operation that reads records, with its command.
+struct Operation {
+    command: &'static [&'static str],
+    path: &'static str,
+    body_path: &'static str,
+    /// Schema of the body.
+    schema: &'static str,
+    values: &'static [Values],
+    /// Further parameters that make short replies.
+    base: &'static [(&'static str, &'static str)],
+    /// Parameters that the command does not have, because it always or never sends them.
+    absent_in_command: &'static [&'static str],
+    /// Whether the reply is a JSON value a line.
+    is_lines: bool,
 }
 
-impl Outcome {
-    fn of((status, mut body): (u16, Json)) -> Self {
-        if status == 200 {
-            hide_tokens(&mut body);
-            return Self::Page(body);
+const PAGE: Operation = Operation {
+    command: &["page", "flights", "--json"],
+    path: "/v1/collections/flights/records",
+    body_path: "/v1/collections/flights/records:query",
+    schema: "flights.query",
+    values: PAGE_VALUES,
+    base: &[("filter", "carrier = \"UA\""), ("page_size", "5")],
+    absent_in_command: &[],
+    is_lines: false,
+};
+
+const EXPLANATION: Operation = Operation {
+    command: &["explain", "flights", "--json"],
+    path: "/v1/collections/flights/records:explain",
+    body_path: "/v1/collections/flights/records:explain",
+    schema: "flights.explain",
+    base: &[
+        ("filter", "carrier = \"UA\""),
+        ("page_size", "5"),
+        ("run", "true"),
+    ],
+    absent_in_command: &["run"],
+    ..PAGE
+};
+
+const EXPORT: Operation = Operation {
+    command: &["scan", "flights"],
+    path: "/v1/collections/flights/records:export",
+    body_path: "/v1/collections/flights/records:export",
+    schema: "flights.export",
+    values: EXPORT_VALUES,
+    base: &[("filter", "carrier = \"UA\"")],
+    absent_in_command: &["resume_tokens"],
+    is_lines: true,
+};
+
+impl Operation {
+    /// Returns the JSON of a reply without what differs each time: tokens and durations.
+    fn parse(&self, text: &str) -> Json {
+        let mut json = if self.is_lines {
+            text.lines()
+                .map(|line| serde_json::from_str::<Json>(line).unwrap())
+                .collect()
+        } else {
+            serde_json::from_str(text).unwrap()
+        };
+        hide_variable(&mut json);
+        json
+    }
+
+    /// Sends a request, and returns its result.
+    fn send(&self, address: &str, method: &str, target: &str, body: &str) -> Outcome {
+        let reply = exchange(address, method, target, body);
+        let (head, body) = reply.split_once("\r\n\r\n").unwrap();
+        if head.split(' ').nth(1) == Some("200") {
+            let is_chunked = head.to_ascii_lowercase().contains("transfer-encoding: chunked");
+            return Outcome::Done(self.parse(&if is_chunked { joined(body) } else { body.to_owned() }));
         }
-        let name = body["type"]
-            .as_str()
-            .unwrap()
-            .rsplit([':', '/', '#'])
-            .next()
-            .unwrap();
-        Self::Problem {
-            name: name.to_owned(),
-            detail: comparable(body["detail"].as_str().unwrap()),
+        let problem: Json = serde_json::from_str(body).unwrap();
+        let name = problem["type"].as_str().unwrap().rsplit([':', '/', '#']).next();
+        Outcome::Problem {
+            name: name.unwrap().to_owned(),
+            detail: comparable(problem["detail"].as_str().unwrap()),
+        }
+    }
+
+    fn check_command(&self, place: &Place, arguments: &[String], expected: &Outcome) {
+        let line: Vec<&str> = self
+            .command
+            .iter()
+            .copied()
+            .chain(arguments.iter().map(String::as_str))
+            .collect();
+        for ran in [place.http(&line), place.local(&line)] {
+            match expected {
+                Outcome::Done(reply) => assert_eq!(self.parse(&ran.done()), *reply, "{line:?}"),
+                Outcome::Problem { name, detail } => {
+                    let problem = ProblemType::named(name).unwrap();
+                    assert_eq!(ran.code, i32::from(problem.exit_code()), "{line:?}: {ran:?}");
+                    // The parser of the command line rejects values without a form in its own words.
+                    let is_parsed = name == "invalid-parameter" && ran.err.contains("error: invalid value");
+                    // The command line prints further lines as hints.
+                    let first = detail.lines().next().unwrap_or_default().trim_end_matches(':');
+                    assert!(
+                        is_parsed || comparable(&ran.err).contains(first),
+                        "{line:?}: {detail}: {ran:?}"
+                    );
+                }
+            }
         }
     }
 }
 
+/// Result of a request: the reply, or the type and the detail of its problem.
+#[derive(Debug, PartialEq)]
+enum Outcome {
+    Done(Json),
+    Problem { name: String, detail: String },
+}
+
 /// Returns a message in the form that is the same for an address and for a body. An address has only text, so a message about a
-/// number in it quotes the number. A message about text in a body says that the text is a string.
+/// number in it quotes the number.
 fn comparable(message: &str) -> String {
-    message.replace('"', "").replace("not string ", "not ")
+    message.replace('"', "")
 }
 
-/// Sends a request, and returns the status and the JSON of the reply.
-fn send(address: &str, method: &str, target: &str, body: &str) -> (u16, Json) {
-    let reply = exchange(address, method, target, body);
-    let (head, body) = reply.split_once("\r\n\r\n").unwrap();
-    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-    (status, serde_json::from_str(body).unwrap())
+/// Joins the chunks of a body.
+fn joined(mut body: &str) -> String {
+    let mut whole = String::new();
+    while let Some((size, rest)) = body.split_once("\r\n") {
+        let (chunk, rest) = rest.split_at(usize::from_str_radix(size, 16).unwrap());
+        whole.push_str(chunk);
+        body = rest.strip_prefix("\r\n").unwrap();
+    }
+    whole
 }
 
-/// Tokens are encrypted anew each time.
-fn hide_tokens(value: &mut Json) {
+/// Tokens are encrypted anew each time, and durations differ.
+fn hide_variable(value: &mut Json) {
     match value {
         Json::Object(members) => {
             for (name, member) in members {
-                if name.ends_with("_token") || name.ends_with("_tokens") {
+                if name.ends_with("_token") || name.ends_with("_tokens") || name == "time_micros" {
                     *member = json!(!member.is_null());
                 } else {
-                    hide_tokens(member);
+                    hide_variable(member);
                 }
             }
         }
-        Json::Array(elements) => elements.iter_mut().for_each(hide_tokens),
+        Json::Array(elements) => elements.iter_mut().for_each(hide_variable),
         _ => {}
     }
 }
@@ -117,29 +225,48 @@ fn as_arguments(name: &str, schema: &Json, text: &str) -> Option<Vec<String>> {
     }
 }
 
-fn check_command_line(place: &Place, arguments: &[String], expected: &Outcome) {
-    let line: Vec<&str> = ["page", "flights", "--json"]
-        .into_iter()
-        .chain(arguments.iter().map(String::as_str))
+fn check(operation: &Operation) {
+    let place = Place::new(300);
+    let address = place.server.address().to_owned();
+    let description = exchange(&address, "GET", "/openapi.json", "");
+    let (_, description) = description.split_once("\r\n\r\n").unwrap();
+    let description: Json = serde_json::from_str(description).unwrap();
+    let properties = &description["components"]["schemas"][operation.schema]["properties"];
+    let described = properties.as_object().unwrap().keys().map(String::as_str);
+    let drawn: BTreeSet<&str> = operation.values.iter().map(|(name, _)| *name).collect();
+    let missing: Vec<&str> = described
+        .filter(|name| !drawn.contains(name) && !operation.absent_in_command.contains(name))
         .collect();
-    for ran in [place.http(&line), place.local(&line)] {
-        match expected {
-            Outcome::Page(page) => {
-                let mut printed: Json = serde_json::from_str(&ran.done()).unwrap();
-                hide_tokens(&mut printed);
-                assert_eq!(printed, *page, "{line:?}");
+    assert!(missing.is_empty(), "give values to {missing:?}");
+
+    for (name, values) in operation.values {
+        for text in *values {
+            let mut pairs = operation.base.to_vec();
+            pairs.retain(|(other, _)| other != name);
+            pairs.push((name, text));
+            let query = recto_api::text::query(pairs.iter().copied());
+            let target = format!("{}?{query}", operation.path);
+            let by_address = operation.send(&address, "GET", &target, "");
+            let body: Map<String, Json> = pairs
+                .iter()
+                .map(|(name, text)| ((*name).to_owned(), in_body(&properties[*name], text)))
+                .collect();
+            // In a body, a text is no malformed array.
+            if *name != "from" || body["from"].is_array() {
+                let body = json!(body).to_string();
+                let by_body = operation.send(&address, "POST", operation.body_path, &body);
+                assert_eq!(by_address, by_body, "{pairs:?}");
             }
-            Outcome::Problem { name, detail } => {
-                let problem = ProblemType::named(name).unwrap();
-                assert_eq!(ran.code, i32::from(problem.exit_code()), "{line:?}: {ran:?}");
-                // The parser of the command line rejects values without a form in its own words.
-                let is_parsed = name == "invalid-parameter" && ran.err.contains("error: invalid value");
-                // The command line prints further lines as hints.
-                let first = detail.lines().next().unwrap_or_default().trim_end_matches(':');
-                assert!(
-                    is_parsed || comparable(&ran.err).contains(first),
-                    "{line:?}: {detail}: {ran:?}"
-                );
+            if operation.absent_in_command.contains(name) {
+                continue;
+            }
+            let arguments = pairs
+                .iter()
+                .filter(|(name, _)| !operation.absent_in_command.contains(name))
+                .map(|(name, text)| as_arguments(name, &properties[*name], text))
+                .collect::<Option<Vec<_>>>();
+            if let Some(arguments) = arguments {
+                operation.check_command(&place, &arguments.concat(), &by_address);
             }
         }
     }
@@ -147,48 +274,15 @@ fn check_command_line(place: &Place, arguments: &[String], expected: &Outcome) {
 
 #[test]
 fn page_parameters_mean_the_same_everywhere() {
-    let place = Place::new(300);
-    let address = place.server.address().to_owned();
-    let (_, description) = send(&address, "GET", "/openapi.json", "");
-    let properties = &description["components"]["schemas"]["flights.query"]["properties"];
-    let described: BTreeSet<&str> = properties
-        .as_object()
-        .unwrap()
-        .keys()
-        .map(String::as_str)
-        .collect();
-    let drawn: BTreeSet<&str> = VALUES.iter().map(|(name, _)| *name).collect();
-    assert_eq!(drawn, described, "each parameter has values above");
+    check(&PAGE);
+}
 
-    for (name, values) in VALUES {
-        for text in *values {
-            let mut pairs = vec![("filter", "carrier = \"UA\""), ("page_size", "5")];
-            pairs.retain(|(other, _)| other != name);
-            pairs.push((name, text));
-            let query = recto_api::text::query(pairs.iter().copied());
-            let records = "/v1/collections/flights/records";
-            let by_address = Outcome::of(send(&address, "GET", &format!("{records}?{query}"), ""));
-            let body: Map<String, Json> = pairs
-                .iter()
-                .map(|(name, text)| ((*name).to_owned(), in_body(&properties[*name], text)))
-                .collect();
-            // In a body, a text is no malformed array.
-            if *name != "from" || body["from"].is_array() {
-                let by_body = send(
-                    &address,
-                    "POST",
-                    &format!("{records}:query"),
-                    &json!(body).to_string(),
-                );
-                assert_eq!(by_address, Outcome::of(by_body), "{pairs:?}");
-            }
-            let arguments = pairs
-                .iter()
-                .map(|(name, text)| as_arguments(name, &properties[*name], text))
-                .collect::<Option<Vec<_>>>();
-            if let Some(arguments) = arguments {
-                check_command_line(&place, &arguments.concat(), &by_address);
-            }
-        }
-    }
+#[test]
+fn explanation_parameters_mean_the_same_everywhere() {
+    check(&EXPLANATION);
+}
+
+#[test]
+fn export_parameters_mean_the_same_everywhere() {
+    check(&EXPORT);
 }
