@@ -3,8 +3,8 @@
 use clap::Args;
 use recto::Session;
 use recto::schema::{Collection, Schema};
-use recto::session::{StoreDescription, UnavailableCollection};
-use serde_json::{Map, Value as Json, json};
+use recto::session::{CollectionDescription, StoreDescription, UnavailableCollection};
+use serde_json::json;
 
 use super::{collection_of, print_json};
 use crate::console::{Console, Tone};
@@ -48,7 +48,7 @@ pub(crate) async fn run(args: &DescribeArgs, session: &dyn Session, console: &mu
     if let Some(name) = &args.collection {
         let collection = collection_of(schema, name)?;
         if args.json {
-            print_json(console, &collection_json(collection, &store))?;
+            print_json(console, &json!(described(collection, &store)))?;
         } else {
             draw_collection(collection, &store, console)?;
         }
@@ -57,10 +57,9 @@ pub(crate) async fn run(args: &DescribeArgs, session: &dyn Session, console: &mu
     if args.toml {
         write!(console.out(), "{}", with_queues(schema, session).await?.to_toml())?;
     } else if args.json {
-        let collections: Vec<Json> = schema
-            .collections
-            .iter()
-            .map(|collection| collection_json(collection, &store))
+        let collections = schema.collections.iter();
+        let collections: Vec<_> = collections
+            .map(|collection| described(collection, &store))
             .collect();
         let document =
             json!({ "store": store.store, "generation": store.generation, "collections": collections });
@@ -162,24 +161,8 @@ fn draw_collection(collection: &Collection, store: &StoreDescription, console: &
     Ok(())
 }
 
-fn collection_json(collection: &Collection, store: &StoreDescription) -> Json {
-    let fields: Map<String, Json> = collection
-        .fields
-        .iter()
-        .map(|field| (field.name.clone(), field.ty.to_string().into()))
-        .collect();
-    let base = collection.base();
-    let mut told = json!({
-        "name": collection.name,
-        "fields": fields,
-        "key": collection.key,
-        "partition": base.partition,
-        "order": base.order.iter().map(ToString::to_string).collect::<Vec<_>>(),
-        "writes": if collection.attached.is_some() { "none" } else { collection.writes.as_str() },
-        "views": collection.views.iter().map(|view| view.name.clone()).collect::<Vec<_>>(),
-    });
-    if let Some(unavailable) = store.unavailability(&collection.name) {
-        told["unavailable"] = json!(unavailable.message);
-    }
-    told
+/// Returns the description that HTTP returns, too.
+fn described(collection: &Collection, store: &StoreDescription) -> CollectionDescription {
+    let unavailable = store.unavailability(&collection.name);
+    CollectionDescription::new(collection, unavailable.map(|one| one.message.clone()))
 }

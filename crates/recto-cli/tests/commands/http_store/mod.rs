@@ -139,6 +139,21 @@ fn united<'a>(command: &'a str, more: &[&'a str]) -> Vec<&'a str> {
 }
 
 #[test]
+fn a_collection_is_described_as_over_http() {
+    let place = Place::new(1);
+    let reply = exchange(place.server.address(), "GET", "/v1/collections/flights", "");
+    let (_, body) = reply.split_once("\r\n\r\n").unwrap();
+    let described: Json = serde_json::from_str(body).unwrap();
+    assert_eq!(described["views"][0]["partition"][0], "carrier");
+    for ran in [
+        place.http(&["describe", "flights", "--json"]),
+        place.local(&["describe", "flights", "--json"]),
+    ] {
+        assert_eq!(serde_json::from_str::<Json>(&ran.done()).unwrap(), described);
+    }
+}
+
+#[test]
 fn reads_print_the_same() {
     let place = Place::new(300);
     let lines = [
