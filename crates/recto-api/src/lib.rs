@@ -12,10 +12,12 @@
 //! | [`pages`] | pages of a collection: list, query, explain |
 //! | [`scans`] | all records of a collection: export |
 //! | [`records`] | single records and batches |
+//! | [`address`] | the address of a server |
 //! | [`buckets`] | the buckets of a collection |
 //! | [`collections`] | descriptions of collections |
 //! | [`csv`] | options for CSV files |
 //! | [`display`] | numbers, sizes and times as people read them |
+//! | [`error`] | the error type |
 //! | [`explanation`] | how a query is answered |
 //! | [`loads`] | loading a file |
 //! | [`description`] | requests and replies as JSON Schema |
@@ -23,15 +25,18 @@
 //! | [`queues`] | queues and their messages |
 //! | [`store`] | maintenance of the store |
 //! | [`problem`] | problems as JSON, and their types with statuses and exit codes |
+//! | [`suggestion`] | a view or a collection that would serve a query |
 //! | [`text`] | percent-encoding |
 //! | [`views`] | views with their states |
 //! | [`words`] | errors of JSON in the words of the API |
 
+pub mod address;
 pub mod buckets;
 pub mod collections;
 pub mod csv;
 pub mod description;
 pub mod display;
+pub mod error;
 pub mod explanation;
 pub mod loads;
 pub mod misfits;
@@ -44,6 +49,7 @@ pub mod records;
 pub mod rights;
 pub mod scans;
 pub mod store;
+pub mod suggestion;
 pub mod text;
 pub mod views;
 pub mod words;
@@ -51,4 +57,5 @@ pub mod words;
 mod error_kind;
 mod problem_body;
 
+pub use error::{Error, ErrorPart, Result};
 pub use error_kind::ErrorKind;

@@ -41,7 +41,7 @@ fn is_held(folder: &Path) -> String {
 pub(crate) async fn session(address: &StoreAddress, options: OpenOptions) -> recto::Result<Arc<dyn Session>> {
     match address {
         #[cfg(feature = "client")]
-        StoreAddress::Http(address) => Ok(Arc::new(recto_client::HttpSession::new(address)?)),
+        StoreAddress::Http(address) => Ok(Arc::new(recto_remote::HttpSession::new(address)?)),
         address => Ok(Arc::new(LocalSession::new(open(address, options).await?))),
     }
 }

@@ -1,20 +1,21 @@
-//! The token, and whom it may be shown to.
+//! The access token, and the servers to which it may be sent.
 
 use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
 use hyper::header::HeaderValue;
-use recto::{Error, ErrorKind, HttpAddress, Result};
+use recto_api::address::HttpAddress;
+use recto_api::{Error, ErrorKind, Result};
 
-/// The longest file of a token, in bytes.
+/// Maximum size of a file with a token, in bytes.
 const MAX_TOKEN_FILE_BYTES: u64 = 4 << 10;
 
-/// The `Authorization` that requests carry, if there is a token.
+/// Returns the header `Authorization` of requests, if there is a token.
 ///
 /// # Errors
-/// The token's file cannot be read, the token is none, or it would travel in the clear to another
-/// machine. No error holds the token.
+/// The file of the token cannot be read, the token is not one, or it would be sent to another machine without TLS. No error
+/// contains the token.
 pub(crate) fn authorization(address: &HttpAddress) -> Result<Option<HeaderValue>> {
     let token = match (&address.token, &address.token_file) {
         (Some(token), _) => token.reveal().trim().to_owned(),

@@ -1,35 +1,46 @@
-//! A Recto server as a [`Session`](recto::Session): what tools ask of an open store, asked over HTTP.
+//! A client of the HTTP API of a Recto server.
 //!
-//! The same questions have the same answers and the same errors as on the machine where the store is.
-//! Files that are loaded are sent; backups are made in a folder of the server.
+//! Requests and replies are the structs of [`recto_api`]. Each request goes through [`Client::call`], which has the deadlines,
+//! the limits and the retries. An error is the same [`Error`](recto_api::Error) that an open store returns.
 //!
-//! | module | holds |
+//! ```no_run
+//! use recto_api::pages::{PageReply, PageRequest};
+//! use recto_client::{Client, Query, collection_path};
+//!
+//! # async fn example() -> recto_api::Result<()> {
+//! let client = Client::new(&"http://127.0.0.1:8080".parse()?)?;
+//! let page = PageRequest { filter: "carrier = \"UA\"".into(), ..PageRequest::default() };
+//! let path = collection_path("flights", "/records");
+//! let request = Query::of(&page).request(&path, &collection_path("flights", "/records:query"));
+//! let reply: PageReply = client.read(&request).await?.body;
+//! println!("{} records", reply.records.len());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | module | content |
 //! |---|---|
-//! | `session` | [`HttpSession`]: the questions as requests |
-//! | `queues` | queues and their messages |
-//! | `export` | all records of a collection, resumed after a cut connection |
-//! | `upkeep` | looking after the store: progress, files sent, rejects received |
-//! | `replies` | answers read |
+//! | `client` | [`Client`]: connections, deadlines, limits, retries |
+//! | `request` | [`Request`]: paths, parameters, bodies |
+//! | `response` | [`Response`]: replies that are read as they arrive |
+//! | `file` | a file as the body of a request |
 //! | `problem` | problems (RFC 9457) as errors |
-//! | `target` | paths and queries |
-//! | `transport` | connections, deadlines, limits, what is tried again |
-//! | `credentials` | the token, and whom it may be shown to |
-//! | `tls` | whom `https://` trusts |
+//! | `credentials` | the access token, and the servers to which it is sent |
+//! | `tls` | trusted certificate authorities |
 
+mod client;
 mod credentials;
-mod export;
+mod file;
 mod problem;
-mod queues;
-mod replies;
-mod session;
-mod target;
+mod request;
+mod response;
 mod tls;
-mod transport;
-mod upkeep;
 
-pub use export::{MAX_RESUMES, MAX_STEP_BYTES};
-pub use queues::MAX_SENT_BYTES;
-pub use session::HttpSession;
-pub use transport::{
-    DEFAULT_CONNECT_TIMEOUT, DEFAULT_REQUEST_TIMEOUT, MAX_ATTEMPTS, MAX_REPLY_BYTES, MAX_RETRY_AFTER,
+pub use client::{
+    Client, DEFAULT_CONNECT_TIMEOUT, DEFAULT_REQUEST_TIMEOUT, MAX_ATTEMPTS, MAX_REPLY_BYTES, MAX_RETRY_AFTER,
+    Reply, backoff, unexpected_reply,
 };
+pub use hyper::{HeaderMap, Method, StatusCode, header};
+pub use problem::error_of_problem;
+pub use request::{Effect, MAX_TARGET_CHARACTERS, Query, Request, collection_path, queue_path, record_path};
+pub use response::Response;

@@ -1,14 +1,13 @@
-//! Problems (RFC 9457) as errors: the same kind, field, column and hint as where the store is.
+//! Problems (RFC 9457) as errors, with the kind, field, column and hint that an open store returns.
 
 use hyper::StatusCode;
-use recto::problem::{ProblemType, TYPE_PREFIX};
-use recto::{Error, ErrorKind, ErrorPart};
-use recto_api::problem::ProblemBody;
+use recto_api::problem::{ProblemBody, ProblemType, TYPE_PREFIX};
+use recto_api::{Error, ErrorKind, ErrorPart};
 
-/// What a body has several of.
+/// Names of the lists in bodies.
 const LISTS: [&str; 3] = ["changes", "messages", "receipts"];
 
-/// The error that an answer of this status and body is.
+/// Returns the error of a reply with this status and body.
 pub(crate) fn error(server: &str, status: StatusCode, body: &[u8]) -> Error {
     match serde_json::from_slice::<ProblemBody>(body) {
         Ok(problem) if problem.name.starts_with(TYPE_PREFIX) => error_of(problem, status),
@@ -19,8 +18,8 @@ pub(crate) fn error(server: &str, status: StatusCode, body: &[u8]) -> Error {
     }
 }
 
-/// Returns the error of a problem that is in a line or in a list.
-pub(crate) fn error_of_line(problem: ProblemBody) -> Error {
+/// Returns the error of a problem that is in a line or in a list of a reply.
+pub fn error_of_problem(problem: ProblemBody) -> Error {
     error_of(problem, StatusCode::INTERNAL_SERVER_ERROR)
 }
 
@@ -45,7 +44,7 @@ fn error_of(problem: ProblemBody, status: StatusCode) -> Error {
     if let Some(version) = problem.version.and_then(|version| version.parse().ok()) {
         error = error.with_version(version);
     }
-    // Only these two are texts whose places are shown.
+    // A column is known of these two texts only.
     let is_text = matches!(part, Some(ErrorPart::Filter | ErrorPart::Sort));
     let column = problem
         .position
@@ -62,11 +61,11 @@ fn error_of(problem: ProblemBody, status: StatusCode) -> Error {
     }
 }
 
-/// Which change of a batch a field stands in, or which message or receipt of several, and which field of that it is.
+/// Returns the index of the change, message or receipt that a field is part of, and the field in it.
 fn place(field: &str) -> (Option<usize>, Option<&str>) {
     let (list, rest) = field.split_once('[').unwrap_or((field, ""));
     match rest.split_once(']').filter(|_| LISTS.contains(&list)) {
-        // A receipt is all there is.
+        // A receipt has no fields.
         Some((number, "")) if list == "receipts" => (number.parse().ok(), Some(list)),
         Some((number, rest)) => (number.parse().ok(), rest.strip_prefix('.')),
         None => (None, Some(field)),
@@ -86,8 +85,8 @@ fn kind_of_status(status: StatusCode) -> ErrorKind {
     }
 }
 
-/// A request whose beginning is longer than the server, or a proxy before it, reads at all: the connection is
-/// over before Recto sees a request that it could answer.
+/// Returns the error of a request whose address and headers are longer than the server, or a proxy before it, accepts. The
+/// connection is closed before Recto receives the request.
 fn too_long(server: &str, status: StatusCode) -> Error {
     let message = format!("the request's URL and headers are longer than {server} reads ({status})");
     Error::new(kind_of_status(status), message).with_hint(
@@ -96,7 +95,7 @@ fn too_long(server: &str, status: StatusCode) -> Error {
     )
 }
 
-/// An answer that no Recto gives: of a proxy, or of another program.
+/// Returns the error of a reply that no Recto server sends: a proxy or another program sent it.
 fn strange(server: &str, status: StatusCode) -> Error {
     let message = format!("{server} answered {status}, which is not how Recto answers");
     let kind = match status.as_u16() {

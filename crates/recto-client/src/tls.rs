@@ -1,18 +1,19 @@
-//! Whom `https://` trusts.
+//! The certificate authorities that `https://` trusts.
 
 use std::path::Path;
 use std::sync::Arc;
 
-use recto::{Error, ErrorKind, HttpAddress, Result};
+use recto_api::address::HttpAddress;
+use recto_api::{Error, ErrorKind, Result};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 
-/// TLS to the server: trust in the authorities of `tls_ca`, else in those the machine trusts. For
-/// `http://` it is there and not used.
+/// Returns the TLS configuration. It trusts the authorities of `tls_ca`, or else those that the machine trusts. `http://` does
+/// not use it.
 ///
 /// # Errors
-/// The file cannot be used, or the machine trusts nobody.
+/// The file cannot be used, or the machine trusts no authority.
 pub(crate) fn config(address: &HttpAddress) -> Result<ClientConfig> {
     let mut roots = RootCertStore::empty();
     if let Some(file) = &address.tls_ca {

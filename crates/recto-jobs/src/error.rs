@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use recto_api::ErrorKind;
 use recto_protocol::queues::StoredError;
 use recto_store::{StoreError, StoreErrorKind};
 
@@ -199,5 +200,34 @@ impl From<StoredError> for QueueError {
         Self::new(QueueErrorKind::Corrupt, error.to_string())
             .with_hint(error.hint())
             .with_source(error)
+    }
+}
+
+impl From<QueueError> for recto_api::Error {
+    fn from(error: QueueError) -> Self {
+        let kind = match error.kind() {
+            QueueErrorKind::InvalidArgument => ErrorKind::InvalidArgument,
+            QueueErrorKind::NotFound => ErrorKind::NotFound,
+            QueueErrorKind::Conflict => ErrorKind::Conflict,
+            QueueErrorKind::Changed => ErrorKind::Changed,
+            QueueErrorKind::Full => ErrorKind::LimitExceeded,
+            QueueErrorKind::TooManyInFlight => ErrorKind::TooManyInFlight,
+            QueueErrorKind::Unavailable | QueueErrorKind::Closed => ErrorKind::Unavailable,
+            QueueErrorKind::Timeout => ErrorKind::Timeout,
+            QueueErrorKind::OutcomeUnknown => ErrorKind::OutcomeUnknown,
+            QueueErrorKind::Corrupt => ErrorKind::Corrupt,
+            _ => ErrorKind::Store,
+        };
+        let mut converted = Self::new(kind, error.to_string());
+        if let Some(hint) = error.hint() {
+            converted = converted.with_hint(hint);
+        }
+        if let Some(field) = error.field() {
+            converted = converted.with_field(field);
+        }
+        if let Some(number) = error.number() {
+            converted = converted.with_change(number);
+        }
+        converted.with_source(error)
     }
 }

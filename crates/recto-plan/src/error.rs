@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use crate::refusal::Suggestion;
+use recto_api::suggestion::Suggestion;
+use recto_api::{ErrorKind, ErrorPart};
 
 /// What is wrong with a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -89,3 +90,36 @@ impl fmt::Display for QueryError {
 }
 
 impl std::error::Error for QueryError {}
+
+impl From<QueryError> for recto_api::Error {
+    fn from(error: QueryError) -> Self {
+        let kind = match error.kind {
+            QueryErrorKind::NoPlan => ErrorKind::NoPlan,
+            QueryErrorKind::Limit => ErrorKind::LimitExceeded,
+            _ => ErrorKind::InvalidQuery,
+        };
+        let part = match error.kind {
+            QueryErrorKind::Filter | QueryErrorKind::Limit => Some(ErrorPart::Filter),
+            QueryErrorKind::Sort => Some(ErrorPart::Sort),
+            _ => None,
+        };
+        let mut converted = Self::new(kind, error.to_string())
+            .with_missing_partition_fields(error.missing_partition_fields.into_vec());
+        if let Some(part) = part {
+            converted = converted.with_part(part);
+        }
+        if let Some(field) = error.field {
+            converted = converted.with_field(field);
+        }
+        if let Some(column) = error.column {
+            converted = converted.with_column(column);
+        }
+        if let Some(hint) = error.hint {
+            converted = converted.with_hint(hint);
+        }
+        match error.suggestion {
+            Some(suggestion) => converted.with_suggestion(*suggestion),
+            None => converted,
+        }
+    }
+}

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
+use recto_api::suggestion::Suggestion;
 use recto_model::schema::{
-    Bucket, BucketStrategy, Collection, Declaration, MAX_NAME_LENGTH, Nulls, OrderColumn, Schema, View,
-    WriteMode,
+    Bucket, BucketStrategy, Collection, Declaration, MAX_NAME_LENGTH, Nulls, OrderColumn, View, WriteMode,
 };
 use recto_model::table::Direction;
 
@@ -49,65 +49,6 @@ pub enum Advice {
     Scan,
     /// No one view can serve it.
     None,
-}
-
-/// What would serve a query which no view serves: a view of its collection, or, where records that change may have none
-/// like it (`writes = "overwrite"`), another collection of the same records.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Suggestion {
-    /// The collection that was asked, or the other one.
-    pub collection: Arc<Collection>,
-    /// The view that it would have; none: it is another collection.
-    pub view: Option<View>,
-    /// The fields that each record of another collection must have, and need not now.
-    pub required: Vec<String>,
-    /// Whether it serves the query only if some conditions may be checked row by row.
-    pub with_filter_scan: bool,
-}
-
-impl Suggestion {
-    /// What having it takes, as what stands before its declaration.
-    pub fn introduction(&self) -> String {
-        match (&self.view, self.with_filter_scan) {
-            (Some(_), false) => return "this view serves it:".to_owned(),
-            (Some(_), true) => {
-                return "no view can serve all conditions; with allow_filter_scan, which checks the others row by row, \
-                        this one serves it:"
-                    .to_owned();
-            }
-            (None, _) => {}
-        }
-        let serves = if self.with_filter_scan {
-            "no collection can serve all conditions; with allow_filter_scan, which checks the others row by row, a second \
-             one of the same records serves it"
-        } else {
-            "a second collection of the same records serves it"
-        };
-        let must = match self.required.as_slice() {
-            [] => String::new(),
-            names => format!("; each record must have {} then", names.join(", ")),
-        };
-        format!("{serves}, written to beside this one{must}:")
-    }
-
-    /// Its declaration, to be pasted into the schema.
-    pub fn declaration(&self) -> String {
-        if let Some(view) = &self.view {
-            return self.collection.view_declaration(view);
-        }
-        let schema = Schema {
-            collections: vec![Arc::clone(&self.collection)],
-            ..Schema::default()
-        };
-        schema.to_toml().trim_start().to_owned()
-    }
-}
-
-/// What it takes, and its declaration on lines of its own.
-impl fmt::Display for Suggestion {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}\n{}", self.introduction(), self.declaration())
-    }
 }
 
 impl fmt::Display for Refusal {

@@ -3,6 +3,8 @@
 use std::error::Error;
 use std::fmt;
 
+use recto_api::ErrorKind;
+
 /// What kind of failure it was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -127,6 +129,26 @@ impl Error for StoreError {
         self.source
             .as_deref()
             .map(|source| source as &(dyn Error + 'static))
+    }
+}
+
+impl From<StoreError> for recto_api::Error {
+    fn from(error: StoreError) -> Self {
+        let kind = match error.kind() {
+            StoreErrorKind::Unavailable | StoreErrorKind::Closed | StoreErrorKind::Conflict => {
+                ErrorKind::Unavailable
+            }
+            StoreErrorKind::Timeout => ErrorKind::Timeout,
+            StoreErrorKind::Unauthorized => ErrorKind::Unauthorized,
+            StoreErrorKind::Corrupt | StoreErrorKind::Version => ErrorKind::Corrupt,
+            StoreErrorKind::Invalid => ErrorKind::InvalidArgument,
+            _ => ErrorKind::Store,
+        };
+        let mut converted = Self::new(kind, error.to_string());
+        if let Some(hint) = error.hint() {
+            converted = converted.with_hint(hint);
+        }
+        converted.with_source(error)
     }
 }
 

@@ -1,7 +1,6 @@
 //! Addresses of stores, as `--store` takes them.
 
 mod from;
-mod http;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -10,9 +9,9 @@ use std::time::Duration;
 
 use recto_store::ConsistencyLevel;
 
-pub use self::http::HttpAddress;
 use crate::error::{Error, ErrorKind, Result};
 use crate::text;
+pub use recto_api::address::{HttpAddress, Secret};
 
 /// The address of a store.
 ///
@@ -33,34 +32,6 @@ pub enum StoreAddress {
     Cassandra(Box<CassandraAddress>),
     /// A running server.
     Http(Box<HttpAddress>),
-}
-
-/// A secret that is never printed.
-///
-/// ```
-/// let secret = recto::Secret::new("open sesame");
-/// assert_eq!(format!("{secret:?}"), "[secret]");
-/// assert_eq!(secret.reveal(), "open sesame");
-/// ```
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
-
-impl Secret {
-    /// Wraps a secret.
-    pub fn new(secret: impl Into<String>) -> Self {
-        Self(secret.into())
-    }
-
-    /// Returns the secret itself, for callers that must send it.
-    pub fn reveal(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("[secret]")
-    }
 }
 
 /// A keyspace of a Cassandra cluster, and the parameters of the connection to it.
@@ -157,10 +128,8 @@ impl FromStr for StoreAddress {
         if let Some(rest) = text.strip_prefix("cassandra://") {
             return parse_cassandra(rest).map(|address| Self::Cassandra(Box::new(address)));
         }
-        for (prefix, tls) in [("http://", false), ("https://", true)] {
-            if let Some(rest) = text.strip_prefix(prefix) {
-                return HttpAddress::parse(tls, rest).map(|address| Self::Http(Box::new(address)));
-            }
+        if text.starts_with("http://") || text.starts_with("https://") {
+            return text.parse().map(|address| Self::Http(Box::new(address)));
         }
         if let Some((scheme, _)) = text.split_once("://") {
             return Err(Error::new(

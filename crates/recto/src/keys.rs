@@ -10,7 +10,7 @@ use recto_plan::{Plan, Position, Travel, planner};
 use recto_store::Store;
 
 use crate::catalog::Catalog;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, of_cursor};
 use crate::options::OpenOptions;
 
 /// The most cursor keys beside the one that encrypts.
@@ -147,7 +147,7 @@ impl CursorKeys {
 /// Its cause lets those who call cursors otherwise say it in their words.
 #[cold]
 fn refused(error: CursorError) -> Error {
-    Error::of_cursor(&error, CursorName::Cursor).with_source(error)
+    of_cursor(&error, CursorName::Cursor).with_source(error)
 }
 
 /// A position of this plan's identity holds cells of its order's types; anything else is a defect

@@ -150,7 +150,7 @@ pub use batch::WriteBatch;
 pub use change::{Change, SetField, Update};
 pub use collection::Collection;
 pub use core::no_collection;
-pub use error::{Error, ErrorKind, Part as ErrorPart, Result, Suggestion};
+pub use error::{Error, ErrorKind, Part as ErrorPart, Result, Suggestion, error_node, error_table};
 pub use key::{Key, KeyPart, KeyText};
 pub use keys::{DEFAULT_EARLIER_CURSOR_KEYS, MAX_EARLIER_CURSOR_KEYS};
 pub use load::{check_load_file, check_load_name, detect_load_ending};

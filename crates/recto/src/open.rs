@@ -150,7 +150,7 @@ fn needs_features(schema: &Schema) -> bool {
     !schema.queues.is_empty() || schema.collections.iter().any(|one| one.attached.is_none())
 }
 
-/// Returns the error of an address of a server. The crate `recto-client` sends requests to servers, over HTTP.
+/// Returns the error of an address of a server. The crate `recto-remote` sends requests to servers, over HTTP.
 #[cold]
 fn not_a_store() -> Error {
     Error::new(

@@ -1,7 +1,7 @@
 //! Operations that tools for people request from Recto, in the terms of the HTTP API.
 //!
 //! The command line uses only a [`Session`], so that it works in the same way with an open store
-//! ([`LocalSession`](crate::LocalSession)) and with a running server (`recto-client`).
+//! ([`LocalSession`](crate::LocalSession)) and with a running server (`recto-remote`).
 //!
 //! | module | content |
 //! |---|---|

@@ -38,8 +38,8 @@ impl Failure {
         Self {
             kind: problem::kind_of(error.kind()),
             detail: error.to_string(),
-            node: error.node().map(str::to_owned),
-            table: error.table().map(str::to_owned),
+            node: recto::error_node(error).map(str::to_owned),
+            table: recto::error_table(error).map(str::to_owned),
         }
     }
 }

@@ -1,6 +1,5 @@
 //! Conversions to an address: from a text, a path or an address.
 
-use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 
 use super::StoreAddress;
@@ -54,13 +53,6 @@ impl From<&Path> for StoreAddress {
 impl From<&StoreAddress> for StoreAddress {
     fn from(address: &StoreAddress) -> Self {
         address.clone()
-    }
-}
-
-/// The error of a conversion that cannot fail: from an address to an address.
-impl From<Infallible> for Error {
-    fn from(never: Infallible) -> Self {
-        match never {}
     }
 }
 

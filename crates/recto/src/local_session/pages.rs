@@ -6,7 +6,7 @@ use recto_api::pages::Count;
 use recto_plan::cursor::{CursorError, CursorName};
 
 use super::LocalSession;
-use crate::error::{Error, ErrorKind, Part, Result};
+use crate::error::{Error, ErrorKind, Part, Result, of_cursor};
 use crate::explain;
 use crate::page::Page;
 use crate::page_text;
@@ -186,7 +186,7 @@ fn told(error: Error, request: &PageRequest) -> Error {
         None => CursorName::PageToken,
     };
     match error.cause::<CursorError>() {
-        Some(cause) => Error::of_cursor(cause, name),
+        Some(cause) => of_cursor(cause, name),
         None => error,
     }
 }

@@ -7,7 +7,7 @@ use recto::session::{
     REDRIVE_TIME, ReceiveRequest, Settling,
 };
 use recto::{Error, OpenOptions, Session, StoreAddress};
-use recto_client::HttpSession;
+use recto_remote::HttpSession;
 use serde_json::{Value as Json, json};
 
 use crate::support::{Server, recto};

@@ -1,25 +1,22 @@
-//! All records of a collection or of a filter: a stream that goes on after a cut connection.
+//! All records of a collection or of a filter: a stream that continues after a cut connection.
 //!
-//! Lines are records, and after each step of the scan a token. Records are handed on when the token
-//! after them has come: a cut connection takes with it only what is asked for again.
+//! The lines of the reply are records, and a token after each step of the scan. Records are returned when the token after them
+//! has arrived, so that each record is returned once.
 
 use futures::stream::{self, BoxStream, StreamExt as _};
-use hyper::body::Incoming;
 use recto::session::{JsonRecord, ScanRequest, ScanStep};
 use recto::{Error, ErrorKind, Result};
 use recto_api::problem::ProblemBody;
 use recto_api::scans::ExportOptions;
+use recto_client::{Client, Query, Response, backoff, collection_path, error_of_problem, unexpected_reply};
 use serde::Deserialize;
 use tokio::time::sleep;
 
-use crate::problem;
-use crate::replies::{misunderstood, number};
-use crate::target::{self, Query};
-use crate::transport::{Transport, backoff};
+use crate::session::number;
 
-/// How often in a row an export is asked to go on without having come further.
+/// Maximum number of attempts in a row to continue an export without a further token.
 pub const MAX_RESUMES: u32 = 5;
-/// The most bytes of the records between two tokens, and of one line.
+/// Maximum number of bytes of the records between two tokens, and of one line.
 pub const MAX_STEP_BYTES: usize = 256 << 20;
 
 /// A line of an export with tokens.
@@ -31,18 +28,17 @@ struct Line {
     problem: Option<ProblemBody>,
 }
 
-/// The steps of an export; nothing is asked until it is polled.
+/// Returns the steps of an export. It sends no request until it is polled.
 pub(crate) fn steps<'a>(
-    transport: &'a Transport,
+    client: &'a Client,
     collection: &str,
     request: &ScanRequest,
 ) -> BoxStream<'a, Result<ScanStep>> {
     let export = Export {
-        transport,
+        client,
         collection: collection.to_owned(),
         request: request.clone(),
-        body: None,
-        unread: Unread::default(),
+        response: None,
         records: Vec::new(),
         versions: request.versions.then(Vec::new),
         step_bytes: 0,
@@ -79,26 +75,25 @@ pub(crate) fn steps<'a>(
         .boxed()
 }
 
-/// An export under way.
+/// State of an export.
 struct Export<'a> {
-    transport: &'a Transport,
+    client: &'a Client,
     collection: String,
-    /// Records before its resume token were returned.
+    /// Its resume token is after the records that were returned.
     request: ScanRequest,
-    body: Option<Incoming>,
-    unread: Unread,
-    /// Records after the token.
+    response: Option<Response<'a>>,
+    /// Records that arrived after the token.
     records: Vec<JsonRecord>,
-    /// Their versions, if they are asked for.
+    /// Their versions, if the request asks for them.
     versions: Option<Vec<Option<i64>>>,
     step_bytes: usize,
-    /// Connections cut since the last token.
+    /// Number of cut connections since the last token.
     failures: u32,
     is_over: bool,
 }
 
-impl Export<'_> {
-    /// The next step; nothing after the last one, and nothing after an error.
+impl<'a> Export<'a> {
+    /// Returns the next step, or `None` after the last one and after an error.
     async fn next(&mut self) -> Option<Result<ScanStep>> {
         while !self.is_over {
             match self.advance().await {
@@ -113,51 +108,44 @@ impl Export<'_> {
         None
     }
 
-    /// Reads one more piece, which may complete a step.
+    /// Reads one more line, which may complete a step.
     async fn advance(&mut self) -> Result<Option<ScanStep>> {
-        if self.body.is_none() {
-            self.body = Some(self.begin().await?);
-            return Ok(None);
-        }
-        while let Some(line) = self.unread.line() {
-            self.step_bytes += line.len();
-            if let Some(step) = self.take(&line)? {
-                return Ok(Some(step));
-            }
-        }
-        if self.step_bytes + self.unread.len() > MAX_STEP_BYTES {
-            return Err(misunderstood(self.transport.server()));
-        }
-        let Some(body) = &mut self.body else {
+        let Some(response) = &mut self.response else {
+            self.response = Some(self.begin().await?);
             return Ok(None);
         };
-        match self.transport.next_piece(body).await {
-            Some(Ok(data)) => self.unread.add(&data),
-            Some(Err(error)) => self.cut(error).await?,
-            None => {
-                let message = format!("the export of {} ended before its end", self.transport.server());
+        if self.step_bytes > MAX_STEP_BYTES {
+            return Err(unexpected_reply(self.client.server()));
+        }
+        match response.line(MAX_STEP_BYTES).await {
+            Ok(Some(line)) => {
+                self.step_bytes += line.len();
+                return self.take(&line);
+            }
+            Ok(None) => {
+                let message = format!("the export of {} ended before its end", self.client.server());
                 self.cut(Error::new(ErrorKind::Unavailable, message)).await?;
             }
+            Err(error) if error.kind() == ErrorKind::Store => return Err(error),
+            Err(error) => self.cut(error).await?,
         }
         Ok(None)
     }
 
-    /// Asks for what comes after the token.
-    async fn begin(&self) -> Result<Incoming> {
+    /// Requests the records after the token.
+    async fn begin(&self) -> Result<Response<'a>> {
         let options = ExportOptions { resume_tokens: true };
         let query = Query::of(&self.request).and(&options);
-        let path = target::of_collection(&self.collection, "/records:export");
-        let response = self.transport.stream(&query.ask(&path, &path)).await?;
-        Ok(response.into_body())
+        let path = collection_path(&self.collection, "/records:export");
+        self.client.call(&query.request(&path, &path)).await
     }
 
-    /// The connection was cut: what came after the token is asked for again.
+    /// Prepares to continue after the last token, because the connection was cut.
     ///
     /// # Errors
-    /// It was cut too often.
+    /// The connection was cut too often.
     async fn cut(&mut self, error: Error) -> Result<()> {
-        self.body = None;
-        self.unread = Unread::default();
+        self.response = None;
         self.records.clear();
         self.versions.iter_mut().for_each(Vec::clear);
         self.step_bytes = 0;
@@ -170,14 +158,14 @@ impl Export<'_> {
     }
 
     fn take(&mut self, line: &[u8]) -> Result<Option<ScanStep>> {
-        let server = self.transport.server();
-        let wrong = |error: serde_json::Error| misunderstood(server).with_source(error);
+        let server = self.client.server();
+        let wrong = |error: serde_json::Error| unexpected_reply(server).with_source(error);
         let line: Line = serde_json::from_slice(line).map_err(wrong)?;
         match line {
             Line {
                 problem: Some(problem),
                 ..
-            } => Err(problem::error_of_line(problem)),
+            } => Err(error_of_problem(problem)),
             Line {
                 record: Some(record),
                 version,
@@ -205,7 +193,7 @@ impl Export<'_> {
                 self.request.resume_token = Some(token.clone());
                 Ok(Some(self.step(Some(token))))
             }
-            Line { .. } => Err(misunderstood(server)),
+            Line { .. } => Err(unexpected_reply(server)),
         }
     }
 
@@ -215,63 +203,6 @@ impl Export<'_> {
             records: std::mem::take(&mut self.records),
             resume,
             versions: self.versions.as_mut().map(std::mem::take),
-        }
-    }
-}
-
-/// Bytes that came and were not yet taken as lines.
-#[derive(Debug, Default)]
-pub(crate) struct Unread {
-    bytes: Vec<u8>,
-    /// Where the first line begins.
-    start: usize,
-    /// Up to where there is no line end.
-    searched: usize,
-}
-
-impl Unread {
-    pub(crate) fn add(&mut self, data: &[u8]) {
-        self.bytes.drain(..self.start);
-        self.searched -= self.start;
-        self.start = 0;
-        self.bytes.extend_from_slice(data);
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.bytes.len() - self.start
-    }
-
-    /// The next whole line, without its end.
-    pub(crate) fn line(&mut self) -> Option<Vec<u8>> {
-        let found = self.bytes[self.searched..].iter().position(|byte| *byte == b'\n');
-        let Some(found) = found else {
-            self.searched = self.bytes.len();
-            return None;
-        };
-        let end = self.searched + found;
-        let line = self.bytes[self.start..end].to_vec();
-        self.start = end + 1;
-        self.searched = self.start;
-        Some(line)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_are_whole_however_they_come() {
-        for size in 1..8 {
-            let mut unread = Unread::default();
-            let mut lines = Vec::new();
-            for piece in b"one\n\ntwo three\nfour".chunks(size) {
-                unread.add(piece);
-                lines.extend(std::iter::from_fn(|| unread.line()));
-            }
-            let expected: [&[u8]; 3] = [b"one", b"", b"two three"];
-            assert_eq!(lines, expected, "{size}");
-            assert_eq!(unread.len(), 4);
         }
     }
 }

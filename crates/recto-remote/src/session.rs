@@ -1,59 +1,77 @@
-//! The questions as requests.
+//! The session of a running server.
 
 use std::path::{Component, Path};
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::stream::BoxStream;
-use hyper::Method;
 use recto::schema::{Collection, Schema, StoreQueues, WriteMode};
 use recto::session::{
     Action, Applied, ApplyOptions, Backup, Bears, BucketList, BucketPartitions, BucketsRequest, CheckOutcome,
-    CursorKey, Explanation, GoesOn, JsonRecord, LoadProgress, LoadReport, LoadRequest, PageReply,
-    PageRequest, Pages, Progress, Queues, RebalanceProgress, RebalanceReport, RebalanceRequest, RecordChange,
-    Records, RecoveryPass, RowSizes, ScanRequest, ScanStep, SchemaPlan, StoreDescription, StoreProgress,
-    Tools, VerifyReport, VerifyRequest, Versioned, ViewProgress, ViewStatus, Written, json_of_text,
+    CursorKey, Explanation, GoesOn, JsonRecord, LoadProgress, LoadReport, LoadRequest, Outcome, PageCost,
+    PageReply, PageRequest, Pages, Progress, Queues, RebalanceProgress, RebalanceReport, RebalanceRequest,
+    RecordChange, Records, RecoveryPass, RowSizes, ScanRequest, ScanStep, SchemaPlan, StoreDescription,
+    StoreProgress, Tools, VerifyReport, VerifyRequest, Versioned, ViewProgress, ViewStatus, Written,
+    json_of_text,
 };
 use recto::{Error, ErrorKind, HttpAddress, Result, Session, check_load_file, no_collection};
 use recto_api::loads::LoadOptions;
 use recto_api::pages::ExplainOptions;
+use recto_api::records::{BatchResult, ChangeOutcome};
 use recto_api::store::{
     BackupRequest, CompareRequest, CursorKeys, RotateRequest, SchemaRequest, StoreSchema,
 };
 use recto_api::views::ViewList;
+use recto_client::header::ETAG;
+use recto_client::{
+    Client, HeaderMap, Method, Query, Request, Response, collection_path, error_of_problem, record_path,
+    unexpected_reply,
+};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value as Json, json};
 
-use crate::export;
-use crate::replies::upkeep::{CompactBody, LoadBody};
-use crate::replies::{self, misunderstood};
-use crate::target::{self, Ask, Query};
-use crate::transport::Transport;
-use crate::upkeep::{self, Heard, RejectFile};
+use crate::rejects::RejectFile;
+use crate::{export, work};
+
+/// Hint about work that continues on the server if its reply is lost.
+const CONTINUES: &str = "what the server began goes on to its end, which its log tells";
+/// Hint about a load whose reply is lost.
+const STOPS: &str = "what was stored stays, and the same command goes on where this one stopped";
+/// Hint about work that stops if its reply is lost.
+const ENDS: &str =
+    "the server stops it, and what was repaired stays so; with a checkpoint the same command goes on";
 
 /// A [`Session`] over a running server.
 #[derive(Debug)]
 pub struct HttpSession {
-    pub(crate) transport: Transport,
+    pub(crate) client: Client,
 }
 
 impl HttpSession {
-    /// The session of the server at an address. Nothing is asked of it yet.
+    /// Returns the session of the server at an address. It does not connect yet.
     ///
     /// # Errors
     /// The token or the certificate authorities cannot be used.
     pub fn new(address: &HttpAddress) -> Result<Self> {
         Ok(Self {
-            transport: Transport::new(address)?,
+            client: Client::new(address)?,
         })
     }
 
-    async fn recorded(&self) -> Result<StoreSchema> {
-        let reply = self.transport.get("/v1/schema").await?;
-        replies::read(self.transport.server(), &reply.body)
+    pub(crate) async fn get<R: DeserializeOwned>(&self, target: &str) -> Result<R> {
+        self.read(&Request::get(target)).await
     }
 
-    /// The schema as the server tells it.
+    pub(crate) async fn read<R: DeserializeOwned>(&self, request: &Request) -> Result<R> {
+        Ok(self.client.read(request).await?.body)
+    }
+
+    async fn recorded(&self) -> Result<StoreSchema> {
+        self.get("/v1/schema").await
+    }
+
+    /// Returns the schema as the server reports it, with the settings of queues.
     pub(crate) async fn recorded_schema(&self) -> Result<Schema> {
         let recorded = self.recorded().await?;
         self.parse(&recorded)
@@ -61,10 +79,10 @@ impl HttpSession {
 
     fn parse(&self, recorded: &StoreSchema) -> Result<Schema> {
         Schema::parse(&recorded.toml)
-            .map_err(|errors| misunderstood(self.transport.server()).with_source(errors))
+            .map_err(|errors| unexpected_reply(self.client.server()).with_source(errors))
     }
 
-    /// An error about a collection that is not there, in the words of every session.
+    /// Returns an error about a missing collection in the words of every session.
     async fn about(&self, collection: &str, error: Error) -> Error {
         if error.kind() != ErrorKind::NotFound {
             return error;
@@ -75,21 +93,21 @@ impl HttpSession {
         }
     }
 
-    /// What is told of the buckets of a collection.
-    async fn of_buckets<R: DeserializeOwned>(
+    /// Reads a report about the buckets of a collection.
+    async fn report_buckets<R: DeserializeOwned>(
         &self,
         collection: &str,
-        what: &str,
+        report: &str,
         request: &BucketsRequest,
     ) -> Result<R> {
-        let target = Query::of(request).after(&target::of_collection(collection, &format!("/{what}")));
-        match self.transport.get(&target).await {
-            Ok(reply) => replies::read(self.transport.server(), &reply.body),
+        let target = Query::of(request).after(&collection_path(collection, &format!("/{report}")));
+        match self.get(&target).await {
+            Ok(reply) => Ok(reply),
             Err(error) => Err(self.about(collection, error).await),
         }
     }
 
-    /// An error about one of several collections that is not there.
+    /// Returns an error about a missing collection of several.
     async fn about_all(&self, collections: &[String], error: Error) -> Error {
         if error.kind() != ErrorKind::NotFound {
             return error;
@@ -104,36 +122,41 @@ impl HttpSession {
         }
     }
 
-    /// Has work done that goes on to its end; returns its result.
+    /// Starts work, reports its progress, and returns its result. `lost_hint` is the hint of the error if the reply is lost.
     async fn work<P: DeserializeOwned, R: DeserializeOwned>(
         &self,
         target: &str,
         body: Option<&Json>,
         progress: &(dyn Fn(P) + Send + Sync),
+        lost_hint: &'static str,
     ) -> Result<R> {
-        self.work_until(target, body, progress, RUNS_ON).await
+        let response = self.client.call(&Request::work(target, body, lost_hint)).await?;
+        let mut ignore = |_: &[u8]| Ok(());
+        work::result(&self.client, response, progress, &mut ignore, lost_hint).await
     }
 
-    /// The same, of work of which `cut_hint` says what becomes of it when its answer is cut.
-    async fn work_until<P: DeserializeOwned, R: DeserializeOwned>(
-        &self,
-        target: &str,
-        body: Option<&Json>,
-        progress: &(dyn Fn(P) + Send + Sync),
-        cut_hint: &'static str,
-    ) -> Result<R> {
-        let response = self.transport.begin(target, body, cut_hint).await?;
-        let heard = Heard {
-            progress,
-            rejects: &mut |_| Ok(()),
-            cut_hint,
+    /// Reads the result of a write.
+    async fn written(&self, response: Response<'_>, changes: &[RecordChange]) -> Result<Written> {
+        let body: BatchResult = match self.client.rest(response).await {
+            Ok(reply) => reply.body,
+            Err(error) if error.kind() == ErrorKind::Store => return Err(error),
+            Err(_) => return self.written_without_reply(changes).await,
         };
-        upkeep::result(&self.transport, response, heard).await
+        if !body.outcomes.is_empty() && body.outcomes.len() != changes.len() {
+            return Err(unexpected_reply(self.client.server()));
+        }
+        Ok(Written {
+            puts: body.puts,
+            updates: body.updates.unwrap_or(0),
+            deletes: body.deletes,
+            repeated: body.repeated,
+            outcomes: body.outcomes.into_iter().map(outcome).collect(),
+        })
     }
 
-    /// What a write did whose answer was lost after its status, which says that it was done: all that was asked. But
-    /// of records that have versions nobody knows which changes were refused.
-    async fn written_unheard(&self, changes: &[RecordChange]) -> Result<Written> {
+    /// Returns the result of a write whose reply was lost after its status of success: all changes were made. For records with
+    /// versions it is an error, because some changes may have been refused.
+    async fn written_without_reply(&self, changes: &[RecordChange]) -> Result<Written> {
         let schema = self.schema().await.unwrap_or_default();
         let has_version = |change: &RecordChange| {
             let definition = schema.collection(&change.collection);
@@ -154,13 +177,13 @@ impl HttpSession {
     }
 }
 
-/// Whether a change is of a record that has a version, whatever its collection.
+/// Returns whether a change is of a record that has a version, whatever its collection.
 fn is_of_version(change: &RecordChange) -> bool {
     let action = &change.action;
     change.if_version.is_some() || matches!(action, Action::Insert { .. } | Action::Update { .. })
 }
 
-/// A change as it stands in a batch.
+/// Returns a change as it is in a batch.
 fn change_json(schema: &Schema, change: &RecordChange) -> Result<Json> {
     let key_json = |key: &[String]| {
         let definition = schema.collection(&change.collection);
@@ -180,7 +203,7 @@ fn change_json(schema: &Schema, change: &RecordChange) -> Result<Json> {
     Ok(json)
 }
 
-/// The record JSON that key texts stand for.
+/// Returns the JSON of the values of a key, whose texts are `key`.
 fn key_json(definition: &Collection, key: &[String]) -> Vec<Json> {
     let values = key.iter().enumerate().map(|(index, text)| {
         let field = definition.key.get(index).and_then(|name| definition.field(name));
@@ -192,16 +215,7 @@ fn key_json(definition: &Collection, key: &[String]) -> Vec<Json> {
     values.collect()
 }
 
-/// What to do when the answer to work that runs on is cut.
-const RUNS_ON: &str = "what the server began goes on to its end, which its log tells";
-/// What to do when a load is cut.
-const STOPS: &str = "what was stored stays, and the same command goes on where this one stopped";
-
-/// What to do when the answer to work is cut that begins anew.
-const ENDS: &str =
-    "the server stops it, and what was repaired stays so; with a checkpoint the same command goes on";
-
-/// The name of a backup, which has no path: where it is made is the server's to choose.
+/// Returns the name of a backup. It has no path, because the server chooses the folder.
 fn backup_name(to: &Path) -> Result<&str> {
     let mut steps = to.components();
     match (steps.next(), steps.next()) {
@@ -216,12 +230,62 @@ fn backup_name(to: &Path) -> Result<&str> {
     })
 }
 
-/// A file is sent, then loaded: both count.
+/// Returns the progress of a load whose file is sent first and then loaded.
 fn whole(progress: LoadProgress, sent: u64) -> LoadProgress {
     LoadProgress {
         bytes_consumed: sent + progress.bytes_consumed,
         bytes_total: sent + progress.bytes_total,
         ..progress
+    }
+}
+
+/// Result of a compaction.
+#[derive(Debug, Deserialize)]
+struct CompactBody {
+    bytes_before: u64,
+    bytes_after: u64,
+}
+
+/// Result of a load.
+#[derive(Debug, Deserialize)]
+struct LoadBody {
+    #[serde(flatten)]
+    report: LoadReport,
+    /// Extension of the file of rejected rows, if there are any.
+    rejects: Option<String>,
+}
+
+/// Returns the version that is the text in JSON.
+pub(crate) fn number(text: Option<String>) -> Option<i64> {
+    text?.parse().ok()
+}
+
+/// Returns the version that is the entity tag.
+fn version(headers: &HeaderMap) -> Option<i64> {
+    let tag = headers.get(ETAG)?.to_str().ok()?;
+    tag.strip_prefix('"')?.strip_suffix('"')?.parse().ok()
+}
+
+/// Adds the cost that the headers report to a page.
+fn with_cost(page: PageReply, headers: &HeaderMap) -> PageReply {
+    let cost = headers.get(PageCost::HEADER);
+    PageReply {
+        cost_hidden: cost.is_none(),
+        cost: cost
+            .and_then(|value| value.to_str().ok())
+            .map(PageCost::of_header)
+            .unwrap_or_default(),
+        ..page
+    }
+}
+
+fn outcome(outcome: ChangeOutcome) -> Result<Outcome> {
+    match outcome {
+        ChangeOutcome::Rejected(rejection) => Err(error_of_problem(rejection.problem)),
+        ChangeOutcome::Made(made) => Ok(Outcome {
+            version: number(made.version),
+            pending: made.pending,
+        }),
     }
 }
 
@@ -241,7 +305,7 @@ impl Session for HttpSession {
         let recorded = self.recorded().await?;
         let collections = self.parse(&recorded)?.collections;
         Ok(StoreDescription {
-            store: self.transport.server().to_owned(),
+            store: self.client.server().to_owned(),
             generation: recorded.generation,
             collections: collections.iter().map(|one| one.name.clone()).collect(),
             unavailable: recorded.unavailable,
@@ -250,7 +314,7 @@ impl Session for HttpSession {
 
     async fn schema(&self) -> Result<Arc<Schema>> {
         let mut schema = self.recorded_schema().await?;
-        // What holds for queues is told with it, and not recorded with it.
+        // The server reports the settings of queues with the schema. They are not part of the recorded schema.
         schema.queues = StoreQueues::default();
         Ok(Arc::new(schema))
     }
@@ -267,39 +331,36 @@ impl Session for HttpSession {
 #[async_trait]
 impl Pages for HttpSession {
     async fn page(&self, collection: &str, request: &PageRequest) -> Result<PageReply> {
-        let path = |rest| target::of_collection(collection, rest);
-        let ask = Query::of(request).ask(&path("/records"), &path("/records:query"));
-        let reply = match self.transport.ask(&ask).await {
-            Ok(reply) => reply,
-            Err(error) => return Err(self.about(collection, error).await),
-        };
-        let page = replies::read(self.transport.server(), &reply.body)?;
-        Ok(replies::with_cost(page, &reply.headers))
+        let path = |rest| collection_path(collection, rest);
+        let request = Query::of(request).request(&path("/records"), &path("/records:query"));
+        match self.client.read::<PageReply>(&request).await {
+            Ok(reply) => Ok(with_cost(reply.body, &reply.headers)),
+            Err(error) => Err(self.about(collection, error).await),
+        }
     }
 
     async fn explain(&self, collection: &str, request: &PageRequest, run: bool) -> Result<Explanation> {
         let query = Query::of(request).and(&ExplainOptions { run });
-        let path = target::of_collection(collection, "/records:explain");
-        let reply = match self.transport.ask(&query.ask(&path, &path)).await {
-            Ok(reply) => reply,
-            Err(error) => return Err(self.about(collection, error).await),
-        };
-        replies::read(self.transport.server(), &reply.body)
+        let path = collection_path(collection, "/records:explain");
+        match self.read(&query.request(&path, &path)).await {
+            Ok(explanation) => Ok(explanation),
+            Err(error) => Err(self.about(collection, error).await),
+        }
     }
 
     fn scan<'a>(&'a self, collection: &str, request: &ScanRequest) -> BoxStream<'a, Result<ScanStep>> {
-        export::steps(&self.transport, collection, request)
+        export::steps(&self.client, collection, request)
     }
 }
 
 #[async_trait]
 impl Records for HttpSession {
     async fn get(&self, collection: &str, key: &[String]) -> Result<Option<Versioned<JsonRecord>>> {
-        let target = target::of_record(collection, key);
-        match self.transport.get(&target).await {
+        let request = Request::get(record_path(collection, key));
+        match self.client.read(&request).await {
             Ok(reply) => Ok(Some(Versioned {
-                record: replies::read(self.transport.server(), &reply.body)?,
-                version: replies::version(&reply.headers),
+                record: reply.body,
+                version: version(&reply.headers),
             })),
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 let schema = self.schema().await?;
@@ -328,12 +389,13 @@ impl Records for HttpSession {
             .map(|change| change_json(&schema, change))
             .collect::<Result<_>>()?;
         let body = json!({ "changes": body });
-        let target = target::of_collection(&first.collection, "/records:batchWrite");
-        match self.transport.change(Method::POST, &target, Some(&body)).await {
-            Ok(answer) => match self.transport.read_whole(answer).await {
-                Ok(reply) => replies::written(self.transport.server(), &reply.body, changes.len()),
-                Err(_) => self.written_unheard(&changes).await,
-            },
+        let target = collection_path(&first.collection, "/records:batchWrite");
+        match self
+            .client
+            .call(&Request::change(Method::POST, target, Some(&body)))
+            .await
+        {
+            Ok(response) => self.written(response, &changes).await,
             Err(error) => {
                 let collections: Vec<String> = changes.into_iter().map(|change| change.collection).collect();
                 Err(self.about_all(&collections, error).await)
@@ -346,9 +408,7 @@ impl Records for HttpSession {
 impl Tools for HttpSession {
     async fn plan(&self, schema: &Schema, options: &ApplyOptions) -> Result<SchemaPlan> {
         let body = schema_body(schema, options);
-        let ask = Ask::post("/v1/store:plan", &body);
-        let reply = self.transport.ask(&ask).await?;
-        replies::read(self.transport.server(), &reply.body)
+        self.read(&Request::query("/v1/store:plan", &body)).await
     }
 
     async fn apply(
@@ -358,13 +418,13 @@ impl Tools for HttpSession {
         progress: Progress<'_, ViewProgress>,
     ) -> Result<Applied> {
         let body = schema_body(schema, options);
-        self.work("/v1/store:apply", Some(&body), progress).await
+        self.work("/v1/store:apply", Some(&body), progress, CONTINUES)
+            .await
     }
 
     async fn views(&self) -> Result<Vec<ViewStatus>> {
-        let reply = self.transport.get("/v1/collections/-/views").await?;
-        let body: ViewList = replies::read(self.transport.server(), &reply.body)?;
-        Ok(body.views)
+        let list: ViewList = self.get("/v1/collections/-/views").await?;
+        Ok(list.views)
     }
 
     async fn verify(
@@ -389,7 +449,7 @@ impl Tools for HttpSession {
             rows_per_second: request.rows_per_second,
             resume_token: request.resume.clone(),
         });
-        let compared = self.work_until(target, Some(&body), progress, ENDS).await;
+        let compared = self.work(target, Some(&body), progress, ENDS).await;
         match compared {
             Ok(report) => Ok(report),
             Err(error) => Err(self.about_all(&request.collections, error).await),
@@ -428,7 +488,7 @@ impl Tools for HttpSession {
             });
         };
         let sent = self
-            .transport
+            .client
             .send_file(&target, &request.file, bytes, &sending)
             .await;
         let response = match sent {
@@ -439,12 +499,9 @@ impl Tools for HttpSession {
             Err(error) => return Err(self.about_all(&request.collections, error).await),
         };
         let mut rejects = RejectFile::new(request.rejects.as_deref(), &request.file);
-        let heard = Heard {
-            progress: &|at| progress(whole(at, bytes)),
-            rejects: &mut |piece| rejects.add(piece),
-            cut_hint: STOPS,
-        };
-        let body: LoadBody = upkeep::result(&self.transport, response, heard).await?;
+        let loaded = |at| progress(whole(at, bytes));
+        let mut reject = |piece: &[u8]| rejects.add(piece);
+        let body: LoadBody = work::result(&self.client, response, &loaded, &mut reject, STOPS).await?;
         let rejects = rejects.finish(body.rejects.as_deref())?;
         Ok(LoadReport {
             rejects,
@@ -455,27 +512,25 @@ impl Tools for HttpSession {
     async fn backup(&self, to: &Path, progress: Progress<'_, StoreProgress>) -> Result<Backup> {
         let name = backup_name(to)?.to_owned();
         let body = json!(BackupRequest { name });
-        self.work("/v1/store:backup", Some(&body), progress).await
+        self.work("/v1/store:backup", Some(&body), progress, CONTINUES)
+            .await
     }
 
     async fn compact(&self, progress: Progress<'_, StoreProgress>) -> Result<(u64, u64)> {
-        let done: CompactBody = self.work("/v1/store:compact", None, progress).await?;
+        let done: CompactBody = self.work("/v1/store:compact", None, progress, CONTINUES).await?;
         Ok((done.bytes_before, done.bytes_after))
     }
 
     async fn cursor_keys(&self) -> Result<Vec<CursorKey>> {
-        let reply = self.transport.get("/v1/store:cursorKeys").await?;
-        let body: CursorKeys = replies::read(self.transport.server(), &reply.body)?;
-        Ok(body.keys)
+        let list: CursorKeys = self.get("/v1/store:cursorKeys").await?;
+        Ok(list.keys)
     }
 
     async fn rotate_cursor_keys(&self, earlier: u32) -> Result<Vec<CursorKey>> {
         let body = json!(RotateRequest { earlier });
-        let target = "/v1/store:rotateCursorKeys";
-        let body = self.transport.change(Method::POST, target, Some(&body)).await?;
-        let reply = self.transport.read_whole(body).await?;
-        let body: CursorKeys = replies::read(self.transport.server(), &reply.body)?;
-        Ok(body.keys)
+        let request = Request::change(Method::POST, "/v1/store:rotateCursorKeys", Some(&body));
+        let list: CursorKeys = self.read(&request).await?;
+        Ok(list.keys)
     }
 
     async fn row_sizes(&self, _: &str) -> Result<RowSizes> {
@@ -490,11 +545,11 @@ impl Tools for HttpSession {
         collection: &str,
         request: &BucketsRequest,
     ) -> Result<BucketPartitions> {
-        self.of_buckets(collection, "partitions", request).await
+        self.report_buckets(collection, "partitions", request).await
     }
 
     async fn buckets(&self, collection: &str, request: &BucketsRequest) -> Result<BucketList> {
-        self.of_buckets(collection, "buckets", request).await
+        self.report_buckets(collection, "buckets", request).await
     }
 
     async fn rebalance_buckets(
@@ -508,15 +563,14 @@ impl Tools for HttpSession {
             return Err(Error::new(ErrorKind::Unsupported, message).with_hint("leave --clear away"));
         }
         let body = json!(request);
-        let target = target::of_collection(collection, "/buckets:rebalance");
-        let repaired = self.work(&target, Some(&body), progress).await;
-        match repaired {
+        let target = collection_path(collection, "/buckets:rebalance");
+        match self.work(&target, Some(&body), progress, CONTINUES).await {
             Ok(report) => Ok(report),
             Err(error) => Err(self.about(collection, error).await),
         }
     }
 
     async fn check(&self, progress: Progress<'_, StoreProgress>) -> Result<CheckOutcome> {
-        self.work("/v1/store:check", None, progress).await
+        self.work("/v1/store:check", None, progress, CONTINUES).await
     }
 }

@@ -1,17 +1,47 @@
-//! The address of a running server.
+//! The address of a running server, `http://127.0.0.1:8080`.
 
 use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
-use super::{Secret, milliseconds, percent_decode};
-use crate::error::{Error, ErrorKind, Result};
+use crate::ErrorKind;
+use crate::error::{Error, Result};
+use crate::text::percent_decoded;
+
+/// A secret that is never printed.
+///
+/// ```
+/// let secret = recto_api::address::Secret::new("open sesame");
+/// assert_eq!(format!("{secret:?}"), "[secret]");
+/// assert_eq!(secret.reveal(), "open sesame");
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Wraps a secret.
+    pub fn new(secret: impl Into<String>) -> Self {
+        Self(secret.into())
+    }
+
+    /// Returns the secret itself, for callers that must send it.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[secret]")
+    }
+}
 
 /// A running server, and the parameters of the connection to it.
 ///
 /// ```
-/// let address = recto::HttpAddress::new(true, "recto.example.org", 443);
+/// let address = recto_api::address::HttpAddress::new(true, "recto.example.org", 443);
 /// assert!(address.tls && address.token.is_none());
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,28 +88,6 @@ impl HttpAddress {
         }
     }
 
-    /// Parses the part after `http://` or `https://`: `host[:port][/][?parameter=value&…]`.
-    ///
-    /// # Errors
-    /// The text has another form. The error does not repeat parts that could be a secret.
-    pub(super) fn parse(tls: bool, text: &str) -> Result<Self> {
-        let (place, query) = text.split_once('?').unwrap_or((text, ""));
-        if text.contains('@') || query.split('&').any(|pair| pair.starts_with("token=")) {
-            return Err(no_secrets());
-        }
-        let authority = place.strip_suffix('/').unwrap_or(place);
-        if authority.contains(['/', '#', '%']) || authority.contains(char::is_whitespace) {
-            return Err(invalid("the server's address is more than a host and a port"));
-        }
-        let (host, port) = host_and_port(authority, if tls { HTTPS_PORT } else { HTTP_PORT })?;
-        let mut address = Self::new(tls, host, port);
-        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            address.set(name, &percent_decode(value)?)?;
-        }
-        Ok(address)
-    }
-
     /// Sets the parameter `name`, as an address, an environment variable or a file contains it. An address
     /// cannot contain `token`. If both `token` and `token_file` are set, the last one applies.
     ///
@@ -107,6 +115,40 @@ impl HttpAddress {
             Ok(address) => address.is_loopback(),
             Err(_) => bare.eq_ignore_ascii_case("localhost"),
         }
+    }
+}
+
+impl FromStr for HttpAddress {
+    type Err = Error;
+
+    /// Parses `http[s]://host[:port][/][?parameter=value&…]`.
+    ///
+    /// The error does not repeat parts that could be a secret.
+    fn from_str(text: &str) -> Result<Self> {
+        let (tls, text) = match (text.strip_prefix("http://"), text.strip_prefix("https://")) {
+            (Some(rest), _) => (false, rest),
+            (None, Some(rest)) => (true, rest),
+            (None, None) => return Err(invalid("the address does not begin with http:// or https://")),
+        };
+        let (place, query) = text.split_once('?').unwrap_or((text, ""));
+        if text.contains('@') || query.split('&').any(|pair| pair.starts_with("token=")) {
+            return Err(no_secrets());
+        }
+        let authority = place.strip_suffix('/').unwrap_or(place);
+        if authority.contains(['/', '#', '%']) || authority.contains(char::is_whitespace) {
+            return Err(invalid("the server's address is more than a host and a port"));
+        }
+        let (host, port) = host_and_port(authority, if tls { HTTPS_PORT } else { HTTP_PORT })?;
+        let mut address = Self::new(tls, host, port);
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let value = percent_decoded(value).ok_or_else(|| {
+                invalid("the address is not percent-encoded UTF-8: two hexadecimal digits follow each %")
+                    .with_hint("write a % itself as %25")
+            })?;
+            address.set(name, &value)?;
+        }
+        Ok(address)
     }
 }
 
@@ -155,6 +197,15 @@ fn host_and_port(text: &str, usual: u16) -> Result<(String, u16)> {
     Ok((host.to_owned(), port))
 }
 
+fn milliseconds(name: &str, value: &str) -> Result<Duration> {
+    match value.parse() {
+        Ok(0) | Err(_) => Err(invalid(format!(
+            "{name} is a whole number of milliseconds, not {value:?}"
+        ))),
+        Ok(milliseconds) => Ok(Duration::from_millis(milliseconds)),
+    }
+}
+
 fn invalid(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidArgument, message)
         .with_hint("a server's address is http://host[:port] or https://host[:port]")
@@ -169,13 +220,9 @@ fn no_secrets() -> Error {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::address::StoreAddress;
 
     fn http(text: &str) -> HttpAddress {
-        match text.parse().unwrap() {
-            StoreAddress::Http(address) => *address,
-            other => panic!("{other:?}"),
-        }
+        text.parse().unwrap()
     }
 
     #[test]
@@ -205,7 +252,7 @@ mod tests {
             "http://h?token=xyzzy",
             "https://h/?tls_ca=x&token=xyzzy",
         ] {
-            let error = text.parse::<StoreAddress>().unwrap_err();
+            let error = text.parse::<HttpAddress>().unwrap_err();
             assert!(!format!("{error:?}").contains("xyzzy"), "{error:?}");
             assert!(error.hint().unwrap().contains("RECTO_TOKEN"), "{error:?}");
         }
@@ -233,7 +280,7 @@ mod tests {
             "http://h?colour=red",
             "http://h?request_timeout_ms=0",
         ] {
-            let error = text.parse::<StoreAddress>().unwrap_err();
+            let error = text.parse::<HttpAddress>().unwrap_err();
             assert!(error.hint().is_some(), "{text}: {error}");
         }
     }

@@ -1,6 +1,5 @@
-//! Connections, deadlines, limits, and what is tried again.
+//! Connections, deadlines, limits and retries.
 
-use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,38 +11,38 @@ use hyper::header::{
     ACCEPT, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HeaderValue, IF_MATCH, RETRY_AFTER,
     USER_AGENT,
 };
-use hyper::{HeaderMap, Method, Request, Response, StatusCode, Uri};
+use hyper::{HeaderMap, Method, StatusCode, Uri};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
-use recto::{Error, ErrorKind, HttpAddress, Result};
-use serde_json::Value as Json;
+use recto_api::address::HttpAddress;
+use recto_api::{Error, ErrorKind, Result};
+use serde::de::DeserializeOwned;
 use tokio::time::{sleep, timeout};
 
-use crate::target::Ask;
-use crate::upkeep::{self, Sending};
+use crate::file::{self, Sending};
+use crate::request::{Effect, Request};
+use crate::response::Response;
 use crate::{credentials, problem, tls};
 
-/// How long connecting may take unless the address says otherwise.
+/// Default of the maximum time to connect.
 pub const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long the server may take to answer unless the address says otherwise: longer than a server
-/// gives itself, so that its own answer is heard.
+/// Default of the maximum time until the server replies. It is longer than the server's own limit, so that the server's reply
+/// arrives.
 pub const DEFAULT_REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
-/// The most bytes of an answer that is read as a whole.
+/// Maximum size of a reply that is read as a whole, in bytes.
 pub const MAX_REPLY_BYTES: usize = 256 << 20;
-/// The most bytes of an answer that says what is wrong.
+/// Maximum size of the body of a problem, in bytes.
 const MAX_PROBLEM_BYTES: usize = 1 << 20;
-/// How often a request is sent that may be sent again: one that only reads, or one that the server
-/// did not take.
+/// Maximum number of attempts at a request that may be sent again.
 pub const MAX_ATTEMPTS: u32 = 3;
-/// The wait before the second attempt; it doubles from one to the next.
+/// Wait before the second attempt. Each further wait is twice as long.
 const FIRST_WAIT: Duration = Duration::from_millis(200);
-/// The longest wait that a busy server is granted before the next attempt.
+/// Maximum wait that a busy server may ask for before the next attempt.
 pub const MAX_RETRY_AFTER: Duration = Duration::from_secs(5);
-
-/// How often it is told how much of a file was sent.
-const TELL_INTERVAL: Duration = Duration::from_millis(100);
+/// Interval between reports of the number of bytes of a file that were sent.
+const REPORT_INTERVAL: Duration = Duration::from_millis(100);
 
 const AGENT: &str = concat!("recto/", env!("CARGO_PKG_VERSION"));
 const APPLICATION_JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -52,44 +51,55 @@ const CONTINUE: HeaderValue = HeaderValue::from_static("100-continue");
 const ACCEPTED: HeaderValue =
     HeaderValue::from_static("application/json, application/x-ndjson, application/problem+json");
 
-/// The body of a request.
-pub(crate) type RequestBody = UnsyncBoxBody<Bytes, io::Error>;
+pub(crate) type RequestBody = UnsyncBoxBody<Bytes, std::io::Error>;
 
-/// A way to one server.
+/// A client of one server. It keeps its connections open.
 #[derive(Debug)]
-pub(crate) struct Transport {
-    client: Client<HttpsConnector<HttpConnector>, RequestBody>,
+pub struct Client {
+    connections: legacy::Client<HttpsConnector<HttpConnector>, RequestBody>,
     server: String,
     authorization: Option<HeaderValue>,
-    request_timeout: Duration,
+    pub(crate) request_timeout: Duration,
 }
 
-/// An answer read to its end.
+/// A reply that was read as a whole.
 #[derive(Debug)]
-pub(crate) struct Reply {
-    pub(crate) headers: HeaderMap,
-    pub(crate) body: Bytes,
+pub struct Reply<R> {
+    /// Status.
+    pub status: StatusCode,
+    /// Headers.
+    pub headers: HeaderMap,
+    /// Body, read from JSON.
+    pub body: R,
 }
 
-/// Why an attempt failed, as far as the next one is concerned.
+/// Failure of an attempt, as far as the next attempt depends on it.
 #[derive(Debug)]
-pub(crate) enum Failed {
-    /// The server was not reached: nothing was sent.
+enum Failed {
+    /// The server was not reached, so that it did not get the request.
     NotSent(Error),
-    /// No answer came, or not all of it: what was asked may have been done.
+    /// No reply arrived, or not all of it. The server may have executed the request.
     Lost(Error),
-    /// The server answered that it did not do it, and will later.
+    /// The server did not execute the request, and will accept it later.
     Later(Error, Duration),
-    /// The server answered that it did not do it.
+    /// The server rejected the request.
     Refused(Error),
 }
 
-impl Transport {
-    /// The way to the server of an address. Nothing is sent yet.
+impl Failed {
+    fn into_error(self) -> Error {
+        match self {
+            Self::NotSent(error) | Self::Lost(error) | Self::Later(error, _) | Self::Refused(error) => error,
+        }
+    }
+}
+
+impl Client {
+    /// Returns the client of the server at an address. It does not connect yet.
     ///
     /// # Errors
     /// The token or the certificate authorities cannot be used.
-    pub(crate) fn new(address: &HttpAddress) -> Result<Self> {
+    pub fn new(address: &HttpAddress) -> Result<Self> {
         let mut connector = HttpConnector::new();
         connector.enforce_http(false);
         connector.set_nodelay(true);
@@ -100,211 +110,176 @@ impl Transport {
             .enable_http1()
             .wrap_connector(connector);
         Ok(Self {
-            client: Client::builder(TokioExecutor::new()).build(connector),
+            connections: legacy::Client::builder(TokioExecutor::new()).build(connector),
             server: address.to_string(),
             authorization: credentials::authorization(address)?,
             request_timeout: address.request_timeout.unwrap_or(DEFAULT_REQUEST_TIMEOUT),
         })
     }
 
-    /// The server's address, for people.
-    pub(crate) fn server(&self) -> &str {
+    /// Returns the address of the server, without parameters.
+    pub fn server(&self) -> &str {
         &self.server
     }
 
-    /// Asks for a resource; asks again if the answer is lost.
-    pub(crate) async fn get(&self, target: &str) -> Result<Reply> {
-        self.ask(&Ask::get(target)).await
-    }
-
-    /// Asks what only reads; asks again if the answer is lost.
-    pub(crate) async fn ask(&self, ask: &Ask) -> Result<Reply> {
+    /// Sends a request, and returns the reply when its body begins. [`Request::effect`] decides about further attempts.
+    ///
+    /// # Errors
+    /// The error of the server's problem; `Unavailable` or `Timeout` if no reply arrives; `OutcomeUnknown` if the request
+    /// changes the store and its reply was lost.
+    pub async fn call(&self, request: &Request) -> Result<Response<'_>> {
         let mut attempts = Attempts::default();
         loop {
-            let attempt = match self.send(ask).await {
-                Ok(response) => self.read(response).await,
+            match self.send(request).await {
+                Ok(response) => return Ok(response),
+                Err(failed) => attempts.again(self.after(request, failed)?).await?,
+            }
+        }
+    }
+
+    /// Sends a request, and reads its reply as a whole.
+    ///
+    /// # Errors
+    /// Those of [`call`](Self::call); `Store` if the body has another form; `LimitExceeded` if it is larger than
+    /// [`MAX_REPLY_BYTES`].
+    pub async fn read<R: DeserializeOwned>(&self, request: &Request) -> Result<Reply<R>> {
+        let mut attempts = Attempts::default();
+        loop {
+            let attempt = match self.send(request).await {
+                Ok(response) => self.whole(response).await,
                 Err(failed) => Err(failed),
             };
             match attempt {
-                Ok(reply) => return Ok(reply),
-                Err(failed) => attempts.again(failed).await?,
+                Ok(reply) => return self.parse(reply),
+                Err(failed) => attempts.again(self.after(request, failed)?).await?,
             }
         }
     }
 
-    /// Asks for what is read as it comes; asks again if it does not begin.
-    pub(crate) async fn stream(&self, ask: &Ask) -> Result<Response<Incoming>> {
-        let mut attempts = Attempts::default();
-        loop {
-            match self.send(ask).await {
-                Ok(response) => return Ok(response),
-                Err(failed) => attempts.again(failed).await?,
-            }
-        }
-    }
-
-    /// Asks for a change, with a body or without. It is sent again only if the server has certainly not
-    /// taken it: were it sent twice, the second could undo what another did in between.
+    /// Reads the rest of a reply as a whole.
     ///
     /// # Errors
-    /// `OutcomeUnknown`, if it was sent and no answer came.
-    pub(crate) async fn change(
-        &self,
-        method: Method,
-        target: &str,
-        body: Option<&Json>,
-    ) -> Result<Response<Incoming>> {
-        let body = body.map(Json::to_string).unwrap_or_default();
-        self.change_by(&Ask::new(method, target, body)).await
+    /// The connection was cut; no piece arrived in time; the body has another form or is too large.
+    pub async fn rest<R: DeserializeOwned>(&self, response: Response<'_>) -> Result<Reply<R>> {
+        let reply = self.whole(response).await.map_err(Failed::into_error)?;
+        self.parse(reply)
     }
 
-    /// The same, by a request as it is.
-    pub(crate) async fn change_by(&self, ask: &Ask) -> Result<Response<Incoming>> {
-        let mut attempts = Attempts::default();
-        loop {
-            match self.send(ask).await {
-                // That it was done is said by the status; the rest of most answers only repeats what was asked.
-                Ok(response) => return Ok(response),
-                Err(Failed::Lost(error)) => return Err(self.unknown(error)),
-                Err(Failed::Refused(error)) if error.kind() == ErrorKind::Timeout => {
-                    return Err(self.unknown(error));
-                }
-                Err(failed) => attempts.again(failed).await?,
-            }
-        }
-    }
-
-    /// Asks for work whose answer is read as it comes. It is sent again only if the server has certainly not
-    /// begun it.
+    /// Returns the failure if the request may be sent again.
     ///
     /// # Errors
-    /// With `cut_hint`, if it was sent and no answer came.
-    pub(crate) async fn begin(
-        &self,
-        target: &str,
-        body: Option<&Json>,
-        cut_hint: &str,
-    ) -> Result<Response<Incoming>> {
-        let body = body.map(Json::to_string).unwrap_or_default();
-        self.begin_by(&Ask::new(Method::POST, target, body), cut_hint)
-            .await
-    }
-
-    /// The same, by a request as it is.
-    pub(crate) async fn begin_by(&self, ask: &Ask, cut_hint: &str) -> Result<Response<Incoming>> {
-        let mut attempts = Attempts::default();
-        loop {
-            match self.send(ask).await {
-                Ok(response) => return Ok(response),
-                Err(Failed::Lost(error)) => return Err(error.with_hint(cut_hint)),
-                Err(failed) => attempts.again(failed).await?,
+    /// The request may not be sent again.
+    fn after(&self, request: &Request, failed: Failed) -> Result<Failed> {
+        match (request.effect, failed) {
+            (Effect::Change, Failed::Lost(error)) => Err(self.unknown(error)),
+            (Effect::Change, Failed::Refused(error)) if error.kind() == ErrorKind::Timeout => {
+                Err(self.unknown(error))
             }
+            (Effect::Work(hint), Failed::Lost(error)) => Err(error.with_hint(hint)),
+            (_, failed) => Ok(failed),
         }
     }
 
-    /// Sends a file, and returns when a good answer begins; `tell` hears how many bytes were sent. The file
-    /// is not sent before the server says that it wants it.
-    pub(crate) async fn send_file(
+    fn parse<R: DeserializeOwned>(&self, reply: Reply<Bytes>) -> Result<Reply<R>> {
+        let body = serde_json::from_slice(&reply.body)
+            .map_err(|error| unexpected_reply(&self.server).with_source(error))?;
+        Ok(Reply {
+            status: reply.status,
+            headers: reply.headers,
+            body,
+        })
+    }
+
+    /// Sends a file, and returns the reply when it begins. `sent` gets the number of bytes that were sent. The file is not sent
+    /// before the server asks for it.
+    ///
+    /// # Errors
+    /// The file cannot be read, or those of [`call`](Self::call).
+    pub async fn send_file(
         &self,
         target: &str,
         path: &Path,
         bytes: u64,
-        tell: &(dyn Fn(u64) + Send + Sync),
-    ) -> Result<Response<Incoming>> {
+        sent: &(dyn Fn(u64) + Send + Sync),
+    ) -> Result<Response<'_>> {
         let sending = Arc::new(Sending::default());
-        let body = upkeep::file_body(path, Arc::clone(&sending)).map_err(|error| {
+        let body = file::file_body(path, Arc::clone(&sending)).map_err(|error| {
             Error::new(
                 ErrorKind::Io,
                 format!("{} cannot be read: {error}", path.display()),
             )
         })?;
-        let mut request = self.request(Method::POST, target, body)?;
+        let mut request = self.http_request(Method::POST, target, body)?;
         let headers = request.headers_mut();
         headers.insert(CONTENT_TYPE, OCTETS);
         headers.insert(CONTENT_LENGTH, HeaderValue::from(bytes));
         headers.insert(EXPECT, CONTINUE);
-        let goes = Arc::clone(&sending);
-        hyper::ext::on_informational(&mut request, move |_| goes.go());
-        let mut answer = std::pin::pin!(self.client.request(request));
-        let mut ticks = tokio::time::interval(TELL_INTERVAL);
-        let (mut sent, mut stalled) = (0, Duration::ZERO);
-        let answer = loop {
+        let asked = Arc::clone(&sending);
+        hyper::ext::on_informational(&mut request, move |_| asked.start());
+        let mut reply = std::pin::pin!(self.connections.request(request));
+        let mut ticks = tokio::time::interval(REPORT_INTERVAL);
+        let (mut last, mut stalled) = (0, Duration::ZERO);
+        let reply = loop {
             tokio::select! {
-                answer = &mut answer => break answer,
+                reply = &mut reply => break reply,
                 _ = ticks.tick() => {}
             }
             let now = sending.sent();
-            stalled = if now == sent {
-                stalled + TELL_INTERVAL
+            stalled = if now == last {
+                stalled + REPORT_INTERVAL
             } else {
                 Duration::ZERO
             };
-            sent = now;
+            last = now;
             if stalled >= self.request_timeout {
                 return Err(self.too_slow());
             }
-            tell(sent);
+            sent(last);
         };
-        match answer {
+        match reply {
             Err(error) if error.is_connect() => Err(self.unreachable(&error)),
             Err(error) => Err(self.cut(&error)),
-            Ok(response) if response.status().is_success() => Ok(response),
-            Ok(response) => match self.refused(response).await {
-                Failed::Refused(error)
-                | Failed::Later(error, _)
-                | Failed::NotSent(error)
-                | Failed::Lost(error) => Err(error),
-            },
+            Ok(response) if response.status().is_success() => Ok(Response::new(self, response)),
+            Ok(response) => Err(self.refused(response).await.into_error()),
         }
     }
 
-    /// Waits for what comes next of an answer, as long as for a whole one.
-    pub(crate) async fn next_piece(&self, body: &mut Incoming) -> Option<Result<Bytes, Error>> {
-        loop {
-            let frame = match timeout(self.request_timeout, body.frame()).await {
-                Ok(frame) => frame?,
-                Err(_) => return Some(Err(self.too_slow())),
-            };
-            match frame.map(hyper::body::Frame::into_data) {
-                Ok(Ok(data)) => return Some(Ok(data)),
-                // Trailers.
-                Ok(Err(_)) => {}
-                Err(error) => return Some(Err(self.cut(&error))),
-            }
-        }
-    }
-
-    /// Sends a request once; returns when a good answer begins.
-    async fn send(&self, ask: &Ask) -> Result<Response<Incoming>, Failed> {
-        let body = Full::new(ask.body.clone())
+    /// Sends a request once, and returns when a reply with a status of success begins.
+    async fn send(&self, request: &Request) -> Result<Response<'_>, Failed> {
+        let body = Full::new(request.body.clone())
             .map_err(|never| match never {})
             .boxed_unsync();
-        let request = self.request(ask.method.clone(), &ask.target, body);
-        let mut request = request.map_err(Failed::Refused)?;
-        if !ask.body.is_empty() {
-            request.headers_mut().insert(CONTENT_TYPE, APPLICATION_JSON);
+        let sent = self.http_request(request.method.clone(), &request.target, body);
+        let mut sent = sent.map_err(Failed::Refused)?;
+        if !request.body.is_empty() {
+            sent.headers_mut().insert(CONTENT_TYPE, APPLICATION_JSON);
         }
-        let tag = ask
+        let tag = request
             .if_version
             .map(|version| HeaderValue::try_from(format!("\"{version}\"")));
         if let Some(Ok(tag)) = tag {
-            request.headers_mut().insert(IF_MATCH, tag);
+            sent.headers_mut().insert(IF_MATCH, tag);
         }
-        let limit = self.request_timeout.saturating_add(ask.wait);
-        let response = match timeout(limit, self.client.request(request)).await {
+        let limit = self.request_timeout.saturating_add(request.wait);
+        let response = match timeout(limit, self.connections.request(sent)).await {
             Err(_) => return Err(Failed::Lost(self.too_slow())),
             Ok(Err(error)) if error.is_connect() => return Err(Failed::NotSent(self.unreachable(&error))),
             Ok(Err(error)) => return Err(Failed::Lost(self.cut(&error))),
             Ok(Ok(response)) => response,
         };
         if response.status().is_success() {
-            return Ok(response);
+            return Ok(Response::new(self, response));
         }
         Err(self.refused(response).await)
     }
 
-    fn request(&self, method: Method, target: &str, body: RequestBody) -> Result<Request<RequestBody>> {
-        // Longer ones do not fit the type; servers take shorter ones. Questions go into a body before.
+    fn http_request(
+        &self,
+        method: Method,
+        target: &str,
+        body: RequestBody,
+    ) -> Result<hyper::Request<RequestBody>> {
+        // A target that is too long for the type is longer than servers accept. Parameters are in a body before that.
         let uri = Uri::try_from(format!("{}{target}", self.server)).map_err(|_| {
             Error::new(
                 ErrorKind::LimitExceeded,
@@ -314,7 +289,7 @@ impl Transport {
                 "a key this long has no address: page or scan to its record, or ask where the store is",
             )
         })?;
-        let mut request = Request::new(body);
+        let mut request = hyper::Request::new(body);
         *request.method_mut() = method;
         *request.uri_mut() = uri;
         let headers = request.headers_mut();
@@ -326,12 +301,12 @@ impl Transport {
         Ok(request)
     }
 
-    async fn read(&self, response: Response<Incoming>) -> Result<Reply, Failed> {
-        let (parts, body) = response.into_parts();
-        let body = Limited::new(body, MAX_REPLY_BYTES).collect();
+    async fn whole(&self, response: Response<'_>) -> Result<Reply<Bytes>, Failed> {
+        let body = Limited::new(response.body, MAX_REPLY_BYTES).collect();
         match timeout(self.request_timeout, body).await {
             Ok(Ok(body)) => Ok(Reply {
-                headers: parts.headers,
+                status: response.status,
+                headers: response.headers,
                 body: body.to_bytes(),
             }),
             Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Failed::Refused(too_large(&self.server))),
@@ -340,23 +315,13 @@ impl Transport {
         }
     }
 
-    /// The rest of a good answer.
-    pub(crate) async fn read_whole(&self, response: Response<Incoming>) -> Result<Reply> {
-        self.read(response).await.map_err(|failed| match failed {
-            Failed::NotSent(error)
-            | Failed::Lost(error)
-            | Failed::Later(error, _)
-            | Failed::Refused(error) => error,
-        })
-    }
-
-    /// What an answer other than a good one says.
-    async fn refused(&self, response: Response<Incoming>) -> Failed {
+    /// Returns the failure of a reply whose status is not a success.
+    async fn refused(&self, response: hyper::Response<Incoming>) -> Failed {
         let (parts, body) = response.into_parts();
         let body = Limited::new(body, MAX_PROBLEM_BYTES).collect();
         let body = match timeout(self.request_timeout, body).await {
             Ok(Ok(body)) => body.to_bytes(),
-            // The status says enough.
+            // The status suffices.
             Ok(Err(_)) | Err(_) => Bytes::new(),
         };
         let error = problem::error(&self.server, parts.status, &body);
@@ -384,12 +349,12 @@ impl Transport {
         .with_source(innermost(error))
     }
 
-    fn cut(&self, error: &(dyn std::error::Error + 'static)) -> Error {
+    pub(crate) fn cut(&self, error: &(dyn std::error::Error + 'static)) -> Error {
         let message = format!("the connection to {} was cut", self.server);
         Error::new(ErrorKind::Unavailable, message).with_source(innermost(error))
     }
 
-    fn too_slow(&self) -> Error {
+    pub(crate) fn too_slow(&self) -> Error {
         let limit = self.request_timeout.as_millis();
         Error::new(
             ErrorKind::Timeout,
@@ -398,7 +363,7 @@ impl Transport {
         .with_hint("request_timeout_ms says how long it is waited for")
     }
 
-    pub(crate) fn unknown(&self, error: Error) -> Error {
+    fn unknown(&self, error: Error) -> Error {
         let message = format!(
             "{} did not say whether it made the change: it may or may not have",
             self.server
@@ -409,17 +374,17 @@ impl Transport {
     }
 }
 
-/// The attempts at one request.
+/// Attempts at one request.
 #[derive(Debug, Default)]
 struct Attempts {
     failed: u32,
 }
 
 impl Attempts {
-    /// Waits until the next attempt is due.
+    /// Waits before the next attempt.
     ///
     /// # Errors
-    /// There is none: it would not help, or there were enough.
+    /// Another attempt cannot help, or there were enough.
     async fn again(&mut self, failed: Failed) -> Result<()> {
         let (error, wait) = match failed {
             Failed::Refused(error) => return Err(error),
@@ -435,9 +400,19 @@ impl Attempts {
     }
 }
 
-/// How long is waited after as many failures.
-pub(crate) fn backoff(failures: u32) -> Duration {
+/// Returns the wait after this number of failures.
+pub fn backoff(failures: u32) -> Duration {
     FIRST_WAIT * 2_u32.saturating_pow(failures)
+}
+
+/// Returns the error of a reply that this release does not understand.
+#[cold]
+pub fn unexpected_reply(server: &str) -> Error {
+    Error::new(
+        ErrorKind::Store,
+        format!("the answer of {server} is not one that this release understands"),
+    )
+    .with_hint("is it a Recto server of the same release?")
 }
 
 #[cold]
@@ -452,9 +427,9 @@ fn too_large(server: &str) -> Error {
     .with_hint("ask for a smaller page, or fewer fields")
 }
 
-/// What to do where no connection came about, by what caused it.
+/// Returns the hint for a failed connection, by its cause.
 fn unreachable_hint(cause: &str) -> &'static str {
-    // So TLS names a certificate that may sign others and is shown as a server's own.
+    // The TLS library's name of a certificate authority that is used as a server's certificate.
     if cause.contains("CaUsedAsEndEntity") {
         return "the server's certificate is one that signs others (CA:TRUE), which `openssl req -x509` makes unless \
                 told otherwise: make it with -addext basicConstraints=critical,CA:FALSE";
@@ -469,7 +444,7 @@ fn unreachable_hint(cause: &str) -> &'static str {
     "is `recto serve` running there, and is that the address it printed?"
 }
 
-/// The first cause, as text: the layers above it only repeat that something failed.
+/// Returns the first cause as text, because the errors above it only repeat that something failed.
 fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
     let mut cause = error;
     while let Some(source) = cause.source() {
@@ -485,6 +460,8 @@ mod tests {
     use std::net::TcpListener;
     use std::thread::JoinHandle;
 
+    use serde_json::{Value as Json, json};
+
     use super::*;
 
     const DONE: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
@@ -496,7 +473,7 @@ mod tests {
     const NOTHING: &str = "";
 
     /// A server that gives these answers, a connection each, and returns the requests it was sent.
-    fn server(answers: &[&'static str]) -> (Transport, JoinHandle<Vec<String>>) {
+    fn server(answers: &[&'static str]) -> (Client, JoinHandle<Vec<String>>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut address = HttpAddress::new(false, "127.0.0.1", listener.local_addr().unwrap().port());
         address.set("token", "secret").unwrap();
@@ -512,22 +489,29 @@ mod tests {
             };
             answers.into_iter().map(answer).collect()
         });
-        (Transport::new(&address).unwrap(), requests)
+        (Client::new(&address).unwrap(), requests)
     }
 
     #[tokio::test]
     async fn what_only_reads_is_asked_again() {
         for answers in [[NOTHING, SHORT, DONE], [BUSY, BUSY, DONE]] {
-            let (transport, requests) = server(&answers);
-            assert_eq!(transport.get("/x?a=%2E%2E").await.unwrap().body, "{}");
+            let (client, requests) = server(&answers);
+            assert_eq!(
+                client
+                    .read::<Json>(&Request::get("/x?a=%2E%2E"))
+                    .await
+                    .unwrap()
+                    .body,
+                json!({})
+            );
             for request in requests.join().unwrap() {
                 assert!(request.starts_with("GET /x?a=%2E%2E HTTP/1.1\r\n"), "{request}");
                 assert!(request.contains("authorization: Bearer secret\r\n"), "{request}");
             }
         }
-        let (transport, requests) = server(&[NOTHING; MAX_ATTEMPTS as usize]);
+        let (client, requests) = server(&[NOTHING; MAX_ATTEMPTS as usize]);
         assert_eq!(
-            transport.get("/x").await.unwrap_err().kind(),
+            client.read::<Json>(&Request::get("/x")).await.unwrap_err().kind(),
             ErrorKind::Unavailable
         );
         assert_eq!(requests.join().unwrap().len(), 3);
@@ -535,28 +519,25 @@ mod tests {
 
     #[tokio::test]
     async fn a_change_is_sent_again_only_if_it_was_not_taken() {
-        let body = serde_json::json!({ "changes": [] });
-        let (transport, requests) = server(&[BUSY, DONE]);
-        transport.change(Method::POST, "/x", Some(&body)).await.unwrap();
+        let change = Request::change(Method::POST, "/x", Some(&json!({ "changes": [] })));
+        let (client, requests) = server(&[BUSY, DONE]);
+        client.call(&change).await.unwrap();
         assert_eq!(requests.join().unwrap().len(), 2);
-        let (transport, _) = server(&[NOTHING, DONE]);
-        let error = transport
-            .change(Method::POST, "/x", Some(&body))
-            .await
-            .unwrap_err();
+        let (client, _) = server(&[NOTHING, DONE]);
+        let error = client.call(&change).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::OutcomeUnknown);
         assert!(error.hint().is_some());
     }
 
     #[tokio::test]
     async fn a_server_that_is_busy_for_long_or_elsewhere_is_not_waited_for_nor_followed() {
-        let (transport, _) = server(&[LATER, DONE]);
+        let (client, _) = server(&[LATER, DONE]);
         assert_eq!(
-            transport.get("/x").await.unwrap_err().kind(),
+            client.read::<Json>(&Request::get("/x")).await.unwrap_err().kind(),
             ErrorKind::Unavailable
         );
-        let (transport, _) = server(&[ELSEWHERE, DONE]);
-        let error = transport.get("/x").await.unwrap_err();
+        let (client, _) = server(&[ELSEWHERE, DONE]);
+        let error = client.read::<Json>(&Request::get("/x")).await.unwrap_err();
         assert!(error.to_string().contains("302"), "{error}");
         assert!(!format!("{error:?}").contains("secret"));
     }
@@ -566,11 +547,45 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut address = HttpAddress::new(false, "127.0.0.1", listener.local_addr().unwrap().port());
         address.request_timeout = Some(Duration::from_millis(50));
-        let transport = Transport::new(&address).unwrap();
-        let error = transport.change(Method::DELETE, "/x", None).await.unwrap_err();
+        let client = Client::new(&address).unwrap();
+        let error = client
+            .call(&Request::change(Method::DELETE, "/x", None))
+            .await
+            .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::OutcomeUnknown);
-        let error = transport.get("/x").await.unwrap_err();
+        let error = client.read::<Json>(&Request::get("/x")).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Timeout);
         assert!(error.to_string().contains("50 ms"));
+    }
+
+    #[tokio::test]
+    async fn a_body_that_is_cut_is_lost_like_a_reply() {
+        let change = Request::change(Method::POST, "/x", None);
+        let (client, _) = server(&[SHORT, DONE]);
+        let error = client.read::<Json>(&change).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::OutcomeUnknown);
+        let (client, _) = server(&[SHORT, DONE]);
+        let error = client
+            .read::<Json>(&Request::work("/x", None, "wait"))
+            .await
+            .unwrap_err();
+        assert_eq!(
+            (error.kind(), error.hint()),
+            (ErrorKind::Unavailable, Some("wait"))
+        );
+    }
+
+    #[tokio::test]
+    async fn a_reply_of_another_form_is_an_error_with_the_address() {
+        for body in ["", "[1]", "<html>"] {
+            let reply = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+            let (client, _) = server(&[String::leak(reply)]);
+            let request = Request::get("/x");
+            let error = client
+                .read::<recto_api::pages::PageReply>(&request)
+                .await
+                .unwrap_err();
+            assert!(error.to_string().contains("http://127.0.0.1"), "{error}");
+        }
     }
 }

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use hyper::Method;
 use recto::queues::MAX_BATCH;
 use recto::session::{
     MovedMessages, OutgoingMessage, PeekedMessage, QueueSettings, QueueStatus, QueueTableSettings,
@@ -14,52 +13,36 @@ use recto_api::queues::{
     AckRequest, ExtendRequest, NackRequest, PeekOptions, PeekedMessages, QueueList, ReceivedMessages,
     RedriveRequest, RemovedMessage, SendResult, SentMessages, SettledMessages, UnitList,
 };
+use recto_api::text::path_part;
+use recto_client::{Method, Query, Request, StatusCode, error_of_problem, queue_path, unexpected_reply};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::{Value as Json, json};
 
-use crate::problem;
-use crate::replies::{self, misunderstood};
 use crate::session::HttpSession;
-use crate::target::{Ask, Query, encode, of_queue};
 
-/// The most bytes of messages that are sent with one request, unless one message has more: servers take 16 MiB unless told
-/// otherwise.
+/// Maximum number of bytes of the messages of one request, unless one message is larger. Servers accept 16 MiB unless they are
+/// configured otherwise.
 pub const MAX_SENT_BYTES: usize = 8 << 20;
 
-/// How the tables of bodies stand.
-const RING: &str = "/v1/queue-tables";
-/// What becomes of messages whose receiver did not hear of them.
+/// Path of the state of the tables of queues.
+const QUEUE_TABLES: &str = "/v1/queue-tables";
+/// Hint about messages whose reply was lost.
 const COMES_AGAIN: &str = "what was handed out is received again when its visibility is over";
-/// How to find out whether messages were sent.
+/// Hint about messages that may or may not have been sent.
 const SETTLES: &str = "sending it again under the same deduplication id settles it";
 
 impl HttpSession {
-    async fn asked<T: DeserializeOwned>(&self, target: &str) -> Result<T> {
-        let reply = self.transport.get(target).await?;
-        replies::read(self.transport.server(), &reply.body)
-    }
-
-    /// Has a change made whose answer says what it did.
-    async fn changed<T: DeserializeOwned>(&self, ask: &Ask) -> Result<T> {
-        let response = self.transport.change_by(ask).await?;
-        let reply = self.transport.read_whole(response).await;
-        let reply = reply.map_err(|error| self.transport.unknown(error))?;
-        replies::read(self.transport.server(), &reply.body)
-    }
-
-    /// Sends what one request takes.
+    /// Sends the messages of one request.
     async fn send_some(&self, queue: &str, messages: &[Json]) -> Result<Vec<Result<SentMessage>>> {
         let body = json!({ "messages": messages });
-        let sent = self
-            .changed(&Ask::post(of_queue(queue, "/messages:send"), &body))
-            .await;
+        let request = Request::change(Method::POST, queue_path(queue, "/messages:send"), Some(&body));
+        let sent = self.read(&request).await;
         let sent: SentMessages = sent.map_err(|error| match error.kind() {
             ErrorKind::OutcomeUnknown => error.with_hint(SETTLES),
             _ => error,
         })?;
         if sent.results.len() != messages.len() {
-            return Err(misunderstood(self.transport.server()));
+            return Err(unexpected_reply(self.client.server()));
         }
         Ok(sent.results.into_iter().map(result).collect())
     }
@@ -68,11 +51,11 @@ impl HttpSession {
 fn result(result: SendResult) -> Result<SentMessage> {
     match result {
         SendResult::Sent(sent) => Ok(sent),
-        SendResult::Rejected(rejection) => Err(problem::error_of_line(rejection.problem)),
+        SendResult::Rejected(rejection) => Err(error_of_problem(rejection.problem)),
     }
 }
 
-/// The JSON of what is sent.
+/// Returns the JSON of a body.
 fn body(of: &impl Serialize) -> Result<Json> {
     serde_json::to_value(of).map_err(|error| {
         Error::new(ErrorKind::InvalidArgument, "what is to be sent is no JSON").with_source(error)
@@ -104,7 +87,7 @@ fn settling_body(settling: &Settling, receipts: Vec<String>) -> (&'static str, J
     }
 }
 
-/// How many of these messages go with one request.
+/// Returns the number of messages that fit one request.
 fn fitting(messages: &[Json]) -> usize {
     let mut bytes = 0;
     let fits = |message: &&Json| {
@@ -115,7 +98,7 @@ fn fitting(messages: &[Json]) -> usize {
     count.max(1)
 }
 
-/// An error of a request, as that of one of its messages.
+/// Returns the error of a request as the error of one of its messages.
 fn of_message(error: &Error, number: usize) -> Error {
     let mut of_message = Error::new(error.kind(), error.message()).with_change(number);
     if let Some(hint) = error.hint() {
@@ -124,7 +107,7 @@ fn of_message(error: &Error, number: usize) -> Error {
     of_message
 }
 
-/// A message was not sent, since those before it may not have been.
+/// Returns the error of a message that was not sent, because messages before it may not have been sent.
 fn not_sent_behind(number: usize) -> Result<SentMessage> {
     let message = "it was not sent: it is not known of all before it that they were";
     Err(Error::new(ErrorKind::Unavailable, message)
@@ -135,21 +118,18 @@ fn not_sent_behind(number: usize) -> Result<SentMessage> {
 #[async_trait]
 impl Queues for HttpSession {
     async fn queues(&self) -> Result<Vec<QueueStatus>> {
-        let body: QueueList = self.asked("/v1/queues").await?;
+        let body: QueueList = self.get("/v1/queues").await?;
         Ok(body.queues)
     }
 
     async fn queue(&self, name: &str) -> Result<QueueStatus> {
-        self.asked(&of_queue(name, "")).await
+        self.get(&queue_path(name, "")).await
     }
 
     async fn create_queue(&self, name: &str, settings: &QueueSettings) -> Result<(QueueStatus, bool)> {
-        let ask = Ask::new(Method::PUT, of_queue(name, ""), body(settings)?.to_string());
-        let response = self.transport.change_by(&ask).await?;
-        let is_new = response.status() == hyper::StatusCode::CREATED;
-        let reply = self.transport.read_whole(response).await;
-        let reply = reply.map_err(|error| self.transport.unknown(error))?;
-        Ok((replies::read(self.transport.server(), &reply.body)?, is_new))
+        let request = Request::change(Method::PUT, queue_path(name, ""), Some(&body(settings)?));
+        let reply = self.client.read(&request).await?;
+        Ok((reply.body, reply.status == StatusCode::CREATED))
     }
 
     async fn change_queue(
@@ -158,17 +138,13 @@ impl Queues for HttpSession {
         settings: &QueueSettings,
         version: Option<u64>,
     ) -> Result<QueueStatus> {
-        let mut ask = Ask::new(Method::PATCH, of_queue(name, ""), body(settings)?.to_string());
-        ask.if_version = version;
-        self.changed(&ask).await
+        let request = Request::change(Method::PATCH, queue_path(name, ""), Some(&body(settings)?));
+        self.read(&request.if_version(version)).await
     }
 
     async fn delete_queue(&self, name: &str) -> Result<()> {
-        let target = of_queue(name, "");
-        self.transport
-            .change(Method::DELETE, &target, None)
-            .await
-            .map(drop)
+        let request = Request::change(Method::DELETE, queue_path(name, ""), None);
+        self.client.call(&request).await.map(drop)
     }
 
     async fn send(&self, queue: &str, messages: Vec<OutgoingMessage>) -> Result<Vec<Result<SentMessage>>> {
@@ -184,8 +160,7 @@ impl Queues for HttpSession {
                         numbered.map(|(sent, number)| sent.map_err(|error| error.with_change(number)));
                     results.extend(numbered);
                 }
-                // Of those that were sent before, what became of them is known; those behind are not sent, lest they
-                // come first.
+                // The results of earlier requests are known. Later messages are not sent, because they would arrive first.
                 Err(error) if first > 0 => {
                     let numbers = first..first + some.len();
                     results.extend(numbers.map(|number| Err(of_message(&error, number))));
@@ -200,12 +175,10 @@ impl Queues for HttpSession {
     }
 
     async fn receive(&self, queue: &str, request: &ReceiveRequest) -> Result<ReceivedMessages> {
-        let mut ask = Ask::post(of_queue(queue, "/messages:receive"), &body(request)?);
-        ask.wait = Duration::from_secs(request.wait_seconds.unwrap_or_default().into());
-        let response = self.transport.begin_by(&ask, COMES_AGAIN).await?;
-        let reply = self.transport.read_whole(response).await;
-        let reply = reply.map_err(|error| error.with_hint(COMES_AGAIN))?;
-        replies::read(self.transport.server(), &reply.body)
+        let wait = Duration::from_secs(request.wait_seconds.unwrap_or_default().into());
+        let target = queue_path(queue, "/messages:receive");
+        self.read(&Request::work(target, Some(&body(request)?), COMES_AGAIN).wait(wait))
+            .await
     }
 
     async fn settle(&self, queue: &str, receipts: &[String], settling: &Settling) -> Result<Vec<bool>> {
@@ -214,14 +187,16 @@ impl Queues for HttpSession {
             let first = settled.len();
             let some = &receipts[first..receipts.len().min(first + MAX_BATCH)];
             let (verb, body) = settling_body(settling, some.to_vec());
-            let target = of_queue(queue, &format!("/messages:{verb}"));
-            let reply = self.changed(&Ask::post(target, &body)).await;
+            let target = queue_path(queue, &format!("/messages:{verb}"));
+            let reply = self
+                .read(&Request::change(Method::POST, target, Some(&body)))
+                .await;
             let reply: SettledMessages = reply.map_err(|error| match error.change() {
                 Some(number) => error.with_change(first + number),
                 None => error,
             })?;
             if reply.results.len() != some.len() {
-                return Err(misunderstood(self.transport.server()));
+                return Err(unexpected_reply(self.client.server()));
             }
             settled.extend(reply.results.iter().map(|one| one.done));
             if settled.len() >= receipts.len() {
@@ -234,20 +209,21 @@ impl Queues for HttpSession {
         let options = PeekOptions {
             max_messages: Some(most.into()),
         };
-        let target = Query::of(&options).after(&of_queue(queue, "/messages"));
-        let body: PeekedMessages = self.asked(&target).await?;
+        let target = Query::of(&options).after(&queue_path(queue, "/messages"));
+        let body: PeekedMessages = self.get(&target).await?;
         Ok(body.messages)
     }
 
     async fn remove_message(&self, queue: &str, position: &str) -> Result<bool> {
-        let target = of_queue(queue, &format!("/messages/{}", encode(position)));
-        let body: RemovedMessage = self.changed(&Ask::new(Method::DELETE, target, "")).await?;
-        Ok(body.removed)
+        let target = queue_path(queue, &format!("/messages/{}", path_part(position)));
+        let reply: RemovedMessage = self.read(&Request::change(Method::DELETE, target, None)).await?;
+        Ok(reply.removed)
     }
 
     async fn purge(&self, queue: &str) -> Result<()> {
-        let target = of_queue(queue, "/messages:purge");
-        self.transport.change(Method::POST, &target, None).await.map(drop)
+        let target = queue_path(queue, "/messages:purge");
+        let request = Request::change(Method::POST, target, None);
+        self.client.call(&request).await.map(drop)
     }
 
     async fn redrive(
@@ -261,35 +237,41 @@ impl Queues for HttpSession {
             to: to.map(str::to_owned),
             max_messages: most,
         });
-        self.changed(&Ask::post(of_queue(queue, "/messages:redrive"), &body))
+        let target = queue_path(queue, "/messages:redrive");
+        self.read(&Request::change(Method::POST, target, Some(&body)))
             .await
     }
 
     async fn begin_unit(&self, queue: &str, unit: &str) -> Result<QueueStatus> {
-        let target = of_queue(queue, &format!("/units/{}:begin", encode(unit)));
-        self.changed(&Ask::new(Method::POST, target, "")).await
+        let target = queue_path(queue, &format!("/units/{}:begin", path_part(unit)));
+        self.read(&Request::change(Method::POST, target, None)).await
     }
 
     async fn end_unit(&self, queue: &str, unit: &str) -> Result<()> {
-        let target = of_queue(queue, &format!("/units/{}:end", encode(unit)));
-        self.transport.change(Method::POST, &target, None).await.map(drop)
+        let target = queue_path(queue, &format!("/units/{}:end", path_part(unit)));
+        let request = Request::change(Method::POST, target, None);
+        self.client.call(&request).await.map(drop)
     }
 
     async fn units(&self, queue: &str) -> Result<Vec<QueueStatus>> {
-        let body: UnitList = self.asked(&of_queue(queue, "/units")).await?;
+        let body: UnitList = self.get(&queue_path(queue, "/units")).await?;
         Ok(body.units)
     }
 
     async fn tables(&self) -> Result<QueueTables> {
-        self.asked(RING).await
+        self.get(QUEUE_TABLES).await
     }
 
     async fn change_tables(&self, settings: &QueueTableSettings) -> Result<QueueTables> {
-        let ask = Ask::new(Method::PATCH, RING, body(settings)?.to_string());
-        self.changed(&ask).await
+        self.read(&Request::change(
+            Method::PATCH,
+            QUEUE_TABLES,
+            Some(&body(settings)?),
+        ))
+        .await
     }
 
-    /// A server tells of them with the schema.
+    /// The server reports them with the schema.
     async fn table_settings(&self) -> Result<Option<QueueTableSettings>> {
         let queues = self.recorded_schema().await?.queues;
         Ok((!queues.is_empty()).then(|| QueueTableSettings::of_schema(&queues)))

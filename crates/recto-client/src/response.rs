@@ -1,0 +1,127 @@
+//! Replies that are read as they arrive.
+
+use http_body_util::BodyExt as _;
+use hyper::body::{Bytes, Frame, Incoming};
+use hyper::{HeaderMap, StatusCode};
+use recto_api::{Error, Result};
+use tokio::time::timeout;
+
+use crate::client::{Client, unexpected_reply};
+
+/// A reply with a status of success, whose body is not yet read.
+#[derive(Debug)]
+pub struct Response<'c> {
+    client: &'c Client,
+    /// Status.
+    pub status: StatusCode,
+    /// Headers.
+    pub headers: HeaderMap,
+    pub(crate) body: Incoming,
+    lines: Lines,
+}
+
+impl<'c> Response<'c> {
+    pub(crate) fn new(client: &'c Client, response: hyper::Response<Incoming>) -> Self {
+        let (parts, body) = response.into_parts();
+        Self {
+            client,
+            status: parts.status,
+            headers: parts.headers,
+            body,
+            lines: Lines::default(),
+        }
+    }
+
+    /// Returns the next line of the body without its end, or `None` at the end of the body. Waits for each piece of the body
+    /// as long as for a whole reply.
+    ///
+    /// # Errors
+    /// `Unavailable` if the connection was cut, `Timeout` if no piece arrives in time, `Store` if the line is longer than
+    /// `max_bytes`.
+    pub async fn line(&mut self, max_bytes: usize) -> Result<Option<Vec<u8>>> {
+        loop {
+            if let Some(line) = self.lines.next() {
+                return Ok(Some(line));
+            }
+            if self.lines.len() > max_bytes {
+                return Err(unexpected_reply(self.client.server()));
+            }
+            match self.piece().await {
+                Some(piece) => self.lines.add(&piece?),
+                None => return Ok(None),
+            }
+        }
+    }
+
+    async fn piece(&mut self) -> Option<Result<Bytes, Error>> {
+        loop {
+            let frame = match timeout(self.client.request_timeout, self.body.frame()).await {
+                Ok(frame) => frame?,
+                Err(_) => return Some(Err(self.client.too_slow())),
+            };
+            match frame.map(Frame::into_data) {
+                Ok(Ok(data)) => return Some(Ok(data)),
+                // Trailers.
+                Ok(Err(_)) => {}
+                Err(error) => return Some(Err(self.client.cut(&error))),
+            }
+        }
+    }
+}
+
+/// Bytes that have arrived and are not yet returned as lines.
+#[derive(Debug, Default)]
+struct Lines {
+    bytes: Vec<u8>,
+    /// Start of the first line.
+    start: usize,
+    /// End of the bytes without a line end.
+    searched: usize,
+}
+
+impl Lines {
+    fn add(&mut self, data: &[u8]) {
+        self.bytes.drain(..self.start);
+        self.searched -= self.start;
+        self.start = 0;
+        self.bytes.extend_from_slice(data);
+    }
+
+    fn len(&self) -> usize {
+        self.bytes.len() - self.start
+    }
+
+    /// Returns the next whole line, without its end.
+    fn next(&mut self) -> Option<Vec<u8>> {
+        let found = self.bytes[self.searched..].iter().position(|byte| *byte == b'\n');
+        let Some(found) = found else {
+            self.searched = self.bytes.len();
+            return None;
+        };
+        let end = self.searched + found;
+        let line = self.bytes[self.start..end].to_vec();
+        self.start = end + 1;
+        self.searched = self.start;
+        Some(line)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_whole_however_they_arrive() {
+        for size in 1..8 {
+            let mut unread = Lines::default();
+            let mut lines = Vec::new();
+            for piece in b"one\n\ntwo three\nfour".chunks(size) {
+                unread.add(piece);
+                lines.extend(std::iter::from_fn(|| unread.next()));
+            }
+            let expected: [&[u8]; 3] = [b"one", b"", b"two three"];
+            assert_eq!(lines, expected, "{size}");
+            assert_eq!(unread.len(), 4);
+        }
+    }
+}

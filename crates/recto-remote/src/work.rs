@@ -1,0 +1,62 @@
+//! Work of the server that reports its progress: lines of progress, then the result.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use recto::{Error, ErrorKind, Result};
+use recto_api::problem::ProblemBody;
+use recto_client::{Client, Response, error_of_problem, unexpected_reply};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+/// Maximum size of a line, in bytes: the plan of a schema, or the findings of a check.
+const MAX_LINE_BYTES: usize = 64 << 20;
+
+/// A line of the reply.
+#[derive(Debug, Deserialize)]
+struct Line<P, R> {
+    progress: Option<P>,
+    /// Rejected rows in base64, because they need not be UTF-8.
+    rejects: Option<String>,
+    result: Option<R>,
+    problem: Option<ProblemBody>,
+}
+
+/// Reads the reply to its result. `lost_hint` is the hint of the error if the reply is cut.
+///
+/// # Errors
+/// The problem at the end of the reply; `Unavailable` if the reply is cut.
+pub(crate) async fn result<P: DeserializeOwned, R: DeserializeOwned>(
+    client: &Client,
+    mut response: Response<'_>,
+    progress: &(dyn Fn(P) + Send + Sync),
+    rejects: &mut (dyn FnMut(&[u8]) -> Result<()> + Send),
+    lost_hint: &'static str,
+) -> Result<R> {
+    let unexpected = || unexpected_reply(client.server());
+    loop {
+        let line = match response.line(MAX_LINE_BYTES).await {
+            Ok(Some(line)) => line,
+            Ok(None) => {
+                let message = format!("the answer of {} ended before its end", client.server());
+                return Err(Error::new(ErrorKind::Unavailable, message).with_hint(lost_hint));
+            }
+            Err(error) if error.kind() == ErrorKind::Store => return Err(error),
+            Err(error) => return Err(error.with_hint(lost_hint)),
+        };
+        let line: Line<P, R> =
+            serde_json::from_slice(&line).map_err(|error| unexpected().with_source(error))?;
+        if let Some(at) = line.progress {
+            progress(at);
+        }
+        if let Some(rows) = line.rejects {
+            let rows = STANDARD.decode(rows);
+            rejects(&rows.map_err(|error| unexpected().with_source(error))?)?;
+        }
+        if let Some(problem) = line.problem {
+            return Err(error_of_problem(problem));
+        }
+        if let Some(result) = line.result {
+            return Ok(result);
+        }
+    }
+}
