@@ -1,4 +1,4 @@
-//! The buckets of a collection.
+//! Buckets of a collection.
 
 use recto_model::table::{BucketBound, Buckets};
 use serde::{Deserialize, Serialize};
@@ -48,7 +48,7 @@ pub struct RebalanceRequest {
 }
 
 impl BucketsRequest {
-    /// The parameters of `…/partitions`. Those of `…/buckets` are all.
+    /// Parameters of `…/partitions`. `…/buckets` has all parameters.
     pub const OF_PARTITIONS: &[&str] = &["view", "page_size", "page_token"];
 }
 
@@ -144,7 +144,7 @@ pub struct BucketStatus {
 }
 
 impl BucketStatus {
-    /// Returns whether Recto splits the bucket now.
+    /// Returns whether Recto is splitting the bucket.
     pub fn is_being_cut(&self) -> bool {
         !matches!(self.step.as_str(), "at_rest" | "left")
     }
@@ -170,7 +170,7 @@ pub struct BucketTarget {
 }
 
 impl BucketTarget {
-    /// Returns the target of a table. A store that counts has each bucket in one partition.
+    /// Returns the target of a table. On a store that counts rows, each bucket is one partition.
     pub fn of(buckets: Buckets, counts: bool) -> Self {
         let target = Self {
             shards: Some(buckets.shards).filter(|shards| *shards > 1 && !counts),
@@ -189,17 +189,17 @@ impl BucketTarget {
         }
     }
 
-    /// Returns the maximum, in rows or in bytes.
+    /// Returns the maximum size, in rows or in bytes.
     pub fn most(self) -> u64 {
         self.rows.or(self.bytes).unwrap_or(u64::MAX)
     }
 
-    /// Returns the maximum as a picture shows it; 0 if there is none.
+    /// Returns the maximum size for a picture; 0 if there is none.
     pub fn drawn(self) -> u64 {
         self.rows.or(self.bytes).unwrap_or(0)
     }
 
-    /// Returns the size of something in the unit of the target.
+    /// Returns the size of `figures` in the unit of the target.
     pub fn measure(self, figures: BucketFigures) -> u64 {
         match self.rows {
             Some(_) => figures.rows,
@@ -227,27 +227,28 @@ pub struct BucketFigures {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RebalanceProgress {
-    /// Number of partitions that were looked at.
+    /// Number of checked partitions.
     pub partitions: u64,
     /// Number of buckets that were created.
     pub created: u64,
 }
 
-/// Result of splitting buckets, in all partitions together.
+/// Result of splitting buckets, for all partitions together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RebalanceReport {
-    /// Number of partitions that were looked at.
+    /// Number of checked partitions.
     pub partitions: u64,
-    /// Number of buckets that they have now.
+    /// Current number of their buckets.
     pub buckets: u64,
     /// Number of buckets that were created.
     pub created: u64,
-    /// Number of splits that were running before, and are done.
+    /// Number of earlier splits that are now complete.
     pub completed: u64,
     /// Number of buckets that are still larger than the target. A bucket of one row cannot be split.
     pub too_large: u64,
-    /// Number of parts of former buckets that were cleared.
+    /// Number of key ranges whose former bucket was cleared.
     pub cleared: u64,
-    /// Number of parts that will be cleared: an hour after the split, by any process that uses the store then.
+    /// Number of key ranges whose former bucket must still be cleared. Any process that uses the store clears it, an
+    /// hour after the split.
     pub to_clear: u64,
 }

@@ -130,7 +130,8 @@ pub struct SortOrderDescription {
 }
 
 impl CollectionDescription {
-    /// Returns the description of a collection. `unavailable` is the reason why it cannot be read or written, if it cannot.
+    /// Returns the description of a collection. `unavailable` is the reason why the collection cannot be read or
+    /// written, if there is one.
     ///
     /// ```
     /// use recto_api::collections::CollectionDescription;

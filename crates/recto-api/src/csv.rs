@@ -48,10 +48,10 @@ pub struct CsvOptions {
 pub struct Delimiter(u8);
 
 impl Delimiter {
-    /// The separator of most CSV files.
+    /// Separator of most CSV files.
     pub const COMMA: Self = Self(b',');
 
-    /// Returns the byte that the file has between two cells.
+    /// Returns the separator.
     #[must_use]
     pub const fn byte(self) -> u8 {
         self.0
@@ -80,12 +80,12 @@ impl fmt::Display for Delimiter {
     }
 }
 
-/// Character of a CSV file that takes the meaning from the character after it.
+/// Character that removes the special meaning of the next character in a CSV file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Escape(u8);
 
 impl Escape {
-    /// Returns the byte that the file has before such a character.
+    /// Returns the escape character.
     #[must_use]
     pub const fn byte(self) -> u8 {
         self.0
@@ -111,17 +111,17 @@ impl fmt::Display for Escape {
     }
 }
 
-/// Whether a byte is a character that has no meaning in every CSV file.
+/// Returns whether a byte is a character without a fixed meaning in CSV files.
 fn is_free(byte: u8) -> bool {
     byte.is_ascii() && !matches!(byte, b'"' | b'\r' | b'\n' | 0)
 }
 
-/// A column of a file that fills a field of another name.
+/// Column of a file that fills a field with another name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ColumnMapping {
     /// Name of the column in the file's header row.
     pub column: String,
-    /// Name of the field. Empty text: the column is left out.
+    /// Name of the field. Empty text: the column is ignored.
     pub field: String,
 }
 
@@ -150,9 +150,9 @@ impl fmt::Display for ColumnMapping {
 /// Form of blobs in CSV cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BlobFormat {
-    /// Base64, the standard alphabet, padded; or `\x` and hex digits.
+    /// Base64 with the standard alphabet and padding; or `\x` and hex digits.
     Base64,
-    /// Hex digits, with `0x` or `\x` before them or without.
+    /// Hex digits, with or without a prefix `0x` or `\x`.
     Hex,
 }
 

@@ -4,8 +4,8 @@ use std::sync::LazyLock;
 
 use serde_json::{Map, Value as Json};
 
-/// The schemas by name. The test `structs_are_described` makes them of the structs and their doc comments, so that a program
-/// needs no crate for that.
+/// Schemas by name. The test `structs_are_described` makes them from the structs and their doc comments, so that
+/// programs do not depend on the crate that makes them.
 const SCHEMAS: &str = include_str!("schemas.json");
 
 /// Prefix of references to schemas.
@@ -15,7 +15,7 @@ const PATH: &str = "#/components/schemas/";
 static PARSED: LazyLock<Map<String, Json>> =
     LazyLock::new(|| serde_json::from_str(SCHEMAS).unwrap_or_default());
 
-/// Returns the fields of the request of this name, each a JSON Schema with a description.
+/// Returns the fields of the request with this name, each as a JSON Schema with a description.
 ///
 /// ```
 /// let parameters = recto_api::description::parameters_named("PageRequest");
@@ -29,7 +29,7 @@ pub fn parameters_named(name: &str) -> &'static Map<String, Json> {
     properties.unwrap_or(&NONE)
 }
 
-/// Returns whether a request must have this parameter.
+/// Returns whether the parameter is required in the request.
 pub fn is_required(request: &str, name: &str) -> bool {
     let required = PARSED
         .get(request)
@@ -37,7 +37,7 @@ pub fn is_required(request: &str, name: &str) -> bool {
     required.is_some_and(|names| names.iter().any(|one| one == name))
 }
 
-/// Returns the schema of this name.
+/// Returns the schema with this name.
 pub fn schema(name: &str) -> Option<&'static Json> {
     PARSED.get(name)
 }
@@ -68,7 +68,7 @@ mod tests {
     };
     use crate::views::ViewList;
 
-    /// Set to write `schemas.json` anew.
+    /// Environment variable that makes the test write `schemas.json`.
     const WRITE: &str = "RECTO_WRITE_DESCRIPTION";
 
     macro_rules! describe {
@@ -82,7 +82,7 @@ mod tests {
         }};
     }
 
-    /// Returns the schemas of replies: members that are always there are required.
+    /// Returns the schemas of replies. Members that a reply always has are required.
     fn replies() -> Map<String, Json> {
         describe!(
             SchemaSettings::draft2020_12().for_serialize();
@@ -140,7 +140,7 @@ mod tests {
         )
     }
 
-    /// Removes what describes Rust's types.
+    /// Removes members that describe types of Rust.
     fn tidy(schema: &mut Json) {
         match schema {
             Json::Object(members) => {
@@ -175,7 +175,7 @@ mod tests {
             let line = description.split_whitespace().collect::<Vec<_>>().join(" ");
             members.insert("description".into(), line.into());
         }
-        // Names with descriptions become a list of names, which every generator of clients reads.
+        // Convert names with descriptions to a list of names, because every client generator supports lists.
         let names = members
             .get("oneOf")
             .and_then(Json::as_array)
@@ -199,7 +199,7 @@ mod tests {
         }
     }
 
-    /// Removes default values, which members of replies do not have.
+    /// Removes default values, because members of replies have none.
     fn remove_defaults(schema: &mut Json) {
         match schema {
             Json::Object(members) => {
@@ -211,7 +211,7 @@ mod tests {
         }
     }
 
-    /// Moves the mark of a parameter that is required to the list of those.
+    /// Converts the mark of a required parameter to an entry in the list of required parameters.
     fn require(schema: &mut Json) {
         let mut names = Vec::new();
         let properties = schema.get_mut("properties").and_then(Json::as_object_mut);

@@ -1,8 +1,8 @@
-//! Numbers, sizes and times as people read and write them.
+//! Numbers, sizes and times as text for people.
 
 use std::time::Duration;
 
-/// A number with its thousands apart: `336,776`.
+/// Formats a number with separated thousands: `336,776`.
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -15,7 +15,7 @@ pub fn grouped(number: u64) -> String {
     text
 }
 
-/// A count and what is counted: `1 row`, `1,024 rows`.
+/// Formats a count with its noun: `1 row`, `1,024 rows`.
 pub fn counted(number: u64, singular: &str, plural: &str) -> String {
     format!(
         "{} {}",
@@ -24,7 +24,7 @@ pub fn counted(number: u64, singular: &str, plural: &str) -> String {
     )
 }
 
-/// Bytes in the largest decimal unit that leaves a whole part: `512 B`, `9.8 kB`, `8.3 MB`.
+/// Formats a number of bytes in the largest decimal unit in which it is at least 1: `512 B`, `9.8 kB`, `8.3 MB`.
 pub fn bytes(number: u64) -> String {
     const UNITS: [&str; 5] = ["kB", "MB", "GB", "TB", "PB"];
     if number < 1_000 {
@@ -39,7 +39,7 @@ pub fn bytes(number: u64) -> String {
     format!("{value:.1} {}", UNITS[unit])
 }
 
-/// A time in the unit that fits it: `212 µs`, `3.4 ms`, `2.1 s`, `1 min 05 s`, `2 h 10 min`.
+/// Formats a time in a suitable unit: `212 µs`, `3.4 ms`, `2.1 s`, `1 min 05 s`, `2 h 10 min`.
 pub fn duration(time: Duration) -> String {
     let micros = time.as_micros();
     let seconds = time.as_secs();
@@ -52,7 +52,8 @@ pub fn duration(time: Duration) -> String {
     }
 }
 
-/// Returns the seconds of a time with its unit: `90s`, `10m`, `12h`, `3d`, `4w`. `None` if the text is no such time.
+/// Parses a time with its unit: `90s`, `10m`, `12h`, `3d`, `4w`. Returns seconds, or `None` if the text is not such a
+/// time.
 pub fn span_seconds(text: &str) -> Option<u64> {
     let minute = 60;
     let (hour, day) = (60 * minute, 24 * 60 * minute);
@@ -63,10 +64,10 @@ pub fn span_seconds(text: &str) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(unit)
 }
 
-/// Reads a time as a number of seconds, or with its unit.
+/// Parses a time that is a number of seconds, or a number with its unit.
 ///
 /// # Errors
-/// The text is neither. The error names the expected forms.
+/// The text has neither form. The error names the expected forms.
 pub fn time_seconds(text: &str) -> Result<u32, String> {
     let seconds = text.parse().ok();
     seconds

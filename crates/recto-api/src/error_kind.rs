@@ -1,59 +1,58 @@
-//! The kinds of errors.
+//! Kinds of errors.
 
-/// The kind of a failure, by which a caller decides how to go on.
+/// Kind of a failure. Callers use it to decide how to continue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The filter, the sort or the page asked for is not right.
+    /// The filter, the sort or the requested page is invalid.
     InvalidQuery,
-    /// No view serves the query; the hint holds the one that would.
+    /// No view serves the query. The hint names a view that would serve it.
     NoPlan,
-    /// The cursor cannot be opened: altered, expired, or made for another query or with another key.
+    /// The cursor cannot be opened: it was altered, has expired, or was made for another query or with another key.
     InvalidCursor,
-    /// A record, key or value is not right.
+    /// A record, key or value is invalid.
     InvalidRecord,
-    /// The schema text is not right.
+    /// The schema text is invalid.
     InvalidSchema,
-    /// The store holds another schema, or none.
+    /// The store has another schema, or none.
     SchemaMismatch,
-    /// The request is part of the language and not yet supported by this release.
+    /// The request is valid, but this release does not support it yet.
     Unsupported,
-    /// The collection is written in another way (`writes`), which does not have this; nothing was written.
+    /// The write mode of the collection (`writes`) does not have this operation. Nothing was written.
     NotOffered,
-    /// An option, address or file given is not right.
+    /// An option, address or file is invalid.
     InvalidArgument,
-    /// There is no such collection, record or file.
+    /// The collection, record or file does not exist.
     NotFound,
-    /// The store cannot be reached, or is taken by another process.
+    /// The store is unreachable, or another process holds it.
     Unavailable,
-    /// The time given was not enough.
+    /// The time limit was exceeded.
     Timeout,
-    /// A write may or may not have been applied, now or later. Repeating it settles it.
+    /// A write may or may not have been applied, now or later. Repeating it resolves the outcome.
     OutcomeUnknown,
-    /// Credentials are missing, wrong, or may not do this.
+    /// Credentials are missing, wrong, or do not allow the request.
     Unauthorized,
-    /// The session's row filter does not allow it.
+    /// The session's row filter does not allow the request.
     Forbidden,
     /// A stored record has a value that the record type cannot represent: the name of a variant that an enum does not
-    /// have, a null where the field is no `Option`, JSON of another shape. The record is not damaged; the error names its
-    /// key and the field.
+    /// have, a null in a field that is not an `Option`, or JSON of another shape. The record is not damaged. The error
+    /// names its key and the field.
     Unreadable,
     /// Stored data is damaged, or has a version that this release cannot read.
     Corrupt,
-    /// Another record is there with the key of one that was put, in a collection whose records are
-    /// never changed; or another has the values of fields that are unique. Nothing was written.
+    /// In a collection whose records never change, another record has the key of a record that was put. Or another
+    /// record has the values of unique fields. Nothing was written.
     Conflict,
-    /// An insert found a record with its key, whose version the error names; nothing was written.
+    /// An insert found a record with its key. The error has the version of that record. Nothing was written.
     Exists,
-    /// A record is not of the version that was asked for, but has another, or is not there;
-    /// nothing was written.
+    /// A record does not exist, or does not have the requested version. Nothing was written.
     Changed,
     /// A limit was exceeded; nothing was written.
     LimitExceeded,
-    /// As many messages of a queue are in flight as its options allow; nothing was received.
+    /// The maximum number of messages of a queue is in flight. Nothing was received.
     TooManyInFlight,
     /// Reading or writing a file failed.
     Io,
-    /// The store failed in another way.
+    /// The store failed for another reason.
     Store,
 }

@@ -1,4 +1,4 @@
-//! How a query is answered: reply to `GET …/records:explain`.
+//! Explanation of a query: reply to `GET …/records:explain`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -30,7 +30,7 @@ pub enum Shape {
     Concat,
     /// Sources merged row by row.
     Merge,
-    /// One source of each of several views: the records that are in all of them.
+    /// One source of each of several views. The result is the records that all of them contain.
     Intersect,
 }
 
@@ -55,7 +55,7 @@ impl Shape {
     }
 }
 
-/// Kind of a plan: what its cost depends on.
+/// Kind of a plan, on which its cost depends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PlanShape {
     /// Way in which the sources become one sequence.
@@ -64,7 +64,7 @@ pub struct PlanShape {
     pub filter_scan: bool,
 }
 
-/// `merge + filter`.
+/// Writes the form `merge + filter`.
 impl fmt::Display for PlanShape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.sources.name())?;
@@ -72,7 +72,7 @@ impl fmt::Display for PlanShape {
     }
 }
 
-/// Reads the form that `Display` writes.
+/// Parses the form that `Display` writes.
 impl FromStr for PlanShape {
     type Err = &'static str;
 
@@ -169,7 +169,7 @@ pub struct ExplainedView {
     pub direction: TableOrder,
 }
 
-/// The text of [`Explanation::facts`].
+/// Writes the text of [`Explanation::facts`].
 impl fmt::Display for ExplainedView {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
@@ -200,7 +200,7 @@ pub struct ExplainedSource {
 }
 
 impl ExplainedSource {
-    /// Returns the partition, with the view if several views are intersected.
+    /// Returns the partition, with the name of the view if several views are intersected.
     pub fn place(&self) -> String {
         match &*self.view {
             "" => self.partition.clone(),
@@ -238,7 +238,7 @@ pub struct ExplainedBaseRows {
     pub reads_per_row: u32,
 }
 
-/// The text of [`Explanation::facts`].
+/// Writes the text of [`Explanation::facts`].
 impl fmt::Display for ExplainedBaseRows {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.verified {
@@ -280,7 +280,7 @@ impl Explanation {
         order_text(&self.order)
     }
 
-    /// Returns what is read and in which order, for people: pairs of a name and a text.
+    /// Returns the sources and the order of the plan for people: pairs of a name and a text.
     pub fn facts(&self) -> Vec<(&'static str, String)> {
         let table = format!("{}, read {} its clustering order", self.table, self.direction);
         let order = ("order", self.order_text());
@@ -309,10 +309,10 @@ impl Explanation {
         facts.chain(conditions).chain(base_rows).collect()
     }
 
-    /// Returns the expected and the actual cost, for people: pairs of a name and a text.
+    /// Returns the expected and the actual cost for people: pairs of a name and a text.
     pub fn costs(&self) -> Vec<(&'static str, String)> {
         let mut expected = format!("at most {}", counted(self.expected_rows, "row", "rows"));
-        // An embedded store is in this process, so that it needs no round trips.
+        // An embedded store is in this process, so it needs no round trips.
         if self.expected_round_trips > 0 {
             let round_trips = u64::from(self.expected_round_trips);
             expected += &format!(", {}", counted(round_trips, "round trip", "round trips"));
@@ -322,7 +322,8 @@ impl Explanation {
     }
 }
 
-/// The lines of [`facts`](Explanation::facts) and [`costs`](Explanation::costs), with the sources and the rejected sort orders.
+/// Writes the lines of [`facts`](Explanation::facts) and [`costs`](Explanation::costs), with the sources and the
+/// rejected sort orders.
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.shape.fmt(f)?;
@@ -393,7 +394,7 @@ impl fmt::Display for ActualCost {
     }
 }
 
-/// Writes a value as the text that its type reads.
+/// Serialization of a value as text that its type parses.
 mod text {
     use std::fmt::Display;
     use std::str::FromStr;

@@ -1,24 +1,24 @@
 //! The operations of Recto's HTTP API.
 //!
-//! A request is a struct. The server reads it from an address or from a JSON body, the client writes it to both, the
-//! command line has it as its arguments, and the description of the API has its doc comments. An option is
-//! declared once here, and the engine gives it its meaning.
+//! A request is a struct. The server reads it from an address or from a JSON body, and the client writes it to both.
+//! The fields of the struct are also arguments of the command line, and their doc comments are the descriptions in the
+//! API. An option is declared once here, and the engine implements it.
 //!
 //! | module | content |
 //! |---|---|
-//! | [`operations`] | the table of all operations |
+//! | [`operations`] | table of all operations |
 //! | [`rights`] | rights of tokens |
-//! | [`parameters`] | reads and writes the parameters of a request |
+//! | [`parameters`] | reading and writing the parameters of a request |
 //! | [`pages`] | pages of a collection: list, query, explain |
 //! | [`scans`] | all records of a collection: export |
 //! | [`records`] | single records and batches |
-//! | [`address`] | the address of a server |
-//! | [`buckets`] | the buckets of a collection |
+//! | [`address`] | address of a server |
+//! | [`buckets`] | buckets of a collection |
 //! | [`collections`] | descriptions of collections |
 //! | [`csv`] | options for CSV files |
-//! | [`display`] | numbers, sizes and times as people read them |
+//! | [`display`] | numbers, sizes and times as text for people |
 //! | [`error`] | the error type |
-//! | [`explanation`] | how a query is answered |
+//! | [`explanation`] | explanations of queries |
 //! | [`loads`] | loading a file |
 //! | [`description`] | requests and replies as JSON Schema |
 //! | [`misfits`] | records that do not fit a view |
@@ -28,7 +28,7 @@
 //! | [`suggestion`] | a view or a collection that would serve a query |
 //! | [`text`] | percent-encoding |
 //! | [`views`] | views with their states |
-//! | [`words`] | errors of JSON in the words of the API |
+//! | [`words`] | errors of JSON in the terms of the API |
 
 pub mod address;
 pub mod buckets;

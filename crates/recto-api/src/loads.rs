@@ -1,4 +1,4 @@
-//! Loading a file.
+//! Loads of files.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! Records that a view or a unique constraint should have and cannot hold.
+//! Records that do not fit a view or a unique constraint.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::display::{counted, grouped};
 
-/// Maximum number of misfits of a view that are listed.
+/// Maximum number of listed misfits of a view.
 pub const MAX_LISTED_MISFITS: usize = 20;
 
 /// Number of misfits of a view or of a unique constraint, by cause.
@@ -33,7 +33,7 @@ impl MisfitCounts {
         self.empty.saturating_sub(known.empty) + self.too_large.saturating_sub(known.too_large)
     }
 
-    /// Returns the larger number of each cause.
+    /// Returns the larger of both counts for each cause.
     #[must_use]
     pub fn max(self, other: Self) -> Self {
         Self {
@@ -49,7 +49,7 @@ impl MisfitCounts {
     }
 }
 
-/// `2 records that do not fit (1 empty, 1 too large)`.
+/// Writes the form `2 records that do not fit (1 empty, 1 too large)`.
 impl fmt::Display for MisfitCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let records = counted(self.total(), "record that does", "records that do");
@@ -79,7 +79,7 @@ pub struct ListedMisfit {
 }
 
 impl ListedMisfit {
-    /// Returns the cause in words: `city is empty`.
+    /// Returns the cause as text: `city is empty`.
     pub fn reason(&self) -> String {
         match self.key_bytes {
             None => format!("{} is empty", self.field),
@@ -109,7 +109,7 @@ pub struct Misfits {
     pub listed: Vec<ListedMisfit>,
 }
 
-/// `p.by_city: 2 records that do not fit (1 empty, 1 too large), as 1: city is empty; …`.
+/// Writes the form `p.by_city: 2 records that do not fit (1 empty, 1 too large), as 1: city is empty; …`.
 impl fmt::Display for Misfits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}: {}", self.collection, self.view, self.counts)?;

@@ -1,11 +1,11 @@
-//! Types of problems: how errors are answered over HTTP (RFC 9457), and the exit codes that the command line gives for them.
+//! Types of problems: the HTTP responses to errors (RFC 9457), and the exit codes of the command line.
 //!
-//! The server, the description of the HTTP API, the client, the command line and the book take their lists from this one.
+//! The server, the description of the HTTP API, the client, the command line and the book use this list.
 
 use crate::error_kind::ErrorKind;
 pub use crate::problem_body::ProblemBody;
 
-/// The beginning of the `type` of each problem; the name of the type follows.
+/// Prefix of the `type` of each problem. The name of the type follows.
 pub const TYPE_PREFIX: &str = "urn:recto:problem:";
 
 /// Properties that all problems of a type share.
@@ -34,7 +34,7 @@ macro_rules! problem_types {
             remedy: $remedy:literal,
         }
     )+) => {
-        /// A type of problem. A later release may add types.
+        /// Type of a problem. A later release may add types.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum ProblemType {
@@ -508,12 +508,12 @@ problem_types! {
 }
 
 impl ProblemType {
-    /// Returns the type of this name, such as `no-view`; `None` if this release does not know it.
+    /// Returns the type with this name, such as `no-view`, or `None` if this release does not know it.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|one| one.name() == name)
     }
 
-    /// Returns the type that a server answers an error of this kind as.
+    /// Returns the type of the problem with which a server answers an error of this kind.
     pub const fn of(kind: ErrorKind) -> Self {
         match kind {
             ErrorKind::InvalidQuery => Self::InvalidQuery,
@@ -540,27 +540,27 @@ impl ProblemType {
         }
     }
 
-    /// The name, which follows [`TYPE_PREFIX`] in the `type` of a problem: `no-view`.
+    /// Returns the name, which follows [`TYPE_PREFIX`] in the `type` of a problem: `no-view`.
     pub const fn name(self) -> &'static str {
         self.description().name
     }
 
-    /// The HTTP statuses of problems of this type, the usual one first.
+    /// Returns the HTTP statuses of problems of this type, the usual status first.
     pub const fn statuses(self) -> &'static [u16] {
         self.description().statuses
     }
 
-    /// A short description for people.
+    /// Returns a short description for people.
     pub const fn title(self) -> &'static str {
         self.description().title
     }
 
-    /// The kind of error that clients make of such a problem.
+    /// Returns the kind of the error to which clients convert such a problem.
     pub const fn kind(self) -> ErrorKind {
         self.description().kind
     }
 
-    /// The exit code of a command that fails with such a problem.
+    /// Returns the exit code of a command that fails with such a problem.
     pub const fn exit_code(self) -> u8 {
         self.description().exit_code
     }
@@ -570,12 +570,12 @@ impl ProblemType {
         self.description().can_retry
     }
 
-    /// A description of the error, in one or two sentences.
+    /// Returns a description of the error, in one or two sentences.
     pub fn meaning(self) -> &'static str {
         self.description().meaning.trim_start()
     }
 
-    /// Advice for the sender of the request, in Markdown.
+    /// Returns advice for the sender of the request, in Markdown.
     pub const fn remedy(self) -> &'static str {
         self.description().remedy
     }

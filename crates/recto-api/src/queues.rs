@@ -81,11 +81,11 @@ pub struct QueueSettings {
 
 /// Retention of messages in seconds; `None` keeps a message until it is acknowledged.
 ///
-/// A field of `QueueSettings` needs the alias: clap recognizes `Option<Option<u32>>` by its spelling, as an option whose value may be
-/// left out.
+/// A field of `QueueSettings` needs the alias: clap recognizes `Option<Option<u32>>` by its spelling, as an option
+/// whose value may be omitted.
 pub type Retention = Option<u32>;
 
-/// Reads a retention on the command line.
+/// Parses a retention on the command line.
 #[cfg(feature = "clap")]
 fn retention(text: &str) -> Result<Retention, String> {
     match text {
@@ -158,7 +158,7 @@ pub struct QueueStatus {
 }
 
 impl QueueStatus {
-    /// Whether the queue is paused. False also if the caller does not see the options.
+    /// Returns whether the queue is paused. Also returns false if the caller cannot see the options.
     pub fn is_paused(&self) -> bool {
         self.options.paused == Some(true)
     }
@@ -254,7 +254,7 @@ impl OutgoingMessage {
     }
 }
 
-/// Returns bytes as `body` if they are UTF-8, or else as `body_base64`.
+/// Returns bytes as `body` if they are UTF-8, and otherwise as `body_base64`.
 pub fn body_members(body: Vec<u8>) -> (Option<String>, Option<String>) {
     match String::from_utf8(body) {
         Ok(text) => (Some(text), None),

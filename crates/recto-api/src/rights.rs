@@ -3,9 +3,9 @@
 /// A right of a token in a collection, with a queue, or with the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Right {
-    /// Read records and pages, and explain queries; look at a queue and its messages.
+    /// Read records and pages, explain queries, and read the state and the messages of a queue.
     Read,
-    /// Read all of a collection at once.
+    /// Read all records of a collection at once.
     Export,
     /// Put records.
     Write,
@@ -13,9 +13,9 @@ pub enum Right {
     Delete,
     /// Copy the store.
     Backup,
-    /// Give unused space of the store back.
+    /// Return unused space of the store to the file system.
     Compact,
-    /// Check all of the store.
+    /// Check the whole store.
     Check,
     /// Compare views with records that the token may read.
     Verify,

@@ -1,18 +1,18 @@
-//! Percent-encoded text of addresses.
+//! Percent-encoded text in addresses.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-/// The unreserved characters of RFC 3986, which stay as they are in a query.
+/// Unreserved characters of RFC 3986, which are not encoded in a query.
 const IN_QUERY: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
     .remove(b'_')
     .remove(b'~');
 
-/// The same without the dot: a part of a path that is `.` or `..` would be a way up.
+/// Unreserved characters without the dot, because a part of a path that is `.` or `..` would name another folder.
 const IN_PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'~');
 
-/// Returns text as a part of a path.
+/// Encodes text as a part of a path.
 ///
 /// ```
 /// assert_eq!(recto_api::text::path_part("a,b/.."), "a%2Cb%2F%2E%2E");
@@ -21,7 +21,7 @@ pub fn path_part(text: &str) -> String {
     utf8_percent_encode(text, IN_PATH).to_string()
 }
 
-/// Returns parameters as a query, form-encoded, without `?`.
+/// Encodes parameters as a query, form-encoded, without `?`.
 ///
 /// ```
 /// assert_eq!(recto_api::text::query([("a", "1"), ("b", "x y")]), "a=1&b=x%20y");
@@ -39,8 +39,8 @@ pub fn query<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> String 
     query
 }
 
-/// Percent-encoded text, decoded; `None` if two hexadecimal digits do not follow each `%`, or if what it stands
-/// for is not UTF-8. A `+` is a `+`.
+/// Decodes percent-encoded text. Returns `None` if a `%` is not followed by two hexadecimal digits, or if the decoded
+/// bytes are not UTF-8. A `+` stays a `+`.
 ///
 /// ```
 /// use recto_api::text::percent_decoded;
@@ -52,7 +52,7 @@ pub fn percent_decoded(text: &str) -> Option<String> {
     let Some(first) = text.find('%') else {
         return Some(text.to_owned());
     };
-    // The crate leaves what is not well-formed as it is.
+    // The crate copies malformed text unchanged, so check it first.
     let mut rest = &text[first..];
     while let Some(at) = rest.find('%') {
         let digits = rest.as_bytes().get(at + 1..at + 3)?;

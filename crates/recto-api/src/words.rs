@@ -1,22 +1,23 @@
-//! Errors of JSON and of parameters in the words of the API: the parser names types of Rust.
+//! Translation of errors of JSON and of parameters to the terms of the API, because the parser names types of Rust.
 
 use crate::parameters::ParameterError;
 
 /// Maximum number of characters of a value that an error repeats.
 const MAX_SHOWN_CHARACTERS: usize = 60;
-/// Stands for the name of the value in the message of an error that this crate makes.
+/// Placeholder for the name of the value in the message of an error that this crate makes.
 pub(crate) const NAME: &str = "{name}";
-/// Separates a message from its hint, because serde's errors have a message only. No text has this control character.
+/// Separator of a message and its hint, because errors of serde have only a message. No text has this control
+/// character.
 const HINT: char = '\u{1f}';
 
-/// Returns the beginning of a text, as an error shows it.
+/// Returns the beginning of a text, for an error.
 pub(crate) fn shortened(text: &str) -> String {
     let shown: String = text.chars().take(MAX_SHOWN_CHARACTERS).collect();
     let more = if shown.len() < text.len() { "…" } else { "" };
     shown + more
 }
 
-/// Returns an error as a message that [`translated`] takes apart again.
+/// Combines the message and the hint of an error. [`translated`] separates them again.
 pub(crate) fn with_hint(error: &ParameterError) -> String {
     match &error.hint {
         Some(hint) => format!("{}{HINT}{hint}", error.message),
@@ -24,8 +25,8 @@ pub(crate) fn with_hint(error: &ParameterError) -> String {
     }
 }
 
-/// Translates an error of the parser about the value at `place`, such as `messages[0].delay_seconds`, into a message and
-/// perhaps a hint. An empty place is the body.
+/// Translates an error of the parser about the value at `place`, such as `messages[0].delay_seconds`. Returns a
+/// message, and a hint if there is one. An empty place is the whole body.
 pub fn translated(error: &str, place: &str) -> (String, Option<String>) {
     let named = if place.is_empty() { "the body" } else { place };
     if let Some(rest) = error.strip_prefix("missing field ") {
@@ -36,7 +37,7 @@ pub fn translated(error: &str, place: &str) -> (String, Option<String>) {
         let name = quoted(name);
         let names = Some(names(expected)).filter(|names| !names.is_empty());
         let hint = names.map(|names| format!("the members are {names}"));
-        // The place may be that of the unknown member.
+        // The place may include the unknown member.
         let parent = place.strip_suffix(name).unwrap_or(place).trim_end_matches('.');
         let parent = if parent.is_empty() { "the body" } else { parent };
         return (format!("there is no {name} in {parent}"), hint);
@@ -59,7 +60,7 @@ pub fn translated(error: &str, place: &str) -> (String, Option<String>) {
     (message.replace(NAME, named), hint)
 }
 
-/// Returns the text between backquotes, or the whole text without backquotes.
+/// Returns the text between backquotes, or the whole text if it has no backquotes.
 fn quoted(text: &str) -> &str {
     text.split('`').nth(1).unwrap_or(text)
 }
@@ -70,7 +71,7 @@ fn names(expected: &str) -> String {
     names.join(", ")
 }
 
-/// Returns what the API calls a type that the parser expected.
+/// Returns the API's name of a type that the parser expected.
 fn wanted(expected: &str) -> String {
     let expected = expected.split(" at line ").next().unwrap_or_default();
     match expected {
@@ -90,7 +91,7 @@ fn wanted(expected: &str) -> String {
     }
 }
 
-/// Returns what the API calls a value that the parser found.
+/// Returns the API's name of a value that the parser found.
 fn found(given: &str) -> &str {
     match given {
         "sequence" => "an array",

@@ -1,4 +1,4 @@
-//! The guard of the local clock, which is compared with the clocks of coordinators.
+//! Guard of the local clock, which is compared with the clocks of coordinators.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ impl Client {
     async fn read_clocks(&self, timeout: Duration) -> Result<Vec<ClockReading>, StoreError> {
         let deadline = self.request_deadline(timeout);
         let mut readings = Vec::with_capacity(CLOCKS_COMPARED);
-        // Each request goes to another coordinator, if there are several.
+        // Each request uses another coordinator, if there are several.
         for _ in 0..CLOCKS_COMPARED {
             let reading = compare_clocks(&self.environment, self.now_micros(&deadline)).await?;
             readings.push(reading);

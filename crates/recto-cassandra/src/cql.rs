@@ -26,15 +26,16 @@ const SELECT_CHARS: usize = 512;
 
 /// Meaning of a cell without bytes in a table that another program created.
 ///
-/// Cassandra has such cells of every type: `blobAsInt(0x)` and old Thrift clients write them. Its drivers show null.
+/// Cassandra accepts such cells for every type: `blobAsInt(0x)` and old Thrift clients write them. Its
+/// drivers show null.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum EmptyCell<'t> {
-    /// A value of the type, as an empty text is.
+    /// Value of the type, such as an empty text.
     Value,
     Null,
-    /// In this column of the key it has a place before all values, which the type has no name for.
+    /// In this key column, the cell is sorted before all values of the type, and the type cannot express it.
     Unordered(&'t Column),
-    /// An unordered one whose row is left out.
+    /// Cell like [`Unordered`](Self::Unordered), whose row is omitted.
     LeftOut,
 }
 
@@ -48,17 +49,17 @@ impl<'t> EmptyCell<'t> {
     }
 }
 
-/// One statement: its text, what its bind markers are, their values, and what its result holds.
+/// Statement: its text, the types and values of its bind markers, and the types of its result columns.
 #[derive(Debug, Clone)]
 pub(crate) struct Request<'t> {
     pub(crate) text: String,
     pub(crate) marker_types: Vec<Cow<'t, Type>>,
     pub(crate) values: Values,
     pub(crate) result_types: Vec<&'t Type>,
-    /// Meaning of an empty cell in each of the first result columns. It has as many entries as there are columns of an
-    /// attached table, and none for a table of Recto.
+    /// Meaning of an empty cell in each of the first result columns. For an attached table, it has one entry
+    /// for each column. For a table of Recto, it is empty.
     pub(crate) empty_cells: Vec<EmptyCell<'t>>,
-    /// True if the first result column is an [escaped](crate::escape) partition key.
+    /// Whether the first result column is an [escaped](crate::escape) partition key.
     pub(crate) has_escaped_partition: bool,
 }
 
@@ -74,7 +75,7 @@ impl<'t> Request<'t> {
         }
     }
 
-    /// The answer holds these columns next.
+    /// Adds columns to the expected result.
     fn expect_columns(&mut self, table: &Table, columns: &'t [Column]) {
         let is_first = self.result_types.is_empty();
         let is_partition = columns
@@ -111,8 +112,9 @@ impl<'t> Request<'t> {
         self.text.push_str(text);
     }
 
-    /// A bind marker that says its type: where a column is of another by now, the driver, which prepares a
-    /// statement again that Cassandra forgot, is refused, in place of writing the wrong bytes.
+    /// Adds a bind marker with its type. The driver prepares a statement again if Cassandra has evicted it.
+    /// If the type of the column has changed meanwhile, Cassandra then rejects the statement, and no wrong
+    /// bytes are written.
     fn push_typed_marker(&mut self, ty: &Type) {
         self.text.push('(');
         push_type(&mut self.text, ty);
@@ -123,14 +125,14 @@ impl<'t> Request<'t> {
         push_quoted(&mut self.text, name);
     }
 
-    /// The same with another limit. The limit is the last value of every select that has one.
+    /// Returns the request with another limit. The limit is the last value of every select that has one.
     pub(crate) fn limited(mut self, limit: u32) -> Self {
         self.values.pop();
         self.values.push_int(i32::try_from(limit).unwrap_or(i32::MAX));
         self
     }
 
-    /// Leaves out rows with an empty cell in one of these columns of the table's key.
+    /// Omits rows with an empty cell in one of these columns of the table's key.
     pub(crate) fn leaving_out(mut self, columns: ColumnSet, table: &Table) -> Self {
         for empty in &mut self.empty_cells {
             let EmptyCell::Unordered(column) = empty else {
@@ -144,7 +146,7 @@ impl<'t> Request<'t> {
         self
     }
 
-    /// The text with its values in place of their markers, for people and cqlsh.
+    /// Returns the text with the values instead of the markers, for people and cqlsh.
     pub(crate) fn describe(&self) -> String {
         let mut text = String::with_capacity(2 * self.text.len());
         let mut values = self.marker_types.iter().zip(self.values.iter());
@@ -176,24 +178,25 @@ pub(crate) fn push_quoted(text: &mut String, name: &str) {
     text.push('"');
 }
 
-/// `name` as a quoted identifier.
+/// Returns `name` as a quoted identifier.
 pub(crate) fn quoted(name: &str) -> String {
     let mut text = String::with_capacity(name.len() + 2);
     push_quoted(&mut text, name);
     text
 }
 
-/// `text` as a string literal.
+/// Returns `text` as a string literal.
 pub(crate) fn string_literal(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
 
-/// What a table is called in its keyspace: those that are attached are known with its name before theirs.
+/// Returns the name of a table in its keyspace. The name of an attached table has the name of the keyspace
+/// before it.
 pub(crate) fn name_in_keyspace(table: &str) -> &str {
     table.split_once('.').map_or(table, |(_, name)| name)
 }
 
-/// `"keyspace"."table"`.
+/// Returns `"keyspace"."table"`.
 pub(crate) fn table_name(keyspace: &str, table: &str) -> String {
     let table = name_in_keyspace(table);
     let mut text = String::with_capacity(keyspace.len() + table.len() + "\"\".\"\"".len());
@@ -203,26 +206,27 @@ pub(crate) fn table_name(keyspace: &str, table: &str) -> String {
     text
 }
 
-/// The statements of one table in one keyspace.
+/// Generator of the statements of one table in one keyspace.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Statements<'t> {
     keyspace: &'t str,
     table: &'t Table,
 }
 
-/// What a statement selects of a row.
+/// Columns of a row that a statement selects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Selected {
-    /// The columns of its partition.
+    /// Whether to select the partition columns.
     pub(crate) partition: bool,
-    /// What it leaves out behind the key: who selects a static column has Cassandra look for the partition's beginning.
+    /// Columns after the key to omit. Selecting a static column makes Cassandra read the beginning of the
+    /// partition.
     pub(crate) unseen: ColumnSet,
-    /// The write times and times to live of its regular columns, in pairs behind all columns.
+    /// Whether to select the write timestamps and TTLs of the regular columns, in pairs after all columns.
     pub(crate) stamps: bool,
 }
 
 impl Selected {
-    /// Of the rows of any partitions.
+    /// Returns the selection for rows of any partitions.
     pub(crate) fn by(options: &ReadOptions) -> Self {
         Self {
             partition: true,
@@ -231,8 +235,9 @@ impl Selected {
         }
     }
 
-    /// Of the rows of one partition, which who reads them knows. It is told of where it is all that there may be of a row, and of
-    /// tables that another program made: only by the types of what is told is it seen that one was made anew.
+    /// Returns the selection for rows of one partition, whose key the caller knows. Selects the key
+    /// nevertheless if it may be the only content of a row, and for tables that another program created: the
+    /// types of the result are the only evidence that such a table was created again.
     pub(crate) fn in_partition(table: &Table, options: &ReadOptions) -> Self {
         Self {
             partition: table.clustering().is_empty() || AttachedTable::keyspace_of(table.name()).is_some(),
@@ -240,7 +245,7 @@ impl Selected {
         }
     }
 
-    /// Whether it has the column of a table that stands there.
+    /// Returns whether the selection contains a column of the table.
     pub(crate) fn has(self, table: &Table, column: usize) -> bool {
         let key_len = table.key_len();
         match column {
@@ -250,7 +255,7 @@ impl Selected {
     }
 }
 
-/// From which end a statement reads.
+/// End of the partition from which a statement reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reading {
     Clustering,
@@ -262,7 +267,7 @@ impl<'t> Statements<'t> {
         Self { keyspace, table }
     }
 
-    /// The rows of one piece of a partition.
+    /// Selects the rows of one range of a partition.
     pub(crate) fn select_piece(
         self,
         partition: &Cells,
@@ -281,9 +286,10 @@ impl<'t> Statements<'t> {
         request
     }
 
-    /// The rows of these keys, in any order: of partitions that are one row each, and have a key of one column; or of this
-    /// partition, whose rows have a key of one column. The limit is what has Cassandra read partitions side by side: it pages
-    /// through them one after the other.
+    /// Selects the rows of these keys, in any order. Without `partition`, the keys are partition keys of one
+    /// column, of partitions with one row each. With `partition`, the keys are clustering keys of one column
+    /// in it. The limit makes Cassandra read partitions concurrently, because it pages through them one after
+    /// the other otherwise.
     pub(crate) fn select_keys(
         self,
         partition: Option<&Cells>,
@@ -314,8 +320,8 @@ impl<'t> Statements<'t> {
         request
     }
 
-    /// The rows with tokens after `after` up to and with `up_to`, each followed by its token and, with `stamps`, the
-    /// write times and times to live of its regular columns, in pairs.
+    /// Selects the rows with tokens after `after` up to and including `up_to`. Each row is followed by its
+    /// token and, with `stamps`, by the write timestamps and TTLs of its regular columns, in pairs.
     pub(crate) fn select_tokens(
         self,
         (after, up_to): (Option<i64>, Option<i64>),
@@ -340,8 +346,9 @@ impl<'t> Statements<'t> {
         request
     }
 
-    /// The partitions of tokens after `after` up to and with `up_to`: of each its key, its static columns, the
-    /// [column that says whether it has a row](Self::row_column) and its token.
+    /// Selects the partitions with tokens after `after` up to and including `up_to`. Each result has the key,
+    /// the static columns, the [column that says whether the partition has a row](Self::row_column), and the
+    /// token.
     pub(crate) fn select_partitions(
         self,
         (after, up_to): (Option<i64>, Option<i64>),
@@ -358,8 +365,8 @@ impl<'t> Statements<'t> {
         request
     }
 
-    /// The partitions of one token, in the store's order: of each its key, its static columns, and the
-    /// [column that says whether it has a row](Self::row_column).
+    /// Selects the partitions of one token, in the store's order. Each result has the key, the static
+    /// columns, and the [column that says whether the partition has a row](Self::row_column).
     pub(crate) fn select_partitions_of_token(self, token: i64, limit: i32) -> Request<'t> {
         let mut request = self.select_each_partition();
         request.push(" FROM ");
@@ -372,14 +379,15 @@ impl<'t> Statements<'t> {
         request
     }
 
-    /// Of a table that another program made, the column that is null in the one row that a partition of static cells alone is:
-    /// which of its columns are static is not known there.
+    /// Returns, for a table that another program created, a column that is null in the only row of a
+    /// partition that has only static cells. The schema of such a table does not say which columns are
+    /// static.
     pub(crate) fn row_column(self) -> Option<&'t Column> {
         AttachedTable::keyspace_of(self.table.name())?;
         self.table.clustering().first()
     }
 
-    /// The key of a partition, its static columns, and the column that says whether it has a row.
+    /// Selects the key of a partition, its static columns, and the column that says whether it has a row.
     fn select_each_partition(self) -> Request<'t> {
         let distinct = if self.row_column().is_some() {
             ""
@@ -402,7 +410,7 @@ impl<'t> Statements<'t> {
         request
     }
 
-    /// One row of each partition, which reads as much as asking for distinct keys does.
+    /// Limits the result to one row of each partition, which costs as much as selecting distinct keys.
     fn push_partition_limit(self, request: &mut Request<'_>, limit: i32) {
         if self.row_column().is_some() {
             request.push(" PER PARTITION LIMIT 1");
@@ -411,7 +419,7 @@ impl<'t> Statements<'t> {
         request.bind_int(limit);
     }
 
-    /// Tokens after `after` up to and with `up_to`.
+    /// Adds the condition that tokens are after `after`, up to and including `up_to`.
     fn push_where_tokens(self, request: &mut Request<'_>, (after, up_to): (Option<i64>, Option<i64>)) {
         let token = self.token();
         let mut separator = " WHERE ";
@@ -426,7 +434,7 @@ impl<'t> Statements<'t> {
         }
     }
 
-    /// The static columns of a partition.
+    /// Selects the static columns of a partition.
     pub(crate) fn select_statics(self, partition: &Cells) -> Request<'t> {
         let mut request = Request::new("SELECT DISTINCT ".to_owned());
         push_columns(&mut request, self.table.statics());
@@ -437,8 +445,8 @@ impl<'t> Statements<'t> {
         request
     }
 
-    /// Sets the given regular columns of a row, which exists afterwards. `None` in `cells` is null
-    /// if `nulls` says so, else not set.
+    /// Sets the given regular columns of a row, which exists afterwards. `None` in `cells` is null if `nulls`
+    /// is true. Otherwise the cell is not set.
     pub(crate) fn insert(self, write: &Insert<'_>, partition: &Cells) -> Request<'t> {
         let mut request = Request::new("INSERT INTO ".to_owned());
         request.push(&table_name(self.keyspace, self.table.name()));
@@ -505,7 +513,7 @@ impl<'t> Statements<'t> {
         self.delete_piece(partition, &piece, stamp)
     }
 
-    /// Deletes the rows of one piece; of a piece without any bound, the partition.
+    /// Deletes the rows of one range. If the range has no bounds, deletes the partition.
     pub(crate) fn delete_piece(self, partition: &Cells, piece: &Piece, stamp: Option<i64>) -> Request<'t> {
         let mut request = Request::new("DELETE FROM ".to_owned());
         request.push(&table_name(self.keyspace, self.table.name()));
@@ -514,8 +522,8 @@ impl<'t> Statements<'t> {
         request
     }
 
-    /// A conditional statement that changes nothing (it sets a column to nothing, not to null): it
-    /// carries conditions on static columns (`row` absent) or on one row into a batch.
+    /// Returns a conditional statement that changes nothing: it leaves a column unset, which is not null. It
+    /// adds conditions on static columns (if `row` is `None`) or on one row to a batch.
     pub(crate) fn condition(
         self,
         partition: &Cells,
@@ -628,9 +636,10 @@ impl<'t> Statements<'t> {
         }
     }
 
-    /// `AND ("a", "b") > (?, ?)` over the clustering columns from `start` on. Tuples throughout:
-    /// `ScyllaDB` rejects tuple and single-column relations mixed on clustering columns. Nothing
-    /// where there are no cells: a table without clustering columns has one row per partition.
+    /// Appends `AND ("a", "b") > (?, ?)` over the clustering columns from `start` on. It always uses tuples,
+    /// because `ScyllaDB` rejects tuple relations together with single-column relations on clustering
+    /// columns. Appends nothing if there are no cells: a table without clustering columns has one row per
+    /// partition.
     fn push_relation(self, request: &mut Request<'t>, start: usize, operator: &str, cells: &Cells) {
         if cells.is_empty() {
             return;
@@ -662,23 +671,23 @@ impl<'t> Statements<'t> {
     }
 }
 
-/// What an insert sets.
+/// Row that an insert writes.
 pub(crate) struct Insert<'a> {
     pub(crate) clustering: &'a Cells,
     pub(crate) columns: RegularColumns<'a>,
     pub(crate) cells: &'a Cells,
-    /// Whether a null removes what is there.
+    /// Whether a null deletes the existing value.
     pub(crate) nulls: bool,
     pub(crate) stamp: Option<i64>,
     pub(crate) ttl_seconds: Option<u32>,
 }
 
-/// Which regular columns an insert names.
+/// Regular columns that an insert names.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum RegularColumns<'a> {
-    /// The first so many: all of them.
+    /// All columns; this is their number.
     All(u16),
-    /// These.
+    /// These columns.
     Some(&'a [u16]),
 }
 

@@ -1,5 +1,5 @@
-//! The driver's errors in the store's words: what kind they are, what to do, whether the request
-//! may have had an effect, and whether sending it again may help.
+//! Conversion of the driver's errors to errors of the store: the kind, a hint, the possible effect of the
+//! request, and whether a retry may help.
 
 use std::net::SocketAddr;
 
@@ -9,26 +9,26 @@ use scylla::errors::{ConnectionPoolError, DbError, ExecutionError, PrepareError,
 use crate::client::TimeLimit;
 use crate::values::ReadValuesError;
 
-/// What a request that failed may have done.
+/// Possible effect of a failed request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Effect {
-    /// Nothing, now and later: it was not sent, or refused for what it says.
+    /// The request has no effect, now or later. It was not sent, or it was rejected because of its content.
     Nothing,
-    /// The coordinator found too few replicas. It looks before it sends anything, so a plain write
-    /// did nothing; a conditional one may have been past a first round.
+    /// The coordinator found too few replicas. It checks this before it sends a plain write, so a plain write
+    /// has no effect. A conditional write may have completed its first round.
     TooFewReplicas,
-    /// It may be applied, now or later.
+    /// The request may be applied, now or later.
     Unknown,
 }
 
-/// A request that failed.
+/// Failed request.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) error: StoreError,
     pub(crate) effect: Effect,
-    /// Whether the cause may have passed when the request is sent again.
+    /// Whether the cause may be transient, so that a retry may help.
     pub(crate) passing: bool,
-    /// Whether the cause may be that a node does not know yet what others know of the tables.
+    /// Whether the cause may be that a node does not yet know the tables that other nodes know.
     pub(crate) lags: bool,
 }
 
@@ -42,23 +42,23 @@ impl Failure {
         }
     }
 
-    /// The node that was asked.
+    /// Returns the node that received the request.
     pub(crate) fn node(&self) -> Option<SocketAddr> {
         self.error.node()?.parse().ok()
     }
 
-    /// Nothing was sent, and will not be.
+    /// Returns the failure of a request that was not sent and will not be sent.
     pub(crate) fn not_sent(error: StoreError) -> Self {
         Self::new(Effect::Nothing, false, error)
     }
 
-    /// What was sent was not answered in time.
+    /// Returns the failure of a request that was sent and not answered in time.
     pub(crate) fn unanswered(error: StoreError) -> Self {
         Self::new(Effect::Unknown, false, error)
     }
 }
 
-/// The failure of a request that was prepared already.
+/// Returns the failure of a request whose statement was already prepared.
 pub(crate) fn of_execution(error: ExecutionError, limit: TimeLimit) -> Failure {
     match error {
         ExecutionError::LastAttemptError(attempt) => of_attempt(attempt),
@@ -95,7 +95,7 @@ pub(crate) fn of_execution(error: ExecutionError, limit: TimeLimit) -> Failure {
     }
 }
 
-/// The failure to prepare a statement: nothing was executed.
+/// Returns the failure to prepare a statement. Nothing was executed.
 pub(crate) fn of_prepare(error: PrepareError) -> Failure {
     let failure = match error {
         PrepareError::AllAttemptsFailed { first_attempt } => of_attempt(first_attempt),
@@ -159,29 +159,30 @@ fn of_attempt(error: RequestAttemptError) -> Failure {
     }
 }
 
-/// What Cassandra says when a read crossed its tombstone threshold.
+/// Message of Cassandra for a read above its tombstone threshold.
 const TOMBSTONES: &str = "TOO_MANY_TOMBSTONES";
 
-/// What Cassandra says of a batch past its `batch_size_fail_threshold`.
+/// Message of Cassandra for a batch above its `batch_size_fail_threshold`.
 const BATCH_TOO_LARGE: &str = "Batch too large";
 
-/// What Cassandra begins with to say, among failures to empty a table, of one for which nothing was sent. In other
-/// words it would be taken for one of unknown outcome.
+/// Beginning of the message of Cassandra for a failure to empty a table before any request was sent. Failures
+/// with other messages count as failures of unknown outcome.
 const TOO_FEW_TO_TRUNCATE: &str = "Error during truncate: Cannot achieve consistency level";
 
-/// What Cassandra says where a guardrail keeps everybody from emptying and dropping tables.
+/// Message of Cassandra if a guardrail prevents emptying and dropping tables.
 const MAY_NOT_TRUNCATE: &str = "DROP and TRUNCATE TABLE functionality is not allowed";
 
-/// What Cassandra says of a replica that does not know a table, or a column, as whoever asks it does.
+/// Message of Cassandra if a replica does not know a table or a column in the form that the coordinator
+/// knows.
 const OTHER_SCHEMA: &str = "INCOMPATIBLE_SCHEMA";
 
-/// What Cassandra says of an option that only later versions of it know.
+/// Message of Cassandra for an option that only later versions know.
 const UNKNOWN_OPTION: &str = "Unknown property";
 
 /// Cassandra's error for a compaction strategy that the release does not have.
 const UNKNOWN_COMPACTION: &str = "Unable to find compaction strategy class";
 
-/// What Cassandra says of a table that it knows the name of and has not opened.
+/// Message of Cassandra for a table whose name is known, but which is not opened.
 const UNKNOWN_TABLE: &str = "Unknown CF ";
 
 fn of_database(error: &DbError, message: &str) -> Failure {
@@ -199,7 +200,7 @@ fn of_database(error: &DbError, message: &str) -> Failure {
             true,
             "send fewer requests, or add nodes",
         ),
-        // It was prepared again and forgotten again, by a cache that is too small.
+        // The statement was prepared again and evicted again, because the cache is too small.
         DbError::Unprepared { .. } => (
             Kind::Unavailable,
             Effect::Nothing,
@@ -237,7 +238,7 @@ fn of_database(error: &DbError, message: &str) -> Failure {
             false,
             "a replica failed: its log says why",
         ),
-        // A node takes statements on a table that is just being made before it can read or write it.
+        // A node accepts statements on a table that is being created before it can read or write the table.
         DbError::ServerError if message.contains(UNKNOWN_TABLE) => (
             Kind::Table,
             Effect::Unknown,
@@ -263,7 +264,7 @@ fn of_database(error: &DbError, message: &str) -> Failure {
         DbError::AlreadyExists { .. } => (Kind::Table, Effect::Nothing, false, "there is one of that name"),
         DbError::TruncateError => (
             Kind::Unavailable,
-            // A coordinator looks whether it knows of a node that is down before it asks any.
+            // A coordinator checks whether a known node is down before it sends a request to any node.
             if message.starts_with(TOO_FEW_TO_TRUNCATE) {
                 Effect::Nothing
             } else {
@@ -281,7 +282,7 @@ fn of_database(error: &DbError, message: &str) -> Failure {
     }
 }
 
-/// What is wrong with a statement that Cassandra refused for itself, and what to do.
+/// Returns the kind of the error and a hint for a statement that Cassandra rejected because of its content.
 fn of_statement(message: &str) -> (StoreErrorKind, &'static str) {
     if names_schema(message) {
         (
@@ -308,7 +309,7 @@ fn of_statement(message: &str) -> (StoreErrorKind, &'static str) {
     }
 }
 
-/// Whether Cassandra's message is about a table, column or keyspace that is not there, or is another.
+/// Returns whether Cassandra's message is about a table, column or keyspace that is absent or different.
 fn names_schema(message: &str) -> bool {
     let message = message.to_ascii_lowercase();
     message.contains("does not exist")
@@ -316,7 +317,7 @@ fn names_schema(message: &str) -> bool {
         || message.contains("unconfigured table")
         || message.contains("undefined column name")
         || message.contains("unknown identifier")
-        // A bind marker says its type, and the column is of another.
+        // A bind marker has a type, and the column has another type.
         || message.contains("cannot assign value")
 }
 
@@ -438,7 +439,7 @@ mod tests {
                 Effect::Unknown,
                 true,
             ),
-            // Code 0x1700: the outcome of a conditional write is unknown.
+            // Code 0x1700 means that the outcome of a conditional write is unknown.
             (DbError::Other(0x1700), "", Kind::Other, Effect::Unknown, true),
         ] {
             assert_said(&error, message, (kind, effect, passing));

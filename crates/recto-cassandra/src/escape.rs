@@ -1,8 +1,9 @@
 //! Partition keys that may be empty. Cassandra takes no empty partition key of one column.
 //!
-//! In a table that [allows](Table::allows_empty_partition) it, a value of NUL bytes only, as the empty value is, has one
-//! more NUL byte in Cassandra. All other values are stored as they are. The stored values have the order of the values,
-//! and no two values are stored alike: `docs/format.md`, "Empty partition keys".
+//! In a table that [allows](Table::allows_empty_partition) it, a value that consists only of NUL bytes gets
+//! one more NUL byte in Cassandra. The empty value is such a value. All other values are stored unchanged.
+//! The stored values have the order of the values, and two different values never have the same stored form:
+//! `docs/format.md`, "Empty partition keys".
 
 use std::borrow::Cow;
 

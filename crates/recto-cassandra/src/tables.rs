@@ -1,4 +1,4 @@
-//! Making, extending, listing, emptying and dropping tables.
+//! Creating, extending, listing, emptying and dropping tables.
 
 use recto_model::Table;
 use recto_store::tables::added_columns;
@@ -21,7 +21,8 @@ impl Client {
             return self.await_known(table, &deadline).await;
         }
         if !has_own_id(table) {
-            // A node that was away hears by then of what was made meanwhile, and does not make another in its place.
+            // Wait until a node that was unreachable knows the new tables, so that it does not create another
+            // table of the same name.
             if let TableOutcome::Unknown(error) = self.await_agreement(&deadline).await? {
                 return Ok(TableOutcome::Unknown(error));
             }
@@ -36,14 +37,15 @@ impl Client {
         if let Some(unknown) = self.change_schema(&text, &deadline).await? {
             return Ok(unknown);
         }
-        // Another process may have made another one between the two looks.
+        // Another process may have created a different table between the two checks.
         self.check_same(table, &deadline).await?;
         self.await_known(table, &deadline).await
     }
 
-    /// Makes those that are not there, each when every node of the cluster is there and knows those before. So no node that is
-    /// asked to make one does not know that it is there: it would make another one under its name, another id, and with that the
-    /// one that is there, and all that is in it, would be dropped everywhere. Where the last one is there, that is done with.
+    /// Creates the tables that do not exist. Creates each only when all nodes of the cluster are connected
+    /// and know the previous tables. Otherwise a node that does not know an existing table would create
+    /// another one with the same name and another id. The cluster would then drop the existing table with all
+    /// its data. Succeeds without changes if all tables exist.
     pub(crate) async fn create_tables_once(&self, tables: &[Table]) -> Result<TableOutcome, StoreError> {
         let deadline = self.schema_deadline();
         let Some(last) = tables.last() else {
@@ -71,7 +73,8 @@ impl Client {
         self.await_known(last, &deadline).await
     }
 
-    /// Waits until all nodes know the same schema, those that are away among them: where one is, nothing was done.
+    /// Waits until all nodes know the same schema, including unreachable nodes. If a node is unreachable,
+    /// returns an error, and nothing was done.
     async fn await_everybody(&self, deadline: &Deadline) -> Result<TableOutcome, StoreError> {
         let agreed = self.await_agreement(deadline).await?;
         let state = self.session.get_cluster_state();
@@ -90,9 +93,8 @@ impl Client {
         }
     }
 
-    /// Waits until statements on a table that is there are taken. Whoever makes it now may not have
-    /// waited to the end, and a node tells of a table in its system tables before it takes statements
-    /// on it.
+    /// Waits until the nodes accept statements on an existing table. The process that creates it may not have
+    /// waited to the end. A node lists a table in its system tables before it accepts statements on it.
     async fn await_known(&self, table: &Table, deadline: &Deadline) -> Result<TableOutcome, StoreError> {
         if let TableOutcome::Unknown(error) = self.await_agreement(deadline).await? {
             return Ok(TableOutcome::Unknown(error));
@@ -104,7 +106,7 @@ impl Client {
         }
     }
 
-    /// Makes the user-defined types of `table` that are not there.
+    /// Creates the user-defined types of `table` that do not exist.
     async fn create_types(
         &self,
         table: &Table,
@@ -131,14 +133,14 @@ impl Client {
         Ok(None)
     }
 
-    /// Adds the columns first and tells of them in the comment after. A column that no comment
-    /// tells of is no part of its table, so whatever interrupts this leaves the table as it was, and
-    /// doing it again goes on from there.
+    /// Adds the columns first, and lists them in the comment afterwards. A column that is in no comment is no
+    /// part of its table. So an interruption leaves the table as it was, and repeating the call continues.
     ///
-    /// Cassandra sets a comment without comparing: of two who add different columns at once, the last
-    /// to write it may be the one whose schema is not recorded in the end. So where the comment tells
-    /// otherwise than `recorded`, what is recorded is believed, if its columns are there, and the comment is
-    /// set right. Columns are never dropped, so who uses one that a comment left out is served meanwhile.
+    /// Cassandra sets a comment without comparing. If two processes add different columns concurrently, the
+    /// last one to write the comment may be the one whose schema is not recorded in the end. So if the
+    /// comment differs from `recorded`, this function trusts `recorded` if its columns exist, and corrects
+    /// the comment. Columns are never dropped, so a client that uses a column which a comment omits can still
+    /// use it.
     pub(crate) async fn add_columns(
         &self,
         recorded: &Table,
@@ -157,7 +159,7 @@ impl Client {
             },
         };
         if added.is_empty() {
-            // Whoever added them may not have waited to the end.
+            // The process that added them may not have waited to the end.
             return self.await_agreement(&deadline).await;
         }
         for column in added {
@@ -170,7 +172,7 @@ impl Client {
         }
         let keyspace = &self.config.keyspace;
         let mut statements = vec![add_columns_one_cql(keyspace, table.name(), added)];
-        // A comment that an operator wrote stays.
+        // Keep a comment that an operator wrote.
         if found.is_ours {
             statements.push(comment_cql(keyspace, table));
         }
@@ -179,7 +181,7 @@ impl Client {
                 return Ok(unknown);
             }
         }
-        // Another process may have added others meanwhile, also of these names.
+        // Another process may have added other columns meanwhile, even with the same names.
         let found = self.find_table(table.name(), &deadline).await?;
         if let Some(column) = added.iter().find_map(|column| found.other_than(column)) {
             return Err(taken(table.name(), column));
@@ -235,13 +237,13 @@ impl Client {
         Ok(tables)
     }
 
-    /// Whether there is an equal table; an error if there is another of its name.
+    /// Returns whether an equal table exists. Returns an error if a different table of its name exists.
     async fn check_same(&self, table: &Table, deadline: &Deadline) -> Result<bool, StoreError> {
         let found = self.find_tables(&[table.name()], deadline).await?.pop();
         found.map_or(Ok(false), |found| is_same(&found, table))
     }
 
-    /// Those of the tables that are not there; an error if another of a name is.
+    /// Returns the tables that do not exist. Returns an error if a different table of a name exists.
     async fn missing<'t>(
         &self,
         tables: &'t [Table],
@@ -259,7 +261,7 @@ impl Client {
         Ok(missing)
     }
 
-    /// Changes the schema, and waits until all nodes agree on it; the driver does the latter.
+    /// Changes the schema. The driver waits until all nodes agree on it.
     async fn change_schema(
         &self,
         text: &str,
@@ -273,11 +275,11 @@ impl Client {
     }
 }
 
-/// Whether a table that is there is the one that is asked for; an error if it is another.
+/// Returns whether an existing table is the requested one. Returns an error if it is a different one.
 fn is_same(found: &FoundTable, table: &Table) -> Result<bool, StoreError> {
     let told = found.told.as_ref().ok();
     let difference = found.difference(table).or_else(|| {
-        // What the comment tells is all that Recto made of it.
+        // The comment lists all columns that Recto created.
         let obstacle = |told| added_columns(table, &with_options_of(told, table)).err();
         let more = told.filter(|told| told.columns() != table.columns())?;
         Some(obstacle(more).map_or_else(|| "it has further columns".to_owned(), |error| error.to_string()))
@@ -295,7 +297,8 @@ fn table_outcome(failure: Failure) -> Result<TableOutcome, StoreError> {
     }
 }
 
-/// `told` with the options of `table`: those of a table that is there are its operator's.
+/// Returns `told` with the options of `table`, because the operator may change the options of an existing
+/// table.
 fn with_options_of(told: &Table, table: &Table) -> Table {
     Table::new(told.name(), told.columns().to_vec(), table.options())
         .expect("options are no matter to columns")

@@ -1,4 +1,5 @@
-//! Tables that a node lists before it takes statements on them: some milliseconds, while they are created.
+//! Tables that a node lists before it accepts statements on them. This lasts some milliseconds while they are
+//! created.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -11,19 +12,20 @@ use crate::client::{Client, Deadline};
 use crate::cql::table_name;
 use crate::error::of_prepare;
 
-/// Pause before it is asked again whether statements on a table are taken.
+/// Wait before the next check whether statements on a table are accepted.
 const ASK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Maximum number of tables that are asked for at once.
+/// Maximum number of tables that are checked concurrently.
 const MAX_ASKED_AT_ONCE: usize = 16;
 
-/// A table that the system tables list.
+/// Table that the system tables list.
 pub(crate) struct ListedTable {
     pub(crate) name: String,
     pub(crate) id: String,
 }
 
-/// Identifiers of tables whose statements are taken, by the names of the tables: each table is asked for once.
+/// Identifiers of the tables whose statements are accepted, by the names of the tables. Each table is checked
+/// only once.
 #[derive(Debug, Default)]
 pub(crate) struct TakenTables(Mutex<HashMap<String, String>>);
 
@@ -40,10 +42,11 @@ impl TakenTables {
 }
 
 impl Client {
-    /// Asks whether statements on listed tables are taken.
+    /// Checks that statements on listed tables are accepted.
     ///
     /// # Errors
-    /// `Table`: not yet. An error of another kind does not say whether they are, and is not returned.
+    /// `Table` if they are not accepted yet. Errors of other kinds do not answer the question, and are not
+    /// returned.
     pub(crate) async fn check_taken(
         &self,
         listed: Vec<ListedTable>,
@@ -68,7 +71,7 @@ impl Client {
         Ok(())
     }
 
-    /// Prepares a read of a table, which fails with `Table` as long as statements on it are not taken.
+    /// Prepares a read of a table. Fails with `Table` as long as statements on the table are not accepted.
     async fn prepare_read(&self, table: &str, deadline: &Deadline) -> Result<(), StoreError> {
         let name = table_name(&self.config.keyspace, table);
         let text = format!("SELECT * FROM {name} LIMIT 1");
@@ -76,10 +79,10 @@ impl Client {
         prepared.map(drop).map_err(|error| of_prepare(error).error)
     }
 
-    /// Waits until statements on a listed table are taken.
+    /// Waits until statements on a listed table are accepted.
     ///
     /// # Errors
-    /// They are not within the deadline; or the node cannot be asked.
+    /// They are not accepted within the deadline, or the node cannot be reached.
     pub(crate) async fn await_taken(&self, table: &str, deadline: &Deadline) -> Result<(), StoreError> {
         loop {
             match self.prepare_read(table, deadline).await {
@@ -92,10 +95,11 @@ impl Client {
     }
 }
 
-/// Compares tables until statements on those that are as asked are taken. A table that is dropped meanwhile is missing then.
+/// Compares tables until statements on the tables that are as requested are accepted. A table that is dropped
+/// meanwhile is missing in the result.
 ///
 /// # Errors
-/// The tables cannot be read, or statements on one are not taken within the deadline.
+/// The tables cannot be read, or statements on one of them are not accepted within the deadline.
 pub(crate) async fn compare_taken<C, K>(
     deadline: &Deadline,
     compare: impl Fn() -> C,
@@ -128,7 +132,7 @@ mod tests {
 
     const TIME: Duration = Duration::from_secs(5);
 
-    /// Compares a table that is listed this number of times, and whose statements are rejected this number of times.
+    /// Compares a table that is listed `listed` times, and whose statements are rejected `rejected` times.
     async fn compare(listed: u32, rejected: u32, time: Duration) -> Result<Vec<TableState>, StoreError> {
         let (compared, checked) = (Cell::new(0), Cell::new(0));
         let states = || {

@@ -1,5 +1,5 @@
-//! Plain statements, as a program without Recto sends them, and what a node says of how it answered one: for tests that show what
-//! deletions do.
+//! Plain statements, as a program without Recto sends them, and a node's report about a read, for tests that
+//! show the effects of deletions.
 
 use std::time::Duration;
 
@@ -13,21 +13,22 @@ use scylla::value::{CqlValue, Row};
 use crate::config::CassandraConfig;
 use crate::connect::connect;
 
-/// How often a statement is sent until its trace tells of a read, and how long to wait in between.
+/// Maximum number of times that a statement is sent until its trace reports a read, and the wait between two
+/// attempts.
 const MAX_TRACES: u32 = 20;
 const TRACE_PAUSE: Duration = Duration::from_millis(200);
 
-/// What a node met that read.
+/// Rows and tombstones that a node read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Met {
-    /// Rows that are there.
+    /// Number of live rows.
     pub rows: usize,
-    /// Rows and cells that were deleted.
+    /// Number of deleted rows and cells.
     pub tombstones: usize,
 }
 
 impl Met {
-    /// `Read 17 live rows and 0 tombstone cells`, in other lines nothing.
+    /// Parses `Read 17 live rows and 0 tombstone cells`. Returns `None` for other lines.
     fn in_words(line: &str) -> Option<Self> {
         let words: Vec<&str> = line.split(' ').collect();
         let ["Read", rows, "live", "rows", "and", tombstones, "tombstone", ..] = words[..] else {
@@ -40,11 +41,11 @@ impl Met {
     }
 }
 
-/// A connection that statements are sent by.
+/// Connection that sends plain statements.
 pub struct PlainCql(Session);
 
 impl PlainCql {
-    /// Connects to a keyspace that is there: names of tables are its own.
+    /// Connects to an existing keyspace. Names of tables refer to this keyspace.
     ///
     /// # Errors
     /// The cluster cannot be reached.
@@ -59,15 +60,15 @@ impl PlainCql {
     /// Sends a statement.
     ///
     /// # Errors
-    /// The cluster does not take it.
+    /// The cluster rejects the statement.
     pub async fn send(&self, text: &str) -> Result<(), StoreError> {
         self.answer(Statement::new(text)).await.map(drop)
     }
 
-    /// The first column of all rows that a statement selects, as text.
+    /// Returns the first column of all rows that a statement selects, as text.
     ///
     /// # Errors
-    /// The cluster does not take it, or does not answer with texts or whole numbers.
+    /// The cluster rejects the statement, or the column contains neither texts nor integers.
     pub async fn first_column(&self, text: &str) -> Result<Vec<String>, StoreError> {
         let answer = self.answer(Statement::new(text)).await?;
         let rows = answer.into_rows_result();
@@ -85,11 +86,11 @@ impl PlainCql {
             .collect()
     }
 
-    /// What nodes met that read for a statement, each by itself. They write their traces behind their answers: where nothing is
-    /// told of a read, the statement is sent again.
+    /// Returns the rows and tombstones that each node read for a statement. Nodes write their traces after
+    /// their responses. So if no trace reports a read, the statement is sent again.
     ///
     /// # Errors
-    /// The cluster does not take the statement, or tells of no read, though it was asked often.
+    /// The cluster rejects the statement, or no trace reports a read after the maximum number of attempts.
     pub async fn met(&self, text: &str) -> Result<Vec<Met>, StoreError> {
         for _ in 0..MAX_TRACES {
             let told = self.trace(text).await?;
@@ -102,7 +103,7 @@ impl PlainCql {
         Err(failed(text, "its traces tell of no read"))
     }
 
-    /// Sends a statement with tracing on, and returns what the nodes did for it, in their words.
+    /// Sends a statement with tracing, and returns the messages of the nodes in the trace.
     async fn trace(&self, text: &str) -> Result<Vec<String>, StoreError> {
         let mut statement = Statement::new(text);
         statement.set_tracing(true);

@@ -1,4 +1,4 @@
-//! TLS by rustls.
+//! TLS with rustls.
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStor
 
 use crate::config::TlsConfig;
 
-/// The driver's TLS context for `config`.
+/// Returns the driver's TLS context for `config`.
 ///
 /// # Errors
-/// [`StoreErrorKind::Invalid`], if a file cannot be read or holds nothing of use. File names are
-/// told, contents never.
+/// [`StoreErrorKind::Invalid`] if a file cannot be read or contains nothing usable. The error contains the
+/// names of files, and never their content.
 pub(crate) fn context(config: &TlsConfig) -> Result<Arc<ClientConfig>, StoreError> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
@@ -75,7 +75,7 @@ fn unusable(what: &str, reason: &dyn std::fmt::Display) -> StoreError {
     .with_hint("certificates and keys are PEM files")
 }
 
-/// Takes any certificate that the authorities signed, whatever name it bears.
+/// Verifier that accepts any certificate that the authorities signed, with any name.
 #[derive(Debug)]
 struct AnyName {
     chains: Arc<WebPkiServerVerifier>,
@@ -99,7 +99,7 @@ impl ServerCertVerifier for AnyName {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        // The name is looked at last, when the chain has been found good.
+        // The verifier checks the name last, after it has accepted the chain.
         match self
             .chains
             .verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)

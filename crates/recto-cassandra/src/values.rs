@@ -1,5 +1,5 @@
-//! Values on their way to and from Cassandra: cells are the protocol's bytes already, so they are
-//! written and read as they are.
+//! Values that are sent to and received from Cassandra. Cells already are the bytes of the protocol, so they
+//! are copied unchanged.
 
 use std::borrow::Borrow;
 
@@ -9,18 +9,18 @@ use scylla::serialize::SerializationError;
 use scylla::serialize::row::{RowSerializationContext, SerializeRow};
 use scylla::serialize::writers::RowWriter;
 
-/// What one bind marker of a statement gets.
+/// Value of one bind marker of a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Slot {
-    /// The bytes at `start..end` of the buffer.
+    /// Bytes at `start..end` of the buffer.
     Bytes { start: usize, end: usize },
-    /// Null: removes what is there.
+    /// Null: deletes the existing value.
     Null,
-    /// Not set: leaves what is there.
+    /// Not set: keeps the existing value.
     Unset,
 }
 
-/// The values of one statement's bind markers, in one buffer, in order.
+/// Values of the bind markers of one statement, in one buffer, in order.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Values {
     data: Vec<u8>,
@@ -47,7 +47,7 @@ impl Values {
         self.slots.push(Slot::Unset);
     }
 
-    /// Takes back the last value.
+    /// Removes the last value.
     pub(crate) fn pop(&mut self) {
         if let Some(Slot::Bytes { start, .. }) = self.slots.pop() {
             self.data.truncate(start);
@@ -62,7 +62,7 @@ impl Values {
         self.push(Some(&value.to_be_bytes()));
     }
 
-    /// A list of cells that are not null.
+    /// Adds a list of cells that are not null.
     pub(crate) fn push_list<'a>(&mut self, cells: impl ExactSizeIterator<Item = &'a [u8]>) {
         let start = self.data.len();
         let count = |length: usize| i32::try_from(length).unwrap_or(i32::MAX).to_be_bytes();
@@ -75,7 +75,7 @@ impl Values {
         self.slots.push(Slot::Bytes { start, end });
     }
 
-    /// The values: `None` for a marker that is not set, `Some(None)` for null.
+    /// Returns the values: `None` for a marker that is not set, `Some(None)` for null.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Option<Option<&[u8]>>> {
         self.slots.iter().map(|slot| match *slot {
             Slot::Bytes { start, end } => Some(Some(&self.data[start..end])),
@@ -85,7 +85,7 @@ impl Values {
     }
 }
 
-/// A statement was given another number of values than it has bind markers; a defect of this crate.
+/// Error if the number of values differs from the number of bind markers, which is a defect of this crate.
 #[derive(Debug, thiserror::Error)]
 #[error("the statement has {markers} bind markers, {values} values were given")]
 struct WrongValueCount {
@@ -127,32 +127,32 @@ impl SerializeRow for Values {
     }
 }
 
-/// Why a response cannot be read as rows of cells.
+/// Error for a response that cannot be read as rows of cells.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReadValuesError {
-    /// The columns are of other types or another number than was asked for.
+    /// The types or the number of the columns differ from the requested ones.
     #[error("column {column} is a {found}, a {expected} was expected")]
     Columns {
         column: String,
         found: String,
         expected: String,
     },
-    /// The rows end before they should.
+    /// The rows end too early.
     #[error("an answer's rows are cut off")]
     Truncated,
-    /// The driver could not take the frame apart.
+    /// The driver could not decode the frame.
     #[error(transparent)]
     Frame(Box<dyn std::error::Error + Send + Sync>),
 }
 
 impl ReadValuesError {
-    /// What the driver says of a frame that it could not take apart.
+    /// Returns the error for a frame that the driver could not decode.
     pub(crate) fn frame(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self::Frame(error.into())
     }
 }
 
-/// Checks that `specs`, of bind markers or of a result, are of `types`.
+/// Checks that `specs`, of bind markers or of a result, have the types `types`.
 pub(crate) fn check_columns<T: Borrow<Type>>(
     specs: &[ColumnSpec<'_>],
     types: &[T],
@@ -177,7 +177,7 @@ pub(crate) fn check_columns<T: Borrow<Type>>(
     Ok(())
 }
 
-/// Whether a column of Cassandra's type `column` holds cells of `ty`.
+/// Returns whether a column of Cassandra's type `column` contains cells of `ty`.
 fn is_type(column: &ColumnType<'_>, ty: &Type) -> bool {
     match (column, ty) {
         (ColumnType::Native(native), _) => native_type(native).as_ref() == Some(ty),
@@ -212,7 +212,7 @@ fn is_type(column: &ColumnType<'_>, ty: &Type) -> bool {
     }
 }
 
-/// The type of a native column; `None` for one that Recto has no word for.
+/// Returns the type of a native column. `None` if Recto does not support the type.
 fn native_type(native: &NativeType) -> Option<Type> {
     Some(match native {
         NativeType::Ascii => Type::Ascii,

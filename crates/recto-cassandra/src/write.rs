@@ -1,8 +1,8 @@
-//! Plain, stamped writes.
+//! Plain writes with stamps.
 //!
-//! The mutations of one partition go as one statement or one unlogged batch, which Cassandra
-//! applies as one mutation. Every statement carries its stamp, so that sending it again changes
-//! nothing: all are sent as idempotent.
+//! The mutations of one partition are sent as one statement or one unlogged batch, which Cassandra applies as
+//! one mutation. Every statement contains its stamp, so repeating it changes nothing. Therefore all
+//! statements are marked as idempotent.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,12 +23,12 @@ use crate::pace::Sending;
 use crate::pieces::{Piece, TupleBound, pieces};
 use crate::values::Values;
 
-/// The most statements the protocol lets a batch have.
+/// Maximum number of statements of a batch in the protocol.
 const MAX_BATCH_STATEMENTS: usize = u16::MAX as usize;
-/// How many bytes of writes of one partition `write_many` puts into one batch. A load of many rows
-/// into one partition then costs a request per so many bytes, not per row.
+/// Maximum number of bytes of writes of one partition that `write_many` puts into one batch. So a load of
+/// many rows into one partition needs one request for this number of bytes, not one for each row.
 const GROUP_BYTES: usize = 32 << 10;
-/// How many statements of one partition `write_many` puts into one batch.
+/// Maximum number of statements of one partition that `write_many` puts into one batch.
 const GROUP_STATEMENTS: usize = 128;
 
 impl Client {
@@ -74,8 +74,8 @@ impl Client {
         self.write_each(writes, &settings).await
     }
 
-    /// Writes groups of one partition each, several at a time; stops starting more at the first
-    /// that fails.
+    /// Writes groups of one partition each, several concurrently. After the first failure, starts no more
+    /// groups.
     async fn write_each(
         &self,
         writes: &[PartitionWrite],
@@ -95,7 +95,8 @@ impl Client {
             match sending.next().await {
                 None => break,
                 Some(Ok(())) => any_done = true,
-                // What is in flight is let go: its effect is then unknown, as the whole's is.
+                // Drop the requests in flight. Their effect is then unknown, like the effect of the whole
+                // call.
                 Some(Err(failure)) => {
                     first_failure = Some(failure);
                     break;
@@ -126,7 +127,7 @@ impl Client {
         sent.map(drop)
     }
 
-    /// Sends all mutations of `writes` as one statement or one batch; returns how often.
+    /// Sends all mutations of `writes` as one statement or one batch. Returns the number of attempts.
     async fn send_writes(
         &self,
         writes: &[&PartitionWrite],
@@ -166,17 +167,17 @@ impl Client {
     }
 }
 
-/// Refuses a write that may take more statements than a batch can have. (A logged batch reaches its
-/// limit in bytes long before.)
+/// Rejects a write that may need more statements than a batch can have. (A logged batch reaches its byte
+/// limit much earlier.)
 fn check_statements(write: &PartitionWrite) -> Result<(), StoreError> {
     let most: usize = write
         .mutations
         .iter()
         .map(|mutation| match mutation.operation {
-            // A piece for each further run of either bound, one for what is between, one more if
-            // that has no bound.
+            // Each clustering column can add a range at either bound. One more range is between them, and a
+            // range without bounds needs two.
             Operation::DeleteRange { .. } => 2 * write.table.clustering().len() + 2,
-            // What was there is deleted first.
+            // The existing row is deleted first.
             Operation::Put { replace: true, .. } => 2,
             _ => 1,
         })
@@ -194,7 +195,7 @@ fn check_statements(write: &PartitionWrite) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// What a plain write's sending means to its caller.
+/// Converts the result of sending a plain write to its outcome.
 fn outcome<T>(sent: Result<T, Failure>) -> Result<WriteOutcome, StoreError> {
     match sent {
         Ok(_) => Ok(WriteOutcome::Done),
@@ -203,7 +204,7 @@ fn outcome<T>(sent: Result<T, Failure>) -> Result<WriteOutcome, StoreError> {
     }
 }
 
-/// Writes of one partition together, in order, up to a size.
+/// Groups the writes of one partition, in order, up to a maximum size.
 fn group(writes: &[PartitionWrite]) -> Vec<Vec<&PartitionWrite>> {
     struct Open {
         index: usize,
@@ -238,7 +239,7 @@ fn group(writes: &[PartitionWrite]) -> Vec<Vec<&PartitionWrite>> {
     groups
 }
 
-/// Whether a mutation replaces a row by one with nulls.
+/// Returns whether a mutation replaces a row by a row with nulls.
 fn clears_cells(mutation: &Mutation) -> bool {
     match &mutation.operation {
         Operation::Put { cells, replace, .. } => *replace && cells.iter().any(|cell| cell.is_none()),
@@ -246,17 +247,17 @@ fn clears_cells(mutation: &Mutation) -> bool {
     }
 }
 
-/// The stamp before that of a mutation that [clears cells](clears_cells).
+/// Returns the stamp before the stamp of a mutation that [clears cells](clears_cells).
 fn stamp_before(mutation: &Mutation) -> Option<Stamp> {
     let stamp = mutation.stamp.filter(|_| clears_cells(mutation))?;
-    // The least number stands for no stamp in Cassandra.
+    // In Cassandra, the minimum number means that there is no stamp.
     let before = stamp.0.checked_sub(1).filter(|before| *before > i64::MIN);
     before.map(Stamp)
 }
 
-/// The statements of a put that [clears cells](clears_cells): the row is deleted `before` it, and its
-/// cells that are not null are set. One tombstone instead of one a null, and Cassandra does not count it
-/// when it reads the row.
+/// Returns the statements of a put that [clears cells](clears_cells). They delete the row at the stamp
+/// `before`, and set the cells that are not null. This writes one tombstone instead of one for each null, and
+/// Cassandra does not count it when it reads the row.
 fn replacing_requests<'t>(
     keyspace: &'t str,
     table: &'t Table,
@@ -292,7 +293,7 @@ fn replacing_requests<'t>(
         .collect()
 }
 
-/// The statements of one mutation.
+/// Returns the statements of one mutation.
 pub(crate) fn requests<'t>(
     keyspace: &'t str,
     table: &'t Table,
@@ -352,8 +353,8 @@ fn everything() -> Piece {
     }
 }
 
-/// The pieces of a range to delete. A piece without bounds would delete the partition, statics
-/// included, so it is cut in two at some value of the first clustering column.
+/// Returns the key ranges to delete. A range without bounds would delete the partition with its static cells.
+/// So it is divided at an arbitrary value of the first clustering column.
 fn range_pieces(table: &Table, from: &Bound, to: &Bound) -> Vec<Piece> {
     let pieces = pieces(table, from, to);
     if pieces != [everything()] || table.statics().is_empty() {
@@ -378,7 +379,7 @@ fn range_pieces(table: &Table, from: &Bound, to: &Bound) -> Vec<Piece> {
     ]
 }
 
-/// The cell of some value of a key type.
+/// Returns the cell of an arbitrary value of a key type.
 fn some_cell(ty: &Type) -> &'static [u8] {
     match ty {
         Type::Boolean | Type::TinyInt | Type::Varint => &[0],
@@ -386,9 +387,9 @@ fn some_cell(ty: &Type) -> &'static [u8] {
         Type::Int | Type::Float | Type::Date | Type::Inet => &[0; 4],
         Type::Decimal => &[0; 5],
         Type::BigInt | Type::Double | Type::Time | Type::Timestamp => &[0; 8],
-        // Of version 1, as a time-based identifier must be.
+        // The version must be 1, because a timeuuid requires it.
         Type::TimeUuid | Type::Uuid => &[0, 0, 0, 0, 0, 0, 0x10, 0, 0x80, 0, 0, 0, 0, 0, 0, 0],
-        // Text, ASCII and blobs may be empty; other types are in no key.
+        // Text, ASCII and blobs may be empty. No key contains another type.
         _ => &[],
     }
 }

@@ -1,4 +1,4 @@
-//! What stands in `#[record(…)]`, with where it stands.
+//! Content of `#[record(…)]`, with its position.
 
 use proc_macro2::Span;
 use recto_model::schema::nearest;
@@ -13,7 +13,7 @@ use syn::{
 
 use crate::declaration::Declaration;
 
-/// The attributes of a struct. All but the first and the last are keys of a schema file.
+/// Attributes of a struct. All except the first and the last are keys of a schema file.
 const STRUCT_ATTRIBUTES: [&str; 14] = [
     "collection",
     "key",
@@ -31,34 +31,34 @@ const STRUCT_ATTRIBUTES: [&str; 14] = [
     "crate",
 ];
 
-/// A struct that derives `Record`.
+/// Struct that derives `Record`.
 pub(crate) struct Struct {
     pub(crate) ident: Ident,
     pub(crate) collection: LitStr,
-    /// The options of its collection.
+    /// Options of its collection.
     pub(crate) declaration: Declaration,
     pub(crate) crate_path: Option<Path>,
     pub(crate) fields: Vec<Field>,
 }
 
-/// One of its fields.
+/// Field of a struct.
 pub(crate) struct Field {
     pub(crate) vis: Visibility,
     pub(crate) ident: Ident,
     pub(crate) ty: Type,
-    /// Its name in the collection.
+    /// Name of the field in the collection.
     pub(crate) name: String,
-    /// Where the name stands: the attribute, or the field.
+    /// Position of the name, which is the attribute or the field.
     pub(crate) name_span: Span,
 }
 
-/// An attribute and its value: `key = ["id"]`, `bucket(target = "10MB")`.
+/// Attribute and its value: `key = ["id"]`, `bucket(target = "10MB")`.
 pub(crate) struct Entry {
     pub(crate) name: Ident,
     pub(crate) value: Value,
 }
 
-/// The value of an attribute, as the schema language has it.
+/// Value of an attribute, as in the schema language.
 pub(crate) enum Value {
     Literal(Lit),
     List(Vec<Value>, Span),
@@ -113,7 +113,7 @@ impl Struct {
     }
 }
 
-/// The attributes of a struct, each once, but for `view`.
+/// Returns the attributes of a struct. Each occurs once, except `view`.
 fn struct_entries(attributes: &[Attribute]) -> Result<Vec<Entry>> {
     let mut entries: Vec<Entry> = Vec::new();
     for attribute in record_attributes(attributes) {
@@ -163,7 +163,7 @@ impl Field {
 }
 
 impl Entry {
-    /// The text that it has for a value.
+    /// Returns the text of the value.
     pub(crate) fn text(&self) -> Result<LitStr> {
         match &self.value {
             Value::Literal(Lit::Str(text)) => Ok(text.clone()),

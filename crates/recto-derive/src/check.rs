@@ -1,8 +1,8 @@
-//! The schema language's rules, applied while compiling.
+//! Rules of the schema language, checked at compile time.
 //!
-//! The macro sees no types, so it asks the model what is wrong with everything else. The compiler checks by the traits
-//! `KeyType` and `OrderType` that fields have an order. Other rules about types are checked when the program asks for
-//! the collection.
+//! The macro does not know types, so the model checks all other rules. The traits `KeyType` and `OrderType`
+//! let the compiler check that fields have an order. Other rules about types are checked when the program
+//! calls the function that returns the collection.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use syn::{Error, Result};
 
 use crate::attributes::Struct;
 
-/// Checks everything about the collection but its fields' types.
+/// Checks all rules of the collection that do not depend on the types of its fields.
 pub(crate) fn check(record: &Struct) -> Result<()> {
     let fields = record.fields.iter().map(|field| (field.name.clone(), None));
     let name = record.collection.value();
@@ -33,7 +33,8 @@ pub(crate) fn check(record: &Struct) -> Result<()> {
     all.map_or(Ok(()), Err)
 }
 
-/// Returns the place of a problem in the struct. Places beyond the declared text are the collection and its fields.
+/// Returns the position of a problem in the struct. A position after the declared text means the collection
+/// or one of its fields.
 fn place(record: &Struct, span: &Range<usize>) -> Span {
     let found = match span.start.checked_sub(record.declaration.text.len()) {
         None => record.declaration.place(span.start),

@@ -1,7 +1,8 @@
-//! Attributes as a schema file would declare them.
+//! Attributes in the form of a schema file.
 //!
-//! The derive writes the attributes as TOML and lets the model's parser read them, so that the language has one set of
-//! rules. It remembers from which attribute each piece of the text came, and reports what the parser finds there.
+//! The derive macro writes the attributes as TOML, and the model's parser reads this text, so that the
+//! language has only one implementation of its rules. The macro records the attribute from which each part of
+//! the text came, and reports the errors of the parser there.
 
 use std::ops::Range;
 
@@ -10,15 +11,15 @@ use syn::{Error, Lit, LitStr, Result};
 
 use crate::attributes::{Entry, Value};
 
-/// The options of a collection, as a struct declares them.
+/// Options of a collection that a struct declares.
 pub(crate) struct Declaration {
     /// TOML: the table `[collection.NAME]` without its head and without `fields`.
     pub(crate) text: String,
-    /// Sources of pieces of the text. Two pieces have no byte in common, unless one is part of the other.
+    /// Sources of the parts of the text. Two parts do not overlap, unless one contains the other.
     pieces: Vec<(Range<usize>, Span)>,
-    /// The names in the key.
+    /// Names of the key fields.
     pub(crate) key: Vec<String>,
-    /// The names of fields that are in a partition, an order or a unique constraint.
+    /// Names of the fields that are in a partition, an order or a unique constraint.
     pub(crate) ordered: Vec<String>,
 }
 
@@ -48,7 +49,7 @@ impl Declaration {
         Ok(declaration)
     }
 
-    /// Returns the source of the smallest piece that has this byte; none if no piece has it.
+    /// Returns the source of the smallest part that contains this byte. `None` if no part contains it.
     pub(crate) fn place(&self, at: usize) -> Option<Span> {
         let pieces = self.pieces.iter().filter(|(range, _)| range.contains(&at));
         let smallest = pieces.min_by_key(|(range, _)| range.len());
@@ -141,7 +142,7 @@ impl Declaration {
         Ok(())
     }
 
-    /// Writes a piece of the text that comes from one place.
+    /// Writes a part of the text that has one source.
     fn piece(&mut self, span: Span, write: impl FnOnce(&mut Self)) {
         let begin = self.text.len();
         write(self);
@@ -173,7 +174,7 @@ fn check_once(entries: &[Entry]) -> Result<()> {
     Ok(())
 }
 
-/// The texts in a list and its lists.
+/// Collects the texts in a list and in its nested lists.
 fn texts(value: &Value, found: &mut Vec<String>) {
     match value {
         Value::Literal(Lit::Str(text)) => found.push(text.value()),

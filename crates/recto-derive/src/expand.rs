@@ -1,4 +1,4 @@
-//! The code that is made.
+//! Generated code.
 
 use proc_macro_crate::{FoundCrate, crate_name};
 use proc_macro2::{Ident, Span, TokenStream};
@@ -8,7 +8,7 @@ use syn::spanned::Spanned;
 
 use crate::attributes::Struct;
 
-/// The implementation of `Record` for a checked struct.
+/// Returns the implementation of `Record` for a checked struct.
 pub(crate) fn expand(record: &Struct) -> TokenStream {
     let recto = recto(record.crate_path.as_ref());
     let model = quote!(#recto::__private::model);
@@ -18,7 +18,7 @@ pub(crate) fn expand(record: &Struct) -> TokenStream {
     let collection = collection(record, &model);
     let read = record.fields.iter().enumerate().map(|(index, field)| {
         let (member, name, ty) = (&field.ident, &field.name, &field.ty);
-        // At the type's place, so that a type that is no field type is reported there, once.
+        // Use the span of the type, so that the compiler reports there, once, a type that is not a field type.
         let value = quote_spanned!(ty.span()=> #model::record::read_field(row, columns[#index], #name)?);
         quote!(#member: #value)
     });
@@ -89,7 +89,7 @@ pub(crate) fn expand(record: &Struct) -> TokenStream {
     }
 }
 
-/// The struct that has a member for each field, and its value.
+/// Returns the struct that has a member for each field, and its value.
 fn typed_fields(record: &Struct, fields_ident: &Ident, model: &TokenStream) -> (TokenStream, TokenStream) {
     let ident = &record.ident;
     let members = record.fields.iter().map(|field| {
@@ -111,15 +111,16 @@ fn typed_fields(record: &Struct, fields_ident: &Ident, model: &TokenStream) -> (
     (declaration, quote!(#fields_ident { #(#values),* }))
 }
 
-/// The path of the crate `recto`: as given, or as the crate that is compiled names it.
+/// Returns the path of the crate `recto`: the given path, or the name of the dependency in the compiled
+/// crate.
 pub(crate) fn recto(given: Option<&Path>) -> TokenStream {
     if let Some(path) = given {
         return quote!(#path);
     }
     let name = match crate_name("recto") {
         Ok(FoundCrate::Name(name)) => name,
-        // In recto's own tests and examples, and where it is not found, its own name says best what
-        // is missing.
+        // In recto's own tests and examples, use its own name. Also use it if the crate is not found, because
+        // the error message then names the missing crate.
         Ok(FoundCrate::Itself) | Err(_) => "recto".to_owned(),
     };
     let name = Ident::new(&name, Span::call_site());
@@ -145,7 +146,8 @@ fn collection(record: &Struct, model: &TokenStream) -> TokenStream {
     }
 }
 
-/// Lets the compiler check, at the field's own type, that each field of the key can be in one.
+/// Returns code that makes the compiler check, at the span of the field's type, that each key field can be in
+/// a key.
 ///
 /// ```compile_fail,E0277
 /// mod shim {
@@ -162,7 +164,7 @@ fn collection(record: &Struct, model: &TokenStream) -> TokenStream {
 /// # fn main() {}
 /// ```
 ///
-/// And that each field by which records are ordered has an order:
+/// And that each field of a partition or order has an order:
 ///
 /// ```compile_fail,E0277
 /// mod shim {

@@ -1,4 +1,4 @@
-//! Enums of names and structs around one value, as fields.
+//! Enums of names, and structs with one value, as fields.
 
 use proc_macro2::{Literal, TokenStream};
 use quote::{quote, quote_spanned};
@@ -8,7 +8,7 @@ use syn::{Data, DataEnum, DeriveInput, Error, Fields, Ident, LitStr, Path, Resul
 use crate::attributes::{record_attributes, set, text};
 use crate::expand::recto;
 
-/// The implementation of `FieldType` and what goes with it.
+/// Returns the implementation of `FieldType` and of related traits.
 pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
     if !input.generics.params.is_empty() {
         return Err(Error::new(
@@ -43,7 +43,7 @@ fn crate_path(input: &DeriveInput) -> Result<Option<Path>> {
     Ok(path)
 }
 
-/// The type of a newtype's value.
+/// Returns the type of a newtype's value.
 fn inner<'a>(ident: &Ident, fields: &'a Fields) -> Result<&'a Type> {
     match fields {
         Fields::Unnamed(fields) if fields.unnamed.len() == 1 => Ok(&fields.unnamed[0].ty),
@@ -51,9 +51,9 @@ fn inner<'a>(ident: &Ident, fields: &'a Fields) -> Result<&'a Type> {
     }
 }
 
-/// A struct around one value.
+/// Returns the implementation for a struct with one value.
 fn around(ident: &Ident, ty: &Type, model: &TokenStream) -> TokenStream {
-    // At the type's place, so that a type that is no field type is reported there.
+    // Use the span of the type, so that the compiler reports there a type that is not a field type.
     let field = quote_spanned!(ty.span()=> <#ty as #model::native::FieldType>);
     quote! {
         #[automatically_derived]
@@ -80,14 +80,14 @@ fn around(ident: &Ident, ty: &Type, model: &TokenStream) -> TokenStream {
             }
         }
 
-        // For a value that can be in no key this is an implementation that is never there: without the lifetime the
-        // compiler would refuse it.
+        // If the value cannot be in a key, this implementation never applies. Without the lifetime, the
+        // compiler would reject it.
         #[automatically_derived]
         impl #model::native::KeyType for #ident where for<'never> #ty: #model::native::KeyType {}
     }
 }
 
-/// An enum of names.
+/// Returns the implementation for an enum of names.
 fn names(ident: &Ident, data: &DataEnum, model: &TokenStream) -> Result<TokenStream> {
     if data.variants.is_empty() {
         return Err(Error::new(
@@ -149,7 +149,7 @@ fn names(ident: &Ident, data: &DataEnum, model: &TokenStream) -> Result<TokenStr
     })
 }
 
-/// The name that a variant is stored by.
+/// Returns the stored name of a variant.
 fn name(variant: &Variant) -> Result<LitStr> {
     if !matches!(variant.fields, Fields::Unit) {
         return Err(Error::new(
@@ -170,7 +170,7 @@ fn name(variant: &Variant) -> Result<LitStr> {
     Ok(name.unwrap_or_else(|| LitStr::new(&variant.ident.to_string(), variant.ident.span())))
 }
 
-/// The type in filters and keys.
+/// Returns the implementations that let filters and keys contain the type.
 fn in_queries(ident: &Ident, recto: &TokenStream) -> TokenStream {
     let model = quote!(#recto::__private::model);
     let result = quote!(::core::result::Result<(), #model::cell::CellError>);

@@ -1,14 +1,14 @@
-//! `#[derive(Record)]` for Recto: a Rust struct as the records of a collection; and `#[derive(FieldType)]`: a Rust
-//! type as a field of such a struct.
+//! `#[derive(Record)]` and `#[derive(FieldType)]` for Recto. The first makes the values of a Rust struct the
+//! records of a collection. The second makes a Rust type a field of such a struct.
 //!
-//! Users of Recto have this as `recto::Record` and depend on `recto` alone.
+//! Users of Recto use the macro as `recto::Record`, and depend only on `recto`.
 //!
-//! | module | holds |
+//! | module | content |
 //! |---|---|
-//! | `attributes` | what stands in `#[record(…)]`, with where it stands |
-//! | `check` | the schema language's rules, applied while compiling |
-//! | `declaration` | attributes as a schema file would declare them |
-//! | `expand` | the code that is made |
+//! | `attributes` | content of `#[record(…)]`, with its position |
+//! | `check` | rules of the schema language, checked at compile time |
+//! | `declaration` | attributes in the form of a schema file |
+//! | `expand` | generated code |
 //! | `field` | enums and newtypes as fields |
 
 mod attributes;
@@ -20,7 +20,7 @@ mod field;
 use proc_macro::TokenStream;
 use syn::{DeriveInput, parse_macro_input};
 
-/// Makes a struct with named fields the records of a collection.
+/// Makes the values of a struct with named fields the records of a collection.
 ///
 /// ```
 /// # mod recto {
@@ -52,8 +52,8 @@ use syn::{DeriveInput, parse_macro_input};
 ///
 /// # Attributes of the struct
 ///
-/// They have the names and meanings of the keys of a schema file. Write options of one thing in parentheses:
-/// `bucket(target = "10MB")` is `bucket = { target = "10MB" }` there.
+/// They have the names and meanings of the keys of a schema file. Write nested options in parentheses:
+/// `bucket(target = "10MB")` corresponds to `bucket = { target = "10MB" }` in a schema file.
 ///
 /// | attribute | |
 /// |---|---|
@@ -62,25 +62,25 @@ use syn::{DeriveInput, parse_macro_input};
 /// | `partition = ["…", …]` | the fields that group records; the whole key by default |
 /// | `order = ["-…", …]` | the order within a partition, `-` before a descending field |
 /// | `writes = "…"` | `"update"` (the default), `"overwrite"` or `"append"` |
-/// | `unique = ["…", ["…", "…"]]` | fields, and lists of fields, whose values no two records share |
+/// | `unique = ["…", ["…", "…"]]` | fields, and lists of fields, that are unique: no two records have the same values |
 /// | `bucket(…)` | how partitions are split: `target = "10MB"`, `rows = 20000`, or `time = "…", width = "1 month"`; with `shards = 8` and `keep = "90 days"` |
-/// | `view(name = "…", …)` | a view; once for each |
-/// | `attached = "keyspace.table"` | the table that is read, if another program writes it |
-/// | `crate = "…"` | the path of the crate `recto`, where it cannot be found by itself |
+/// | `view(name = "…", …)` | a view; repeat the attribute for each view |
+/// | `attached = "keyspace.table"` | the table to read, if another program writes it |
+/// | `crate = "…"` | the path of the crate `recto`, if the macro cannot find it |
 ///
-/// A view has the attributes `partition`, `order` and `bucket`, and these. The collection may have them, too, if
-/// `writes = "update"`: then its partition and order are a view named `primary`.
+/// A view has the attributes `partition`, `order` and `bucket`, and the following attributes. A collection
+/// with `writes = "update"` can also have them, because its partition and order are a view named `primary`.
 ///
 /// | attribute | |
 /// |---|---|
-/// | `fields = ["…", …]` | the fields that the view holds, in addition to those of its partition, order and key; all by default |
-/// | `nulls = "…"` | where records without an order field stand: `"last"` (the default), `"first"` or `"skip"` |
-/// | `collate = "…"`, `collate(name = "…")` | the language by which text of order fields sorts: of all, or of each |
+/// | `fields = ["…", …]` | fields of the view, in addition to its partition, order and key fields; all by default |
+/// | `nulls = "…"` | position of records without an order field: `"last"` (the default), `"first"` or `"skip"` |
+/// | `collate = "…"`, `collate(name = "…")` | the language whose rules sort the text of order fields: of all, or of each |
 /// | `rounding = "…"`, `rounding(seen = "…")` | the width to which times of order fields are rounded: of all, or of each |
 /// | `verify = false` | reads entries of the view without comparing them with their records |
 ///
-/// A struct may leave out what the store's collection has beyond the key, the partition, the order and `writes`. The
-/// store keeps these when the program applies the struct's collection.
+/// A struct may omit options that the store's collection has, except the key, the partition, the order and
+/// `writes`. The store keeps the omitted options when the program applies the struct's collection.
 ///
 /// ```
 /// # mod recto {
@@ -124,13 +124,14 @@ use syn::{DeriveInput, parse_macro_input};
 ///
 /// `name = "…"` gives a field another name in the collection.
 ///
-/// A field's Rust type says its CQL type; `Option` makes it one that may be null.
+/// The Rust type of a field determines its CQL type. `Option` makes the field nullable.
 ///
 /// # Errors
 ///
-/// The compiler reports what is wrong at the attribute that is wrong, by the rules of a schema file. It does not see what
-/// type a name stands for. So a rule about types, such as that `collate` is for text, holds when the program asks for the
-/// collection: `Record::collection` panics. A test that calls it once finds that.
+/// The compiler reports an error at the wrong attribute, by the rules of a schema file. The macro does not
+/// know the type that a name denotes. So a rule about types, such as the rule that `collate` applies to text,
+/// is checked when the program calls `Record::collection`, which panics. A test that calls the function once
+/// detects such an error.
 #[proc_macro_derive(Record, attributes(record))]
 pub fn derive_record(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as DeriveInput);
@@ -143,14 +144,14 @@ pub fn derive_record(input: TokenStream) -> TokenStream {
         .into()
 }
 
-/// Makes an enum of names, or a struct around one value, a field of records: in structs that derive `Record`, in
-/// filters and in keys.
+/// Makes an enum of names, or a struct with one value, a field of records. The type can be used in structs
+/// that derive `Record`, in filters and in keys.
 ///
-/// An enum is a `text` field that holds the variant's name, or another: `#[record(name = "…")]` on the variant. Text
-/// that is the name of no variant is an error where it is read; so a name stays what it is once records hold it. A
-/// struct around one value is stored as the value.
+/// An enum is a `text` field that contains the name of the variant, or the name in `#[record(name = "…")]` on
+/// the variant. Reading a text that is the name of no variant is an error. So do not change a name after
+/// records contain it. A struct with one value is stored as the value.
 ///
-/// `#[record(crate = "…")]` is the path of the crate `recto`, where it cannot be found by itself.
+/// `#[record(crate = "…")]` is the path of the crate `recto`, if the macro cannot find it.
 #[proc_macro_derive(FieldType, attributes(record))]
 pub fn derive_field_type(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as DeriveInput);

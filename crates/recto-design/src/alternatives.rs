@@ -1,7 +1,7 @@
-//! What becomes of queries without one of the views that are proposed.
+//! Ways to serve queries without one of the proposed views.
 //!
-//! Each answer is the planner's, over the sort orders that are left. Every other way to serve a
-//! query without the view belongs here, as another [`Instead`].
+//! Each answer is the planner's, over the sort orders that are left. Every other way to serve a query without the view
+//! belongs here, as another [`Instead`].
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use recto_plan::{Plan, Query, Shape, SortOrder};
 use crate::bound::Bound;
 use crate::design::{Instead, Without, WithoutQuery};
 
-/// For each view that is proposed, what becomes of its queries without it.
+/// Returns, for each proposed view, the ways to serve its queries without it.
 pub(crate) fn without_each(
     collection: &Collection,
     all: &[Arc<SortOrder>],
@@ -91,8 +91,8 @@ fn names_of(plan: &Plan) -> Vec<String> {
     plan.read_from().into_iter().map(str::to_owned).collect()
 }
 
-/// The fields of a sort order's partition on which a query has no condition, if it serves the query with a list of values of
-/// each.
+/// Returns the fields of a sort order's partition on which a query has no condition. Returns `None` if the sort order
+/// does not serve the query even with a list of values for each of these fields.
 fn merged(collection: &Collection, sort_order: &SortOrder, query: &Query) -> Option<Vec<usize>> {
     let partition = (0..sort_order.partition_len()).filter_map(|column| sort_order.field_of(column));
     let fields: Vec<usize> = partition
@@ -101,7 +101,7 @@ fn merged(collection: &Collection, sort_order: &SortOrder, query: &Query) -> Opt
     let mut listed = query.clone();
     for &field in &fields {
         let place = listed.constraints.partition_point(|(other, _)| *other < field);
-        // What is compared with is not looked at, only that it is more than one value.
+        // The planner does not use these values, only the fact that there are several.
         let values = Constraint::In(vec![vec![0], vec![1]]);
         listed.constraints.insert(place, (field, values));
     }

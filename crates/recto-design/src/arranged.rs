@@ -7,10 +7,10 @@ use recto_model::table::Direction;
 
 use crate::needs::Needs;
 
-/// How large the buckets are to be of a view that is one partition, in bytes.
+/// Target size of the buckets of a view that is one partition, in bytes.
 const BUCKET_BYTES: u64 = 10_000_000;
 
-/// What a view is by, fields by their indexes.
+/// Partition and order of a view, with fields as indexes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Arranged {
     pub(crate) partition: Vec<usize>,
@@ -19,8 +19,8 @@ pub(crate) struct Arranged {
 }
 
 impl Arranged {
-    /// The view that serves all of some queries, which agree in pairs, with as many partition fields as there can be and as few
-    /// order columns.
+    /// Returns the view that serves all of these queries, which must agree in pairs. The view has the maximum number of
+    /// partition fields and the minimum number of order columns.
     pub(crate) fn new(collection: &Collection, queries: &[&Needs]) -> Self {
         let mut queries = queries.to_vec();
         queries.sort_by_key(|needs| needs.pinned.len());
@@ -37,12 +37,12 @@ impl Arranged {
         }
     }
 
-    /// How many columns are declared.
+    /// Returns the number of declared columns.
     pub(crate) fn columns(&self) -> usize {
         self.partition.len() + self.order.len()
     }
 
-    /// It as a view, under a name that is not taken.
+    /// Returns the view under an unused name.
     pub(crate) fn view(&self, collection: &Collection) -> View {
         let name = |field: usize| collection.fields[field].name.clone();
         let order = self.order.iter().map(|(field, direction)| OrderColumn {
@@ -66,7 +66,8 @@ impl Arranged {
         view
     }
 
-    /// A name that the collection has no sort order of: after the partition, and the order if that is not enough.
+    /// Returns a name that no sort order of the collection has. It consists of the partition, and of the order if
+    /// necessary.
     fn name(&self, collection: &Collection) -> String {
         let joined = |fields: &[usize]| {
             let names = fields.iter().map(|field| collection.fields[*field].name.as_str());
@@ -94,9 +95,10 @@ impl Arranged {
     }
 }
 
-/// Which field stands at each place behind the partition. Where the queries leave that open, as many fields of the key stand last
-/// as can follow by themselves: those of the key that are named nowhere do, in its order. So from the last place
-/// backwards each takes the last field of the key that stands before the one that follows it.
+/// Returns the field at each place after the partition. Fields of the key that a view does not name follow its order
+/// automatically, in the order of the key. So where the queries leave the choice open, the function puts as many fields
+/// of the key as possible at the end. It goes from the last place to the first. At each open place, it takes the last
+/// field of the key that precedes the next field.
 fn sequence(collection: &Collection, queries: &[&Needs], partition_len: usize) -> Vec<usize> {
     let end = queries.iter().map(|needs| needs.end()).max().unwrap_or(0);
     let needed = |place: usize| {
@@ -142,8 +144,8 @@ fn sequence(collection: &Collection, queries: &[&Needs], partition_len: usize) -
     places.into_iter().skip(partition_len).flatten().collect()
 }
 
-/// The fields that may stand at a place: those that the first query which pins so many does, and none before it, and that
-/// stand nowhere yet.
+/// Returns the fields that may be at a place and have no place yet: fields that the first query with more than `place`
+/// fixed fields fixes, and the query before it does not.
 fn open_fields(queries: &[&Needs], places: &[Option<usize>], place: usize) -> Vec<usize> {
     let split = queries.partition_point(|needs| needs.pinned.len() <= place);
     let empty = BTreeSet::new();
@@ -155,16 +157,16 @@ fn open_fields(queries: &[&Needs], places: &[Option<usize>], place: usize) -> Ve
     fields.filter(|field| !places.contains(&Some(*field))).collect()
 }
 
-/// The order columns while their directions are chosen.
+/// Order columns during the choice of their directions.
 struct Order {
     columns: Vec<(usize, Direction)>,
-    /// The runs of columns whose directions hang together.
+    /// Runs of columns whose directions depend on each other.
     runs: Vec<std::ops::Range<usize>>,
 }
 
 impl Order {
     fn new(fields: Vec<usize>, queries: &[&Needs], partition_len: usize) -> Self {
-        // Who says a direction is heard before who does not mind.
+        // Queries that require a direction take precedence.
         let (sorted, others): (Vec<&Needs>, Vec<&Needs>) =
             queries.iter().copied().partition(|needs| needs.is_sorted);
         let heard: Vec<&Needs> = sorted.into_iter().chain(others).collect();
@@ -197,8 +199,8 @@ impl Order {
         order
     }
 
-    /// Leaves out the last columns, as many as follow by themselves: fields of the key that are named nowhere follow the order,
-    /// ascending. Directions are turned where that helps and no query minds.
+    /// Removes the last columns that follow by themselves: fields of the key that the view does not name follow its
+    /// order, ascending. Reverses directions for that if all queries allow it.
     fn leave_out_the_key(&mut self, collection: &Collection, partition: &[usize]) {
         let len = self.columns.len();
         for kept in 0..len {
@@ -214,7 +216,7 @@ impl Order {
                 left_out.map(|(field, _)| &collection.fields[*field].name)
             };
             let follows = follow.take(len - kept).eq(left_out());
-            // Text that follows by itself does so by its bytes.
+            // Text that follows by itself is ordered by its bytes.
             let by_bytes = left_out().all(|name| collection.collation_of(name).is_none());
             if follows
                 && by_bytes
@@ -227,7 +229,7 @@ impl Order {
         }
     }
 
-    /// The columns turned so that all from one on ascend, if that can be.
+    /// Returns the columns with directions such that all columns from `kept` on are ascending, if that is possible.
     fn ascending_from(&self, kept: usize) -> Option<Vec<(usize, Direction)>> {
         let mut columns = self.columns.clone();
         for run in self.runs.iter().filter(|run| run.end > kept) {

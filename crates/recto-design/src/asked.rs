@@ -1,4 +1,4 @@
-//! Queries as they are given: in a small TOML, or taken from a server's log of what was asked.
+//! Given queries: from a small TOML file, or from a server's log of queries.
 
 use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, HashSet};
@@ -9,38 +9,38 @@ use toml::Spanned;
 
 use crate::error::{DesignError, DesignErrorKind};
 
-/// The largest file of queries, in bytes.
+/// Maximum size of a file of queries, in bytes.
 pub const MAX_QUERIES_BYTES: usize = 1 << 20;
-/// The most queries that are given at once.
+/// Maximum number of queries of one design.
 pub const MAX_QUERIES: usize = 256;
-/// The longest line of a log that is looked at, in bytes.
+/// Maximum length of a line of a log, in bytes. Longer lines are ignored.
 pub const MAX_LOG_LINE_BYTES: usize = 64 << 10;
-/// The most different queries that are counted in a log; more are left out.
+/// Maximum number of different queries that are counted in a log. Further queries are left out.
 pub const MAX_COUNTED: usize = 10_000;
 
-/// The most different queries that are told apart without being counted.
+/// Maximum number of different queries that are distinguished without being counted.
 const MAX_TOLD_APART: usize = 65_536;
 
-/// What the lines of a server's log say that tell what was asked.
+/// Message of the log lines that record a query.
 pub const LOG_MESSAGE: &str = "asked";
 
-/// A query that is to be served.
+/// Query to serve.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Asked {
-    /// What it is called.
+    /// Name of the query.
     pub name: String,
-    /// Its filter; `?` stands for any value.
+    /// Filter; `?` stands for any value.
     pub filter: String,
-    /// Its sort; empty: the view's own order.
+    /// Sort; empty for the view's own order.
     pub order_by: String,
-    /// How often it is asked a day, if that is known; of a log, how often it was asked there.
+    /// Number of requests per day, if known. For a query from a log, the number of requests in the log.
     pub per_day: Option<u64>,
-    /// The line of the file that it stands in.
+    /// Line of the query in the file.
     #[serde(skip)]
     pub line: Option<usize>,
 }
 
-/// A file of queries.
+/// File of queries.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -59,7 +59,7 @@ struct Entry {
     per_day: Option<u64>,
 }
 
-/// The queries of a file:
+/// Returns the queries of a file:
 ///
 /// ```
 /// let queries = recto_design::parse_queries(
@@ -75,11 +75,15 @@ struct Entry {
 /// # Ok::<(), recto_design::DesignError>(())
 /// ```
 ///
-/// A query without a name is called by its number, `q1` the first. Whether a collection has the fields is not asked.
+/// The name of a query without a name is its number, beginning with `q1`. This function does not check the fields
+/// against a collection.
 ///
 /// # Errors
-/// Text that is no such file, a name that stands twice, more than [`MAX_QUERIES`] queries or [`MAX_QUERIES_BYTES`]:
-/// each with its line.
+/// All errors have the line, if there is one:
+///
+/// - The text is not a file of queries, or has no query.
+/// - Two queries have the same name.
+/// - There are more than [`MAX_QUERIES`] queries, or more than [`MAX_QUERIES_BYTES`] bytes.
 pub fn parse_queries(text: &str) -> Result<Vec<Asked>, DesignError> {
     if text.len() > MAX_QUERIES_BYTES {
         let message = format!("a file of queries has {MAX_QUERIES_BYTES} bytes at most");
@@ -124,7 +128,7 @@ pub fn parse_queries(text: &str) -> Result<Vec<Asked>, DesignError> {
     Ok(queries)
 }
 
-/// Queries as a file of them, which [`parse_queries`] reads.
+/// Returns queries as the text of a file that [`parse_queries`] reads.
 pub fn queries_text(queries: &[Asked]) -> String {
     #[derive(Serialize)]
     struct Entries {
@@ -140,26 +144,27 @@ pub fn queries_text(queries: &[Asked]) -> String {
     if query.is_empty() {
         return String::new();
     }
-    // Texts and numbers below 2^63, as counts are, always are TOML.
+    // Strings, and numbers below 2^63 (as counts are), can always be written as TOML.
     toml::to_string(&Entries { query }).unwrap_or_default()
 }
 
-/// The line of a text at this offset, 1-based.
+/// Returns the line of the text at this offset, counted from 1.
 fn line_of(text: &str, offset: usize) -> usize {
     let before = text.as_bytes().iter().take(offset);
     1 + before.filter(|byte| **byte == b'\n').count()
 }
 
-/// What was asked of one collection, as a log tells it.
+/// Queries of one collection from a log.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Log {
-    /// The queries, those asked most often first; as many as were wanted at most.
+    /// Queries, the most frequent first, up to the requested number.
     pub queries: Vec<Asked>,
-    /// How many different ones were left out: those asked seldomer, and those that came when as many as are counted were known.
+    /// Number of different queries that were left out: less frequent queries, and queries that came after the maximum
+    /// number of counted queries was reached.
     pub left_out: usize,
 }
 
-/// A line of a log in JSON, as far as it matters.
+/// Relevant fields of a JSON line of a log.
 #[derive(Debug, Deserialize)]
 struct Line {
     message: Option<String>,
@@ -168,18 +173,18 @@ struct Line {
     order_by: Option<String>,
 }
 
-/// How often each query was asked, up to a number of different ones.
+/// Number of requests for each query, up to a maximum number of different queries.
 #[derive(Debug)]
 pub struct Tally {
     counts: BTreeMap<(String, String), u64>,
     most_counted: usize,
-    /// Of those that are not counted, by their hashes: which there are.
+    /// Hashes of queries that are not counted, to count the different ones.
     uncounted: HashSet<u64>,
     hasher: RandomState,
 }
 
 impl Tally {
-    /// Counts at most so many different queries; those that come first.
+    /// Returns a tally that counts at most `most_counted` different queries: those that come first.
     pub fn new(most_counted: usize) -> Self {
         Self {
             counts: BTreeMap::new(),
@@ -189,7 +194,7 @@ impl Tally {
         }
     }
 
-    /// Counts a query: its filter without values, and its sort.
+    /// Counts a query, given by its filter without values and its sort.
     pub fn count(&mut self, filter: String, order_by: String) {
         let key = (filter, order_by);
         if let Some(count) = self.counts.get_mut(&key) {
@@ -201,10 +206,10 @@ impl Tally {
         }
     }
 
-    /// The queries, the `most` that were asked most often.
+    /// Returns the `most` most frequent queries.
     pub fn log(&self, most: usize) -> Log {
         let mut counted: Vec<_> = self.counts.iter().collect();
-        // Those asked equally often stay in the order of their texts.
+        // Equally frequent queries stay in the order of their texts.
         counted.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
         let left_out = counted.len().saturating_sub(most) + self.uncounted.len();
         counted.truncate(most);
@@ -223,8 +228,8 @@ impl Tally {
     }
 }
 
-/// Counts what was asked of a collection, line by line of a server's log in JSON, of which those count that say
-/// [`LOG_MESSAGE`].
+/// Counts the queries of a collection in a server's JSON log, line by line. Only lines with the message [`LOG_MESSAGE`]
+/// count.
 #[derive(Debug)]
 pub struct LogReader {
     collection: String,
@@ -234,7 +239,7 @@ pub struct LogReader {
 }
 
 impl LogReader {
-    /// A reader of what was asked of a collection.
+    /// Returns a reader for the queries of a collection.
     pub fn new(collection: impl Into<String>) -> Self {
         Self {
             collection: collection.into(),
@@ -244,7 +249,7 @@ impl LogReader {
         }
     }
 
-    /// Reads one line. What is no line of a log in JSON is passed over.
+    /// Reads one line. Ignores lines that are not JSON log lines.
     pub fn line(&mut self, line: &str) {
         self.lines += 1;
         if line.len() > MAX_LOG_LINE_BYTES {
@@ -262,10 +267,10 @@ impl LogReader {
         }
     }
 
-    /// What was asked, the `most` that were asked most often.
+    /// Returns the `most` most frequent queries.
     ///
     /// # Errors
-    /// Nothing was, or it is no such log.
+    /// The log has no queries of the collection, or is not a JSON log.
     pub fn end(self, most: usize) -> Result<Log, DesignError> {
         let log = self.tally.log(most);
         if !log.queries.is_empty() {
@@ -281,10 +286,10 @@ impl LogReader {
     }
 }
 
-/// What was asked of a collection, of the text of a server's log: as [`LogReader`] counts it.
+/// Returns the queries of a collection in the text of a server's log, as [`LogReader`] counts them.
 ///
 /// # Errors
-/// As [`LogReader::end`].
+/// As for [`LogReader::end`].
 pub fn parse_log(collection: &str, text: &str, most: usize) -> Result<Log, DesignError> {
     let mut reader = LogReader::new(collection);
     for line in text.lines() {

@@ -1,4 +1,4 @@
-//! Queries with their meaning in a collection.
+//! Queries bound to a collection.
 
 use std::sync::Arc;
 
@@ -10,21 +10,21 @@ use crate::asked::Asked;
 use crate::error::{DesignError, DesignErrorKind};
 use crate::samples::{EQUAL, FIRST_OF_MANY, LOWER, UPPER, sample};
 
-/// What stands for a `?` where it is not known yet which field it is compared with: a literal that may stand anywhere.
+/// Placeholder for a `?` before its field is known: a literal that is valid at any place.
 const ANY: &str = "\"\"";
 
-/// What can be done about a field that no view can be by.
+/// Hint for a field by which no view can be ordered.
 pub(crate) const BY_ROWS: &str =
     "leave the condition out, and ask with allow_filter_scan, which checks rows one by one";
 
-/// A query, with its meaning.
+/// Query, bound to the collection.
 #[derive(Debug, Clone)]
 pub(crate) struct Bound<'a> {
     pub(crate) asked: &'a Asked,
     pub(crate) query: Arc<Query>,
 }
 
-/// Which of a query's texts something is about.
+/// Text of a query to which an error refers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Subject {
     Filter,
@@ -32,10 +32,12 @@ pub(crate) enum Subject {
 }
 
 impl<'a> Bound<'a> {
-    /// Gives a query its meaning in a collection.
+    /// Binds a query to a collection.
     ///
     /// # Errors
-    /// Its texts are not filter or sort text of the collection.
+    /// - Its texts are not filter text and sort text of the collection.
+    /// - It compares a `?` with a field by which no view can be ordered.
+    /// - Its conditions contradict each other.
     pub(crate) fn new(collection: &Collection, asked: &'a Asked) -> Result<Self, DesignError> {
         let filled = Filled::new(collection, &asked.filter);
         let filled =
@@ -57,7 +59,7 @@ impl<'a> Bound<'a> {
         Ok(bound)
     }
 
-    /// An error about this query, at a field of one of its texts.
+    /// Returns an error about a field in a text of this query.
     pub(crate) fn error(&self, subject: Subject, field: Option<&str>, message: &str) -> DesignError {
         let (word, text) = match subject {
             Subject::Filter => ("filter", &self.asked.filter),
@@ -77,7 +79,7 @@ impl<'a> Bound<'a> {
     }
 }
 
-/// The column at which a text names a field last.
+/// Returns the column of the last mention of a field in a text.
 fn column_of(subject: Subject, text: &str, field: &str) -> Option<usize> {
     let is_it = |name: &&Name| name.text == field;
     let (span, filled) = match subject {
@@ -119,19 +121,19 @@ fn refused(asked: &Asked, filled: &Filled, error: QueryError) -> DesignError {
     }
 }
 
-/// Filter text with values in the place of `?`.
+/// Filter text with values in place of `?`.
 struct Filled {
     text: String,
-    /// Where the values stand, as characters of it: the first, and how many.
+    /// Positions of the values, in characters: the first character, and the number of characters.
     fills: Vec<(usize, usize)>,
-    /// Where they stand, in bytes.
+    /// Positions of the values, in bytes.
     starts: Vec<usize>,
-    /// A field that is compared with one of them and whose type no view can be by, with its type.
+    /// Field that is compared with a `?` and by which no view can be ordered, with its type.
     orderless: Option<(String, String)>,
 }
 
 impl Filled {
-    /// Filter text with values of the types of the fields that they are compared with.
+    /// Returns filter text with values of the types of the compared fields.
     fn new(collection: &Collection, text: &str) -> Result<Self, TextError> {
         let filled = Self::with(text, &[]);
         if filled.fills.is_empty() {
@@ -145,7 +147,7 @@ impl Filled {
                 .starts
                 .iter()
                 .position(|start| *start == literal.span.start);
-            // A field that is not there is refused where the text is bound.
+            // Binding the text rejects unknown fields later.
             let (Some(place), Some((_, field))) = (place, collection.field(&field.text)) else {
                 continue;
             };
@@ -160,7 +162,8 @@ impl Filled {
         })
     }
 
-    /// Filter text with these values, or any, in the place of each `?` that stands in no string.
+    /// Returns filter text with these values in place of each `?` outside of strings. If there are too few values, uses
+    /// [`ANY`].
     fn with(text: &str, values: &[String]) -> Self {
         let mut filled = Self {
             text: String::with_capacity(text.len()),
@@ -193,7 +196,7 @@ impl Filled {
         filled
     }
 
-    /// The column of the text as it was given, for one of this.
+    /// Returns the column of the original text for a column of this text.
     fn column(&self, column: usize) -> usize {
         let at = column.saturating_sub(1);
         let mut surplus = 0;
@@ -204,7 +207,7 @@ impl Filled {
     }
 }
 
-/// The literals of a term, each with its field and the number of the value to stand there.
+/// Returns the literals of a term, each with its field and the number of its value.
 fn literals(term: &Term) -> Vec<(&Name, &Literal, usize)> {
     let number = |operator: Operator| match operator {
         Operator::Equal => EQUAL,

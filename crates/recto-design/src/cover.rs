@@ -1,52 +1,54 @@
-//! The fewest groups of queries with a view each: a minimum clique cover of the graph in which queries are joined that one
-//! view can serve.
+//! Minimum number of groups of queries with one view each: a minimum clique cover of the graph in which two queries are
+//! joined if one view can serve both.
 //!
-//! Without sorts and ranges that is a minimum chain cover of sets of fields by inclusion, which a matching finds
-//! (Dilworth 1950, Fulkerson 1956; for indexes: Subotić, Jordan, Chang, Fekete, Scholz, Automatic Index Selection for Large-Scale
-//! Datalog Computation, VLDB 2018). With them no such way is known, as agreeing is not transitive, and it is
-//! searched for: branch and bound, with the chain cover of the sets as the bound from below.
+//! Without sorts and ranges, this is a minimum chain cover of sets of fields by inclusion, which a matching finds
+//! (Dilworth 1950, Fulkerson 1956; for indexes: Subotić, Jordan, Chang, Fekete, Scholz, Automatic Index Selection for
+//! Large-Scale Datalog Computation, VLDB 2018). With sorts and ranges, no such method is known, because agreement is
+//! not transitive. In this case, the cover is searched by branch and bound, with the chain cover of the sets as the
+//! lower bound.
 
 use std::cmp::Reverse;
 
-/// The most steps of a search, after which the best that was found is taken.
+/// Maximum number of steps of a search. After them, the best cover so far is the result.
 pub(crate) const MAX_STEPS: usize = 200_000;
 
-/// What a group costs beside its view.
+/// Cost of a group, apart from its view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cost {
-    /// Fields of the view's partition.
+    /// Number of fields of the view's partition.
     pub(crate) pinned: usize,
-    /// Columns that are declared.
+    /// Number of declared columns.
     pub(crate) columns: usize,
 }
 
-/// What all groups cost: fewest views, fewest of them without a partition, most partition fields, fewest columns.
+/// Cost of all groups, in the order of importance: minimum number of views, minimum number of views without a
+/// partition, maximum number of partition fields, minimum number of columns.
 type Total = (usize, usize, Reverse<usize>, usize);
 
-/// Groups, as sets of numbers of queries.
+/// Groups, as sets of query numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cover {
     pub(crate) groups: Vec<u64>,
-    /// Whether no fewer would do.
+    /// Whether fewer groups are proven impossible.
     pub(crate) is_minimal: bool,
 }
 
-/// What is to be covered.
+/// Queries to cover.
 pub(crate) struct Queries<'a> {
-    /// For each query the set of those that it agrees with, itself too.
+    /// For each query, the set of the queries that agree with it, including itself.
     pub(crate) agree: &'a [u64],
-    /// How many fields each pins.
+    /// Number of fields that each query fixes.
     pub(crate) pinned: &'a [usize],
-    /// The fewest chains of the sets that they pin: there are at least so many groups.
+    /// Minimum chain cover of the sets of fixed fields. Its size is a lower bound of the number of groups.
     pub(crate) chains: &'a [u64],
-    /// What a group costs.
+    /// Cost of a group.
     pub(crate) cost: &'a dyn Fn(u64) -> Cost,
 }
 
-/// A minimum chain cover of `count` sets, of which `holds(small, large)` says whether one is part of another.
-/// Kuhn's algorithm: each step of time `count²`, `count` of them.
+/// Returns a minimum chain cover of `count` sets. `holds(small, large)` returns whether one set is a part of another.
+/// Uses Kuhn's algorithm: `count` steps of time `count²` each.
 pub(crate) fn chains(count: usize, holds: impl Fn(usize, usize) -> bool) -> Vec<u64> {
-    // Equal sets follow each other by their numbers.
+    // Equal sets are ordered by their numbers.
     let precedes = |small: usize, large: usize| {
         small != large && holds(small, large) && (!holds(large, small) || small < large)
     };
@@ -62,7 +64,8 @@ pub(crate) fn chains(count: usize, holds: impl Fn(usize, usize) -> bool) -> Vec<
         .collect()
 }
 
-/// Gives a set one that follows it in its chain, moving others on. Recurses as deep as there are sets.
+/// Assigns a successor in its chain to a set, and reassigns others if necessary. The depth of the recursion is at most
+/// the number of sets.
 fn augment(
     small: usize,
     precedes: &impl Fn(usize, usize) -> bool,
@@ -87,10 +90,10 @@ fn augment(
 }
 
 impl Queries<'_> {
-    /// The groups: the fewest, and of so many those that cost least.
+    /// Returns the minimum number of groups with the minimum cost.
     pub(crate) fn cover(&self) -> Cover {
         let mut order: Vec<usize> = (0..self.agree.len()).collect();
-        // Those that agree with few decide most.
+        // Place queries that agree with few others first, because they restrict the search most.
         order.sort_by_key(|query| self.agree[*query].count_ones());
         let mut search = Search {
             queries: self,
@@ -99,7 +102,7 @@ impl Queries<'_> {
             best: None,
             steps: 0,
         };
-        // Without sorts and ranges this is the fewest already; else it is a beginning.
+        // Without sorts and ranges, this is the minimum already. Otherwise it is the start of the search.
         search.best = Some((search.total(), std::mem::take(&mut search.groups)));
         search.go(0);
         let is_whole = search.steps <= MAX_STEPS;
@@ -110,7 +113,7 @@ impl Queries<'_> {
         }
     }
 
-    /// The chains, each split where its members do not agree.
+    /// Returns the chains, each split where its members do not agree.
     fn split_chains(&self) -> Vec<u64> {
         let mut groups: Vec<u64> = Vec::new();
         for chain in self.chains {
@@ -130,7 +133,7 @@ impl Queries<'_> {
     }
 }
 
-/// Queries are put into groups one after the other: each into one that there is, or into a new one.
+/// Search that puts one query after the other into a group: into an existing one, or into a new one.
 struct Search<'a> {
     queries: &'a Queries<'a>,
     order: Vec<usize>,
@@ -166,7 +169,7 @@ impl Search<'_> {
         self.groups.pop();
     }
 
-    /// Whether what can come of the groups so far may cost less than the best that was found.
+    /// Returns whether a completion of the current groups can cost less than the best cover so far.
     fn may_be_better(&self, next: usize) -> bool {
         let Some(((views, unpartitioned, pinned, _), _)) = &self.best else {
             return true;
@@ -175,7 +178,7 @@ impl Search<'_> {
         if least != *views {
             return least < *views;
         }
-        // With as many views the rest decides: partitions only become smaller.
+        // With the same number of views, the other costs decide. Partitions can only become smaller.
         let sizes = self.groups.iter().map(|group| self.partition(*group));
         let empty = sizes.clone().filter(|size| *size == 0).count();
         let largest = self.order[next..]
@@ -186,8 +189,8 @@ impl Search<'_> {
         (empty, Reverse(most)) <= (*unpartitioned, *pinned)
     }
 
-    /// How many of the queries from one on need groups of their own, at least: they fit into none and agree with none
-    /// of each other.
+    /// Returns a lower bound of the number of further groups that the queries from `next` on need: queries that fit
+    /// into no group and do not agree with each other.
     fn apart(&self, next: usize) -> usize {
         let mut apart: u64 = 0;
         for &query in &self.order[next..] {
@@ -200,7 +203,7 @@ impl Search<'_> {
         apart.count_ones() as usize
     }
 
-    /// The fields of a group's partition: what the one pins that pins fewest.
+    /// Returns the number of fields of a group's partition: the minimum number of fixed fields of its queries.
     fn partition(&self, group: u64) -> usize {
         members(group)
             .map(|query| self.queries.pinned[query])
@@ -223,7 +226,7 @@ impl Search<'_> {
     }
 }
 
-/// The numbers in a set.
+/// Returns the numbers in a set.
 pub(crate) fn members(group: u64) -> impl Iterator<Item = usize> {
     (0..u64::BITS as usize).filter(move |number| group & (1 << number) != 0)
 }
@@ -258,7 +261,8 @@ mod tests {
         (0..count).map(numbers).collect()
     }
 
-    /// The most sets of which none is part of another: as Dilworth says, so many chains they need.
+    /// Returns the maximum number of sets of which none is a part of another. By Dilworth, this is the number of chains
+    /// that the sets need.
     fn widest(sets: &[u16]) -> usize {
         fn most(sets: &[u16], taken: &mut Vec<u16>) -> usize {
             let Some((&first, rest)) = sets.split_first() else {
@@ -282,7 +286,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-        /// Of sets, as few groups are found as there are sets of which none is part of another.
+        /// The number of groups equals the maximum number of sets of which none is a part of another.
         #[test]
         fn chains_of_sets_are_as_few_as_dilworth_says(sets in proptest::collection::btree_set(0..1_u16 << 6, 1..20)) {
             let sets: Vec<u16> = sets.into_iter().collect();
@@ -297,10 +301,10 @@ mod tests {
     }
 
     proptest! {
-        // A search in a hard graph takes as many steps as it may.
+        // The search in a difficult graph takes the maximum number of steps.
         #![proptest_config(ProptestConfig::with_cases(32))]
 
-        /// Every query is in one group, and those of a group agree, however hard the graph is.
+        /// Each query is in one group, and the queries of a group agree, even if the graph is difficult.
         #[test]
         fn any_graph_is_covered(edges in proptest::collection::vec(0..100_u8, 32 * 32), dense in 10..90_u8) {
             let agree = graph(32, |one, other| edges[one.min(other) * 32 + one.max(other)] < dense);

@@ -1,5 +1,4 @@
-//! All of it together: which views a collection needs, which query each serves, what that costs, and what else could
-//! be had.
+//! Design of views: the views that a collection needs, the view of each query, the costs, and alternatives.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
@@ -19,139 +18,142 @@ use crate::cover::{self, Cost, Cover, Queries, members};
 use crate::error::{DesignError, DesignErrorKind};
 use crate::needs::{Needs, Unserved};
 
-/// The most queries of different shapes that views are designed for at once, beside those that are served already.
+/// Maximum number of different query shapes for which views are designed at once, not counting shapes that are served
+/// already.
 pub const MAX_SHAPES: usize = 32;
 
-/// Which views a collection needs.
+/// Views that a collection needs.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct Design {
-    /// The collection.
+    /// Name of the collection.
     pub collection: String,
-    /// The queries, as they were given, with what serves each.
+    /// Queries in the given order, each with the view that serves it.
     pub queries: Vec<ServedQuery>,
-    /// The views to add.
+    /// Views to add.
     pub views: Vec<ProposedView>,
-    /// Whether no fewer views would serve all of them beside what there is. If not, the search for fewer was given up after
-    /// so many steps that there may be.
+    /// Whether the number of views to add is proven minimal. If not, the search reached its maximum number of steps, so
+    /// fewer views may be enough.
     pub is_minimal: bool,
-    /// Tables that a record is written to as it is: the base table and each view that it is in.
+    /// Current number of tables to which a record is written: the base table, and each view that contains the record.
     pub tables_before: usize,
-    /// The same with the views that are proposed.
+    /// Number of these tables with the proposed views.
     pub tables_after: usize,
-    /// What becomes of queries where one of the views is not had.
+    /// For each proposed view, the ways to serve its queries without it.
     pub alternatives: Vec<Without>,
-    /// The views that there are and that serve none of the queries.
+    /// Names of existing views that serve none of the queries.
     pub unused: Vec<String>,
-    /// The views that would do if there were none yet, where they are fewer than those that serve the queries now and those to add.
+    /// Views that the queries would need if the collection had no views yet. Only set if they are fewer than the views
+    /// that the queries use with this design.
     pub from_nothing: Option<Vec<ProposedView>>,
 }
 
-/// A query, and what serves it.
+/// Query, and the view that serves it.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct ServedQuery {
-    /// As it was given.
+    /// Query as given.
     #[serde(flatten)]
     pub asked: Asked,
-    /// The sort order that is taken for it.
+    /// Name of the sort order that serves it.
     pub view: String,
-    /// Whether that is one of the views to add.
+    /// Whether the sort order is one of the views to add.
     pub is_new: bool,
-    /// How its pages are found: `scan`, or `merge` of several places where it lists values.
+    /// Shape of the plan: `scan`, or `merge` of several slices if the query lists values.
     pub shape: String,
-    /// How many places are read.
+    /// Number of slices that are read.
     pub sources: usize,
-    /// The fields that are looked up in the base table, row by row.
+    /// Fields that are looked up in the base table for each row.
     pub looked_up: Vec<String>,
 }
 
-/// A query that no view can serve.
+/// Query that no view can serve.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct Unservable {
-    /// As it was asked.
+    /// Query as given.
     #[serde(flatten)]
     pub asked: Asked,
-    /// Why none can.
+    /// Reason.
     pub reason: String,
 }
 
-/// A view to add.
+/// View to add.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct ProposedView {
-    /// What it is called.
+    /// Name of the view.
     pub name: String,
-    /// What it is by, in one line: `(origin), -time_hour, carrier`.
+    /// Partition and order, in one line: `(origin), -time_hour, carrier`.
     pub sort_order: String,
-    /// Its declaration, to be pasted into the schema.
+    /// Declaration for the schema.
     pub declaration: String,
-    /// The queries for which it is taken.
+    /// Names of the queries that use the view.
     pub serves: Vec<String>,
-    /// It itself.
+    /// The view.
     #[serde(skip)]
     pub view: View,
 }
 
-/// What becomes of queries without one of the views.
+/// Ways to serve queries without one of the views.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct Without {
-    /// The view that is not had.
+    /// Name of the missing view.
     pub view: String,
-    /// The queries that it serves.
+    /// Queries that the view serves.
     pub queries: Vec<WithoutQuery>,
 }
 
-/// A query without its view.
+/// Query without its view.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct WithoutQuery {
-    /// What it is called.
+    /// Name of the query.
     pub query: String,
-    /// What is then to be had.
+    /// Alternative.
     #[serde(flatten)]
     pub instead: Instead,
 }
 
-/// What is to be had instead of a view.
+/// Alternative to a view.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "how", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Instead {
-    /// Another sort order serves it as well.
+    /// Another sort order serves the query as well.
     Served {
-        /// Which.
+        /// Name of this sort order.
         view: String,
     },
-    /// Others serve it together, walked side by side: more is read for a page, and one table less is written to.
+    /// Other views serve the query by an intersection. A page requires more reads, and a write goes to one table less.
     Intersect {
-        /// Which.
+        /// Names of these views.
         views: Vec<String>,
     },
-    /// With `allow_filter_scan`, conditions on these fields are checked row by row in another sort order, or in several that serve the
-    /// other conditions together.
+    /// With `allow_filter_scan`, a filter scan checks conditions on these fields in another sort order, or in several
+    /// that serve the other conditions by an intersection.
     ScanCondition {
-        /// Which.
+        /// Names of these sort orders.
         views: Vec<String>,
-        /// The fields.
+        /// Names of these fields.
         fields: Vec<String>,
     },
-    /// If it also lists all values of these fields, as an OR of equalities, other partitions are merged.
+    /// If the query also lists all values of these fields, as an OR of equalities, partitions of another sort order are
+    /// merged.
     Merge {
-        /// Of which sort order.
+        /// Name of this sort order.
         view: String,
-        /// The fields.
+        /// Names of these fields.
         fields: Vec<String>,
     },
-    /// Nothing: it is refused.
+    /// None: the query is rejected.
     Refused,
 }
 
-/// The fewest views that a collection needs, beside those that it has, for each query to be served without rows that are
-/// checked one by one. Of as few views those with the fewest without a partition are taken, then those with the most partition fields,
-/// then those with the fewest columns.
+/// Returns the minimum number of views that a collection needs, in addition to its existing views, to serve each query
+/// without a filter scan. Among designs with this number of views, minimizes the number of views without a partition,
+/// then maximizes the number of partition fields, then minimizes the number of columns.
 ///
 /// ```
 /// use recto_design::{design, parse_queries};
@@ -181,8 +183,10 @@ pub enum Instead {
 /// ```
 ///
 /// # Errors
-/// Text that is no filter or sort of the collection, a query that no one view can serve, more than [`MAX_SHAPES`] shapes
-/// that nothing serves yet, more views than a collection may have.
+/// - A text is not a filter or a sort of the collection.
+/// - No single view can serve a query.
+/// - There are more than [`MAX_SHAPES`] shapes that no view serves yet, or more than [`MAX_QUERIES`] queries.
+/// - The collection would have more views than allowed.
 pub fn design(collection: &Collection, asked: &[Asked]) -> Result<Design, DesignError> {
     if asked.len() > MAX_QUERIES {
         let message = format!("{MAX_QUERIES} queries are designed for at most");
@@ -217,10 +221,11 @@ pub fn design(collection: &Collection, asked: &[Asked]) -> Result<Design, Design
     })
 }
 
-/// Which of these queries views can be designed for, and those for which none can be: who asked them is not there to ask otherwise.
+/// Divides queries into those for which views can be designed and those for which no view is possible. Use it for
+/// queries whose clients cannot change them.
 ///
 /// # Errors
-/// The collection is not right.
+/// The collection is invalid.
 pub fn servable(
     collection: &Collection,
     asked: Vec<Asked>,
@@ -242,7 +247,7 @@ pub fn servable(
     Ok((kept, unservable))
 }
 
-/// The sort orders of a collection, as the planner has them.
+/// Returns the sort orders of a collection for the planner.
 pub(crate) fn sort_orders(collection: &Collection) -> Result<Vec<Arc<SortOrder>>, DesignError> {
     let sort_order = |one: &recto_model::schema::SortOrder<'_>| {
         let sort_order = SortOrder::new(one, one.name());
@@ -256,14 +261,14 @@ pub(crate) fn sort_orders(collection: &Collection) -> Result<Vec<Arc<SortOrder>>
     collection.sort_orders().iter().map(sort_order).collect()
 }
 
-/// A collection with more views.
+/// Returns the collection with additional views.
 fn extended(collection: &Collection, views: &[View]) -> Collection {
     let mut collection = collection.clone();
     collection.views.extend(views.iter().cloned());
     collection
 }
 
-/// The views to add, and whether no fewer would do.
+/// Returns the views to add, and whether their number is proven minimal.
 fn proposed(
     collection: &Collection,
     existing: &[Arc<SortOrder>],
@@ -295,14 +300,14 @@ fn proposed(
     Ok((views_of(collection, &shapes, &cover.groups), cover.is_minimal))
 }
 
-/// What a query needs that nothing serves yet; none: something does.
+/// Returns the requirements of a query, or `None` if a view serves it already.
 fn unserved_needs(
     collection: &Collection,
     existing: &[Arc<SortOrder>],
     query: &Bound<'_>,
 ) -> Result<Option<Needs>, DesignError> {
     match planner::plan(collection, existing, &query.query, &Wishes::default()) {
-        // Several views together are what may take the place of one, and no reason not to have it.
+        // An intersection of several views does not count as served: it can replace a view, but does not rule one out.
         Ok(plans) if plans.plans[0].shape != Shape::Intersect => Ok(None),
         Err(Refusal {
             advice: Advice::FewerValues(message),
@@ -312,7 +317,7 @@ fn unserved_needs(
     }
 }
 
-/// What a query needs, which a view for it alone has been seen to serve.
+/// Returns the requirements of a query, after checking that a view for this query alone serves it.
 fn needs_of(collection: &Collection, query: &Bound<'_>) -> Result<Needs, DesignError> {
     let needs = Needs::new(collection, &query.query);
     let needs = needs.map_err(|unserved| unserved_error(collection, query, unserved))?;
@@ -344,7 +349,7 @@ fn unserved_by_values(query: &Bound<'_>, message: &str) -> DesignError {
         .with_hint("ask for fewer values at a time")
 }
 
-/// The fewest groups of queries with a view each.
+/// Returns the minimum number of groups of queries with one view each.
 fn cover_of(collection: &Collection, shapes: &[Needs]) -> Cover {
     let agree: Vec<u64> = shapes
         .iter()
@@ -379,7 +384,7 @@ fn arranged(collection: &Collection, shapes: &[Needs], group: u64) -> Arranged {
     Arranged::new(collection, &needs)
 }
 
-/// The views of some groups, each under a name of its own, in the order of the first query of each.
+/// Returns the views of groups under different names, in the order of the first query of each group.
 fn views_of(collection: &Collection, shapes: &[Needs], groups: &[u64]) -> Vec<View> {
     let mut groups = groups.to_vec();
     groups.sort_by_key(|group| group.trailing_zeros());
@@ -391,10 +396,10 @@ fn views_of(collection: &Collection, shapes: &[Needs], groups: &[u64]) -> Vec<Vi
     with_views.views.split_off(collection.views.len())
 }
 
-/// Those of the views that are taken for a query, and the plan of each query over them.
+/// Returns the views that are used for a query, and the plan of each query with them.
 ///
 /// # Errors
-/// A query is not served: what was found does not hold.
+/// A query is not served, so the design is wrong.
 fn taken(
     collection: &Collection,
     mut views: Vec<View>,
@@ -450,8 +455,9 @@ fn proposed_view(collection: &Collection, view: &View, served: &[ServedQuery]) -
     }
 }
 
-/// The views that would do if the collection had none, where those are fewer than the ones that are taken for the queries. None
-/// also where it cannot be said: what serves a query now may be of a kind that is not designed.
+/// Returns the views that the queries would need if the collection had no views. Returns `None` unless they are fewer
+/// than the views that the queries use. Also returns `None` if such a design fails: an existing view that serves a
+/// query now may be of a kind that is never proposed.
 fn from_nothing(
     collection: &Collection,
     queries: &[Bound<'_>],

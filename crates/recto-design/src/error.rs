@@ -1,43 +1,43 @@
-//! Why nothing is proposed.
+//! Errors of a design.
 
 use std::fmt;
 
-/// What is wrong.
+/// Kind of an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum DesignErrorKind {
-    /// The file of queries, or the log.
+    /// The file of queries or the log is invalid.
     File,
-    /// A filter or a sort.
+    /// A filter or a sort is invalid.
     Query,
     /// No view can serve a query.
     Unserved,
-    /// There is too much of something.
+    /// A limit is exceeded.
     Limit,
-    /// What was found does not hold: a mistake of Recto's.
+    /// A result is inconsistent, because of a bug in Recto.
     Internal,
 }
 
-/// Why nothing is proposed: what is wrong, with which query and where in it, and what to do.
+/// Error of a design, with the query and the position concerned, and a hint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DesignError {
-    /// What is wrong.
+    /// Kind of the error.
     pub kind: DesignErrorKind,
-    /// What it is, in a sentence.
+    /// Message, as a sentence.
     pub message: String,
-    /// The query it is about.
+    /// Name of the query concerned.
     pub query: Option<Box<str>>,
-    /// The line of the file that it is about, 1-based.
+    /// Line of the file, counted from 1.
     pub line: Option<usize>,
-    /// The filter or sort text it is about, and the column in it, 1-based, in characters.
+    /// Filter or sort text concerned, and the column in it, counted in characters from 1.
     pub pointed: Option<(String, usize)>,
-    /// What to do about it.
+    /// Advice on how to fix the error.
     pub hint: Option<String>,
 }
 
 impl DesignError {
-    /// An error of `kind` that says `message`.
+    /// Returns an error of `kind` with `message`.
     pub fn new(kind: DesignErrorKind, message: impl Into<String>) -> Self {
         Self {
             kind,
@@ -49,14 +49,14 @@ impl DesignError {
         }
     }
 
-    /// Says what to do about it.
+    /// Returns the error with a hint.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// Says in which line of a file it is.
+    /// Returns the error with the line of the file.
     #[must_use]
     pub fn at_line(mut self, line: usize) -> Self {
         self.line = Some(line);
@@ -64,7 +64,7 @@ impl DesignError {
     }
 }
 
-/// `query late (line 7): filter, column 20: …`.
+/// Writes the position and the message, for example `query late (line 7): filter, column 20: …`.
 impl fmt::Display for DesignError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.query, self.line) {

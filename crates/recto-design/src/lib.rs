@@ -1,22 +1,23 @@
-//! Queries in, fewest views out: which views a collection needs so that each query it is asked is served without
-//! checking rows one by one.
+//! View advisor: proposes the minimum number of views with which a collection serves given queries without filter
+//! scans.
 //!
-//! Nothing here does I/O, is async, reads a clock, or knows a store. What is proposed is held against the planner that
-//! answers queries: each is planned over the proposed schema, and what is said of it is what that plan says.
+//! This crate does no I/O, has no async code, reads no clock, and depends on no store. The planner that serves queries
+//! checks each proposal: it plans each query with the proposed schema, and the reported properties of a query come from
+//! this plan.
 //!
-//! | module | holds |
+//! | module | content |
 //! |---|---|
-//! | [`error`] | why nothing is proposed |
-//! | [`asked`] | queries as they are given: TOML, or a server's log |
-//! | `samples`, `bound` | values in the place of `?`; queries with their meaning in a collection |
-//! | [`shape`] | the shape of filter text, without its values |
-//! | `needs` | what a query needs of a view, and whether one view can serve two |
+//! | [`error`] | errors |
+//! | [`asked`] | given queries: from TOML, or from a server's log |
+//! | `samples`, `bound` | values in place of `?`; queries bound to a collection |
+//! | [`shape`] | filter text without its values |
+//! | `needs` | requirements of a query on a view, and whether one view can serve two queries |
 //! | `arranged` | the view for several queries |
-//! | `cover` | the fewest groups of queries with a view each |
-//! | [`design`](mod@design) | all of it together, and what else could be had |
-//! | `alternatives` | what becomes of queries without a view |
-//! | `words` | what is said of it |
-//! | [`schema_text`] | a schema's text with views added |
+//! | `cover` | minimum number of groups of queries with one view each |
+//! | [`design`](mod@design) | the whole design, with alternatives |
+//! | `alternatives` | ways to serve queries without a proposed view |
+//! | `words` | text about a design |
+//! | [`schema_text`] | text of a schema with additional views |
 
 mod alternatives;
 mod arranged;

@@ -1,13 +1,16 @@
-//! What a query needs of a view, and whether one view can serve two queries.
+//! Requirements of a query on a view, and whether one view can serve two queries.
 //!
-//! The columns of a view, partition and order and the rest of the key, are one sequence. It serves a query, without
-//! checking rows, exactly if the fields that the query pins (by `=` or an OR of equalities) are the sequence's first, in
-//! whatever order, of which the partition is part; and if those follow, in their order, that the query sorts by or has
-//! a range on: its *tail*, whose directions are the view's or all the reverse.
+//! The columns of a view form one sequence: its partition, its order, and the rest of the key. A view serves a query
+//! without a filter scan exactly if both conditions hold:
 //!
-//! So each query fixes, counted from the number of fields it pins, which field stands where. Queries contradict each
-//! other in pairs or not at all: where two of any three agree on a place, on what stands before it, and on whether
-//! neighbours go the same way, so do the three.
+//! - The fields that the query fixes (by `=` or by an OR of equalities) are the first fields of the sequence, in any
+//!   order. They include the partition.
+//! - The fields by which the query sorts, or on which it has a range, follow in their order. They are the *tail* of the
+//!   query. The directions of the tail are those of the view, or all of them are reversed.
+//!
+//! So each query determines the field at each place of its tail, which begins after its fixed fields. It is enough to
+//! compare queries in pairs: if each two of three queries agree on the field at a place, on the fields before it, and
+//! on the relative directions of neighbors, all three agree.
 
 use std::collections::BTreeSet;
 
@@ -18,25 +21,25 @@ use recto_plan::query::Constraint;
 
 use crate::bound::{BY_ROWS, Subject};
 
-/// What a query needs of a view.
+/// Requirements of a query on a view.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Needs {
-    /// The fields it pins.
+    /// Fields that the query fixes.
     pub(crate) pinned: BTreeSet<usize>,
-    /// What has to follow them.
+    /// Fields that must follow the fixed fields.
     pub(crate) tail: Vec<(usize, Direction)>,
-    /// Whether it says in which direction.
+    /// Whether the query requires directions.
     pub(crate) is_sorted: bool,
-    /// Whether nothing may stand between its fields that says which of them are null: the view then has no records
-    /// without one of its order fields, and serves only who asks for none.
+    /// Whether no marks of nulls may be between its fields. The view then has no records that lack one of its order
+    /// fields, and serves only queries that exclude such records.
     pub(crate) skips_nulls: bool,
-    /// The fields it has conditions on.
+    /// Fields on which the query has conditions.
     conditions: BTreeSet<usize>,
-    /// The fields that a view for it is by and that a record may lack.
+    /// Partition and order fields of a view for the query that a record may lack.
     nullable: BTreeSet<usize>,
 }
 
-/// Why no view can serve a query.
+/// Reason why no view can serve a query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Unserved {
     pub(crate) subject: Subject,
@@ -60,10 +63,10 @@ const ONE_RANGE: &str = "a view serves equalities and then one range; take the r
 rows one by one, and design for the rest";
 
 impl Needs {
-    /// What a query needs.
+    /// Returns the requirements of a query.
     ///
     /// # Errors
-    /// No one view can serve it.
+    /// No single view can serve the query.
     pub(crate) fn new(collection: &Collection, query: &Query) -> Result<Self, Unserved> {
         let name = |field: usize| collection.fields[field].name.as_str();
         let is_pinned = |field: &usize| matches!(query.constraint(*field), Some(Constraint::In(_)));
@@ -117,22 +120,22 @@ impl Needs {
         })
     }
 
-    /// The place of the first column of its tail.
+    /// Returns the place of the first column of the tail.
     fn start(&self) -> usize {
         self.pinned.len()
     }
 
-    /// The place after its last column.
+    /// Returns the place after the last column.
     pub(crate) fn end(&self) -> usize {
         self.pinned.len() + self.tail.len()
     }
 
-    /// What it needs at a place of the sequence.
+    /// Returns the required column at a place of the sequence, if the place is in the tail.
     pub(crate) fn at(&self, place: usize) -> Option<(usize, Direction)> {
         self.tail.get(place.checked_sub(self.start())?).copied()
     }
 
-    /// Whether one view can serve both.
+    /// Returns whether one view can serve both queries.
     pub(crate) fn agrees(&self, other: &Self) -> bool {
         let (few, many) = if self.start() <= other.start() {
             (self, other)
@@ -146,7 +149,7 @@ impl Needs {
             && other.may_share_nulls(self)
     }
 
-    /// Whether the fields that this needs stand where the other, which pins at least as many, needs them.
+    /// Returns whether the tail fields of this query are compatible with `many`, which fixes at least as many fields.
     fn stands_before(&self, many: &Self) -> bool {
         let mut places = self.start()..self.end();
         places.all(|place| {
@@ -160,7 +163,8 @@ impl Needs {
         })
     }
 
-    /// Whether both go the same way, or each the reverse of the other, where both say which way.
+    /// Returns whether the directions of both queries are the same or all reversed, at the places where both have a
+    /// direction.
     fn goes_as(&self, many: &Self) -> bool {
         let shared =
             (many.start()..self.end()).map_while(|place| Some((self.at(place)?.1, many.at(place)?.1)));
@@ -171,23 +175,24 @@ impl Needs {
         }
     }
 
-    /// Whether the other may be asked of a view that has no records without one of these fields, if this needs it so. Fewer
-    /// may share one than could: it is rare.
+    /// Returns whether the other query can use a view without records that lack one of these fields, if this query
+    /// requires such a view. The test is stricter than necessary, because the case is rare.
     fn may_share_nulls(&self, other: &Self) -> bool {
         !self.skips_nulls
             || (self.nullable.is_subset(&other.conditions) && other.nullable.is_subset(&self.nullable))
     }
 }
 
-/// The fields that have to follow those that are pinned: the sort, or the range, or the fields of a tuple range; and whether the sort says
-/// in which direction.
+/// Returns the fields that must follow the fixed fields: the sort, the range, or the fields of a tuple range. Also
+/// returns whether the sort determines the directions.
 fn tail(
     collection: &Collection,
     query: &Query,
     pinned: &BTreeSet<usize>,
 ) -> Result<(Vec<(usize, Direction)>, bool), Unserved> {
     let name = |field: usize| collection.fields[field].name.as_str();
-    // Where the values of a list stand in the sort says how what is read for each is put together, not how it is read.
+    // The place of a listed field in the sort affects only the merge of the slices, not the order in which each slice
+    // is read.
     let sort = query.sort.iter().filter(|(field, _)| !pinned.contains(field));
     let mut tail: Vec<(usize, Direction)> = sort.copied().collect();
     let is_sorted = !tail.is_empty();
@@ -227,7 +232,7 @@ fn tail(
             }
             None => {}
         }
-        // In one direction a tuple range is one piece of the order.
+        // With equal directions, a tuple range is one slice of the order.
         let direction = tail
             .first()
             .map_or(Direction::Ascending, |(_, direction)| *direction);

@@ -1,19 +1,20 @@
-//! Values in the place of `?`: which one it is does not matter, as long as conditions do not contradict.
+//! Values in place of `?`. Any values are suitable that do not make conditions contradictory.
 
 use recto_model::Type;
 
-/// The value of `=`.
+/// Number of the value of an equality.
 pub(crate) const EQUAL: usize = 10;
-/// The value of a range's lower end.
+/// Number of the value of the lower end of a range.
 pub(crate) const LOWER: usize = 1;
-/// The value of a range's upper end.
+/// Number of the value of the upper end of a range.
 pub(crate) const UPPER: usize = 126;
-/// The first value of an OR of equalities.
+/// Number of the first value of an OR of equalities.
 pub(crate) const FIRST_OF_MANY: usize = EQUAL;
-/// How many different ones there are: as many as a filter may have.
+/// Number of different values: the maximum number of values of a filter.
 const COUNT: usize = 128;
 
-/// A value of a type as filter text; values rise with their numbers. None of types that no view can be by.
+/// Returns a value of a type as filter text, or `None` if no view can be ordered by the type. A greater number gives a
+/// greater value.
 pub(crate) fn sample(ty: &Type, number: usize) -> Option<String> {
     let number = number % COUNT;
     let day = || format!("2000-{:02}-{:02}", 1 + number / 28, 1 + number % 28);

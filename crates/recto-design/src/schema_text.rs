@@ -1,14 +1,14 @@
-//! A schema's text with views added.
+//! Text of a schema with additional views.
 
 use recto_model::schema::{Schema, View};
 
 use crate::error::{DesignError, DesignErrorKind};
 
-/// A schema's text with views added to one of its collections: behind what is there, which stays as it was written. Where
-/// TOML does not let a table be added there, the whole schema is written anew, without its comments.
+/// Returns the text of a schema with views added to one of its collections. The views are appended, and the existing
+/// text stays unchanged. If TOML does not allow a table there, writes the whole schema again, without its comments.
 ///
 /// # Errors
-/// The schema would not be one with these views.
+/// The result would not be a valid schema with these views.
 pub fn with_views(text: &str, collection: &str, views: &[View]) -> Result<String, DesignError> {
     let broken = |why: &dyn std::fmt::Display| {
         DesignError::new(

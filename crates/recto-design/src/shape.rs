@@ -1,13 +1,14 @@
-//! The shape of filter text: what is compared how, without what it is compared with. Values are private, and logs
-//! and tallies are read by others than those who asked.
+//! Shape of filter text: fields and comparisons without values. Values are private, and readers of logs and of query
+//! counts may be other people than the clients.
 
 use recto_plan::text::{Term, filter, sort};
 
-/// What stands for a value.
+/// Placeholder for a value.
 const VALUE: &str = "?";
 
-/// The shape of filter texts that all hold, each condition once, in an order of its own, so that queries which differ in values only
-/// have one; an OR of any number of values has two. None if one is no filter text.
+/// Returns the shape of a conjunction of filter texts, or `None` if one of them is not filter text. The shape has each
+/// condition once, in a fixed order, so that queries that differ only in values have the same shape. An OR of any
+/// number of values has two values in the shape.
 ///
 /// ```
 /// let shape = recto_design::filter_shape([r#"origin = "JFK" AND (carrier = "AA" OR carrier = "UA" OR carrier = "B6")"#]);
@@ -23,7 +24,7 @@ pub fn filter_shape<'a>(texts: impl IntoIterator<Item = &'a str>) -> Option<Stri
     Some(shapes.join(" AND "))
 }
 
-/// The one way of writing a sort, however it was written. None if the text is no sort.
+/// Returns the normal form of a sort text, or `None` if the text is not a sort.
 ///
 /// ```
 /// assert_eq!(recto_design::sort_shape(" due  asc ,-id").as_deref(), Some("due, id desc"));

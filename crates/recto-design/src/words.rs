@@ -1,11 +1,11 @@
-//! What is said of a design, wherever it is shown.
+//! Text about a design, for all outputs.
 
 use std::fmt::{self, Display, Formatter};
 
 use crate::design::{Design, Instead, ServedQuery};
 
 impl Design {
-    /// How many queries there are and how many views they want, in one line.
+    /// Returns the numbers of queries and of proposed views, in one line.
     pub fn summary(&self) -> String {
         let queries = counted(self.queries.len(), "query", "queries");
         let views = counted(self.views.len(), "view", "views");
@@ -18,7 +18,7 @@ impl Design {
         }
     }
 
-    /// How many tables a record is written to, before and after.
+    /// Returns the numbers of tables to which a record is written, before and after.
     pub fn written(&self) -> String {
         let after = counted(self.tables_after, "table", "tables");
         if self.tables_before == self.tables_after {
@@ -30,7 +30,7 @@ impl Design {
 }
 
 impl ServedQuery {
-    /// How its pages are found: `merge of 2, price looked up`.
+    /// Returns the way to find the pages of the query, for example `merge of 2, price looked up`.
     pub fn how(&self) -> String {
         let mut how = self.shape.clone();
         if self.sources > 1 {
@@ -57,7 +57,7 @@ impl Display for Instead {
     }
 }
 
-/// A number of things: `1 view`, `2 views`. Designs have few of each.
+/// Returns a number with its noun, for example `1 view` or `2 views`.
 fn counted(number: usize, singular: &str, plural: &str) -> String {
     let noun = if number == 1 { singular } else { plural };
     format!("{number} {noun}")

@@ -1,8 +1,8 @@
-//! Cells: the bytes of one value, exactly as CQL's native protocol serializes it.
+//! Cells: the bytes of one value, in the exact serialization of CQL's native protocol.
 //!
-//! Both stores hold these bytes, so that a value read from either decodes in one place and a move
-//! between them copies bytes. Source: Apache Cassandra, `doc/native_protocol_v4.spec` section 6
-//! and, for vectors, CASSANDRA-18504.
+//! Both stores contain these bytes. So one function decodes a value of either store, and a transfer between
+//! stores copies bytes. Source: Apache Cassandra, `doc/native_protocol_v4.spec` section 6, and
+//! CASSANDRA-18504 for vectors.
 //!
 //! | type | cell |
 //! |---|---|
@@ -17,9 +17,9 @@
 //! | inet | four or sixteen bytes |
 //! | duration | months, days, nanoseconds, each a zigzag varying-length integer |
 //! | list, set | four bytes of count, then each element after four bytes of length |
-//! | map | the same, key and value in turn |
+//! | map | four bytes of count, then each key and each value in turn after four bytes of length |
 //! | tuple, UDT | each field after four bytes of length, -1 for null; missing last fields are null |
-//! | vector | the elements; after a varying-length integer each where their size is not fixed |
+//! | vector | the elements; each after a varying-length integer if elements do not have a fixed size |
 
 mod decimal;
 pub(crate) mod nested;
@@ -33,13 +33,13 @@ use crate::{Type, Value};
 pub(crate) use decimal::{DecimalCell, minimal_varint, small_integer};
 pub(crate) use scalar::{DOUBLE_NAN, FLOAT_NAN};
 
-/// How deeply types may nest: a list of lists of ints nests three deep.
+/// Maximum nesting depth of types. A list of lists of ints has depth three.
 pub const MAX_NESTING: usize = 32;
 
-/// The largest time of day: one nanosecond before midnight.
+/// Maximum time of day: one nanosecond before midnight.
 pub const MAX_TIME_NANOS: i64 = 86_399_999_999_999;
 
-/// Why bytes are not a cell of a type, or a value not of a type.
+/// Error for bytes that are not a cell of a type, or for a value that does not have the type.
 ///
 /// ```
 /// use recto_model::cell::{CellError, decode};
@@ -53,15 +53,15 @@ pub enum CellError {
     /// The bytes are not a value of the type.
     #[error("not {}: {reason}", with_article(type_name))]
     Malformed {
-        /// The type that was expected.
+        /// Expected type.
         type_name: String,
-        /// What is wrong with the bytes.
+        /// Problem with the bytes.
         reason: String,
     },
-    /// The value is of another type.
+    /// The value has another type.
     #[error("expected {}, found a value of another type", with_article(expected))]
     WrongType {
-        /// The type that was expected.
+        /// Expected type.
         expected: String,
     },
     /// The text is not a value of the type.
@@ -86,45 +86,46 @@ impl CellError {
     }
 }
 
-/// Appends the cell of `value`, which must be of type `ty`, to `out`; on error nothing is appended.
+/// Appends the cell of `value`, which must have the type `ty`, to `out`. On error, appends nothing.
 ///
-/// NaN is written in one form, so that what is equal in order is one key. Sets and maps are sorted
-/// by the [order](crate::order) of their element or key type where it has one, and a set's repeated
-/// elements are written once; where it has none they stay as they are.
+/// All NaN values have one form, so that values that are equal in order have equal keys. Sets and maps are
+/// sorted by the [order](crate::order) of their element or key type, and repeated elements of a set are
+/// written once. If that type has no order, elements and entries are written as they are.
 ///
 /// # Errors
-/// [`CellError::WrongType`] if the value is of another type; [`CellError::Malformed`] if it is out of
-/// the type's domain (text that is not ASCII, a time past midnight, a duration of mixed signs, a map
-/// with a key twice) or nests deeper than [`MAX_NESTING`].
+/// [`CellError::WrongType`] if the value has another type. [`CellError::Malformed`] if it is outside the
+/// domain of the type (text that is not ASCII, a time past midnight, a duration of mixed signs, a map with a
+/// key twice) or is nested deeper than [`MAX_NESTING`].
 pub fn encode(ty: &Type, value: &Value, out: &mut Vec<u8>) -> Result<(), CellError> {
     let start = out.len();
     encode_at(ty, value, out, MAX_NESTING).inspect_err(|_| out.truncate(start))
 }
 
-/// The value of a cell.
+/// Returns the value of a cell.
 ///
-/// Any bytes may be given: nothing panics, and memory taken is in proportion to the bytes.
+/// The function accepts any bytes. It never panics, and it allocates memory in proportion to the bytes.
 ///
 /// # Errors
-/// [`CellError::Malformed`] if the bytes are not a value of `ty`, if bytes are left over, or if the
-/// type nests deeper than [`MAX_NESTING`].
+/// [`CellError::Malformed`] if the bytes are not a value of `ty`, if bytes are left over, or if the type is
+/// nested deeper than [`MAX_NESTING`].
 pub fn decode(ty: &Type, cell: &[u8]) -> Result<Value, CellError> {
     decode_at(ty, cell, MAX_NESTING)
 }
 
-/// Checks that `cell` is a value of `ty` without building it; takes no memory unless it is not.
+/// Checks that `cell` is a value of `ty` without creating the value. Allocates memory only for an error.
 ///
 /// # Errors
-/// As [`decode`].
+/// The errors of [`decode`].
 pub fn validate(ty: &Type, cell: &[u8]) -> Result<(), CellError> {
     validate_at(ty, cell, MAX_NESTING)
 }
 
-/// Makes null those fields of tuples and user-defined types in a cell that have no bytes although their type has no such
-/// value, such as an int: Cassandra has them, and its drivers show null. Returns `None` for a cell without such fields.
+/// Replaces, in the tuples and user-defined types of a cell, each field that has no bytes by null if the type
+/// of the field has no empty value, as an int. Cassandra stores such fields, and its drivers show null.
+/// Returns `None` for a cell without such fields.
 pub fn with_empty_fields_null(ty: &Type, cell: &[u8]) -> Option<Vec<u8>> {
     let mut lengths = Vec::new();
-    // A cell that ends amid a value says so when it is decoded.
+    // The decoder reports the error of a cell that ends within a value.
     let _ = nested::find_empty_fields(ty, cell, 0, &mut lengths);
     if lengths.is_empty() {
         return None;
@@ -137,17 +138,18 @@ pub fn with_empty_fields_null(ty: &Type, cell: &[u8]) -> Option<Vec<u8>> {
     Some(cell)
 }
 
-/// Rewrites `cell`, a valid cell of `ty`, into the one form that keys use, appended to `out`; on
-/// error nothing is appended.
+/// Appends the canonical form of `cell`, a valid cell of `ty`, to `out`. Keys use this form. On error,
+/// appends nothing.
 ///
-/// Decimals lose trailing zeros (zero has scale 0), varints redundant leading bytes, and NaN and
-/// true have one form each; other types are as they are. -0 and 0 stay apart, as in Cassandra's
-/// order. Two cells of an orderable type have one form exactly if [`order::compare`] calls them equal.
+/// Decimals lose trailing zeros (zero has scale 0), varints lose redundant leading bytes, and NaN and true
+/// have one form each. Cells of other types are copied. -0 and 0 have different forms, as in Cassandra's
+/// order. Two cells of an orderable type have the same form exactly if they are equal according to
+/// [`order::compare`].
 ///
 /// [`order::compare`]: crate::order::compare
 ///
 /// # Errors
-/// As [`decode`].
+/// The errors of [`decode`].
 pub fn canonical_key(ty: &Type, cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
     validate(ty, cell)?;
     match ty {
@@ -163,7 +165,7 @@ pub fn canonical_key(ty: &Type, cell: &[u8], out: &mut Vec<u8>) -> Result<(), Ce
     Ok(())
 }
 
-/// One level further in, or the error that there is none.
+/// Returns the remaining depth one level further inside, or an error if no level is left.
 fn deeper(ty: &Type, depth_left: usize) -> Result<usize, CellError> {
     depth_left
         .checked_sub(1)

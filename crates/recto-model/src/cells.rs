@@ -1,20 +1,22 @@
 //! Rows as cells in one buffer.
 
-/// Where a cell's bytes lie in its buffer.
+/// Position of a cell's bytes in its buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Span {
     start: u32,
     length: u32,
 }
 
-/// The length that stands for null.
+/// Length that means null.
 const NULL: u32 = u32::MAX;
 
-/// The most bytes of a buffer of cells, so that no place in it, and no length, needs more than 32 bits. Whoever
-/// fills one has a limit of its own, far below: a row or a key has at most 16 MiB, a read stops after some.
+/// Maximum size of a buffer of cells in bytes, so that every offset and every length fits into 32 bits. The
+/// callers that fill a buffer have much lower limits: a row or a key has at most 16 MiB, and a read has a
+/// byte limit.
 pub const MAX_BUFFER_BYTES: usize = u32::MAX as usize - 1;
 
-/// Checks a buffer that has grown. A place that did not fit would be another cell's bytes.
+/// Checks the size of a buffer that has grown. An offset that did not fit into 32 bits would point to the
+/// bytes of another cell.
 #[inline]
 fn check_buffer(data: &[u8]) {
     assert!(
@@ -29,14 +31,14 @@ impl Span {
         length: NULL,
     };
 
-    /// Where the bytes lie that were appended to a buffer from `start` on.
+    /// Returns the span of the bytes that were appended to a buffer from `start` on.
     #[inline]
     fn appended(start: usize, data: &[u8]) -> Self {
         check_buffer(data);
         Self::within(start, data.len() - start)
     }
 
-    /// `start` and `length` of bytes in a buffer that was checked.
+    /// Returns the span of bytes in a buffer whose size was checked.
     #[inline]
     fn within(start: usize, length: usize) -> Self {
         Self {
@@ -55,11 +57,11 @@ impl Span {
     }
 }
 
-/// A sequence of cells, each null or the bytes of one value (see [`cell`](crate::cell)), in one
-/// buffer: a key, a part of a key, a whole row.
+/// Sequence of cells in one buffer: a key, a part of a key, or a whole row. Each cell is null or contains the
+/// bytes of one value (see [`cell`](crate::cell)).
 ///
 /// # Panics
-/// When they have more than [`MAX_BUFFER_BYTES`].
+/// Functions that append cells panic if the buffer exceeds [`MAX_BUFFER_BYTES`].
 #[derive(Debug, Clone, Default)]
 pub struct Cells {
     data: Vec<u8>,
@@ -67,12 +69,12 @@ pub struct Cells {
 }
 
 impl Cells {
-    /// No cells.
+    /// Returns a sequence without cells.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// No cells, with room for `cells` cells of `bytes` bytes together.
+    /// Returns a sequence without cells, with capacity for `cells` cells of `bytes` bytes in total.
     pub fn with_capacity(cells: usize, bytes: usize) -> Self {
         Self {
             data: Vec::with_capacity(bytes),
@@ -88,14 +90,15 @@ impl Cells {
         }
     }
 
-    /// Appends the cell that `write` writes at the end of the buffer it is given.
+    /// Appends the cell that `write` writes at the end of the given buffer.
     pub fn push_with(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         let start = self.data.len();
         write(&mut self.data);
         self.spans.push(Span::appended(start, &self.data));
     }
 
-    /// As [`push_with`](Self::push_with), for a writer that can fail; on error nothing is appended.
+    /// Appends a cell like [`push_with`](Self::push_with), for a writer that can fail. On error, appends
+    /// nothing.
     pub fn try_push_with<E>(&mut self, write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>) -> Result<(), E> {
         let start = self.data.len();
         if let Err(error) = write(&mut self.data) {
@@ -113,29 +116,29 @@ impl Cells {
         }
     }
 
-    /// The same cells behind one that is null. No bytes are moved.
+    /// Returns the cells with a null cell inserted before them. Moves no bytes of the buffer.
     #[must_use]
     pub fn with_null_first(mut self) -> Self {
         self.spans.insert(0, Span::NULL);
         self
     }
 
-    /// Drops all cells after the first `count`. The buffer keeps its bytes.
+    /// Removes all cells after the first `count`. The buffer keeps their bytes.
     pub fn truncate(&mut self, count: usize) {
         self.spans.truncate(count);
     }
 
-    /// How many cells there are.
+    /// Returns the number of cells.
     pub fn len(&self) -> usize {
         self.spans.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no cells.
     pub fn is_empty(&self) -> bool {
         self.spans.is_empty()
     }
 
-    /// The cell at `index`; `None` if null.
+    /// Returns the cell at `index`. `None` if it is null.
     ///
     /// # Panics
     /// If there is no such cell.
@@ -143,7 +146,7 @@ impl Cells {
         self.spans[index].slice(&self.data)
     }
 
-    /// All cells as a row.
+    /// Returns all cells as a row.
     pub fn as_row(&self) -> RowRef<'_> {
         RowRef {
             data: &self.data,
@@ -151,12 +154,12 @@ impl Cells {
         }
     }
 
-    /// The cells in order.
+    /// Returns the cells in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Option<&[u8]>> + '_ {
         self.as_row().iter()
     }
 
-    /// The bytes of all cells together.
+    /// Returns the total number of bytes of the cells.
     pub fn byte_len(&self) -> usize {
         self.as_row().byte_len()
     }
@@ -188,7 +191,7 @@ impl<'a> FromIterator<Option<&'a [u8]>> for Cells {
     }
 }
 
-/// One row, borrowed: cells in the order of its table's columns or of whatever made it.
+/// Borrowed row: cells in the order of the columns of its table, or in the order in which they were appended.
 #[derive(Debug, Clone, Copy)]
 pub struct RowRef<'a> {
     data: &'a [u8],
@@ -196,17 +199,17 @@ pub struct RowRef<'a> {
 }
 
 impl<'a> RowRef<'a> {
-    /// How many cells the row has.
+    /// Returns the number of cells of the row.
     pub fn len(&self) -> usize {
         self.spans.len()
     }
 
-    /// Whether it has none.
+    /// Returns whether the row has no cells.
     pub fn is_empty(&self) -> bool {
         self.spans.is_empty()
     }
 
-    /// The cell at `index`; `None` if null.
+    /// Returns the cell at `index`. `None` if it is null.
     ///
     /// # Panics
     /// If there is no such cell.
@@ -215,13 +218,13 @@ impl<'a> RowRef<'a> {
         self.spans[index].slice(self.data)
     }
 
-    /// The cells in order.
+    /// Returns the cells in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Option<&'a [u8]>> + use<'a> {
         let data = self.data;
         self.spans.iter().map(move |span| span.slice(data))
     }
 
-    /// The bytes of all cells together.
+    /// Returns the total number of bytes of the cells.
     pub fn byte_len(&self) -> usize {
         self.spans
             .iter()
@@ -230,7 +233,7 @@ impl<'a> RowRef<'a> {
             .sum()
     }
 
-    /// The row with its own buffer.
+    /// Copies the row into a buffer of its own.
     pub fn to_cells(&self) -> Cells {
         self.iter().collect()
     }
@@ -244,21 +247,21 @@ impl PartialEq for RowRef<'_> {
 
 impl Eq for RowRef<'_> {}
 
-/// Rows of equal width in one buffer: three allocations, however many rows.
+/// Rows of equal width in one buffer. Any number of rows needs three allocations.
 ///
 /// # Panics
-/// When they have more than [`MAX_BUFFER_BYTES`].
+/// Functions that append cells panic if the buffer exceeds [`MAX_BUFFER_BYTES`].
 #[derive(Debug, Clone, Default)]
 pub struct RowSet {
     width: usize,
     data: Vec<u8>,
     spans: Vec<Span>,
-    /// How many rows there are that have no cells, where rows have none.
+    /// Number of rows, if rows have no cells.
     without_cells: usize,
 }
 
 impl RowSet {
-    /// No rows, of `width` cells each.
+    /// Returns a set without rows, for rows of `width` cells.
     pub fn new(width: usize) -> Self {
         Self {
             width,
@@ -268,7 +271,8 @@ impl RowSet {
         }
     }
 
-    /// No rows of `width` cells each, with room for `rows` rows of `row_bytes` bytes.
+    /// Returns a set without rows, for rows of `width` cells, with capacity for `rows` rows of `row_bytes`
+    /// bytes each.
     pub fn with_capacity(width: usize, rows: usize, row_bytes: usize) -> Self {
         Self {
             width,
@@ -278,18 +282,18 @@ impl RowSet {
         }
     }
 
-    /// Makes room for so many more rows, of `bytes` bytes together.
+    /// Reserves capacity for `rows` more rows of `bytes` bytes in total.
     pub fn reserve(&mut self, rows: usize, bytes: usize) {
         self.data.reserve(bytes);
         self.spans.reserve(rows * self.width);
     }
 
-    /// Cells per row.
+    /// Returns the number of cells of a row.
     pub fn width(&self) -> usize {
         self.width
     }
 
-    /// How many whole rows there are.
+    /// Returns the number of complete rows.
     pub fn len(&self) -> usize {
         self.spans
             .len()
@@ -297,17 +301,17 @@ impl RowSet {
             .unwrap_or(self.without_cells)
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The bytes the rows take.
+    /// Returns the number of bytes of the buffer.
     pub fn byte_len(&self) -> usize {
         self.data.len()
     }
 
-    /// The row at `index`.
+    /// Returns the row at `index`.
     ///
     /// # Panics
     /// If there is no such row.
@@ -320,12 +324,13 @@ impl RowSet {
         }
     }
 
-    /// The rows in order.
+    /// Returns the rows in order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = RowRef<'_>> + ExactSizeIterator {
         (0..self.len()).map(|index| self.row(index))
     }
 
-    /// The same rows with these of their columns only, in this order. The bytes of the others stay in the buffer.
+    /// Returns the rows with only the given columns, in the given order. The bytes of the other columns stay
+    /// in the buffer.
     ///
     /// # Panics
     /// If there is no such column.
@@ -346,7 +351,7 @@ impl RowSet {
     /// Appends a row.
     ///
     /// # Panics
-    /// If its width is another.
+    /// If the row has another width.
     pub fn push_row(&mut self, row: RowRef<'_>) {
         assert_eq!(
             row.len(),
@@ -359,7 +364,7 @@ impl RowSet {
         self.without_cells += usize::from(self.width == 0);
     }
 
-    /// Appends one cell of the row being built; `width` cells make a row.
+    /// Appends one cell of the current row. A row is complete when it has `width` cells.
     #[inline]
     pub fn push_cell(&mut self, cell: Option<&[u8]>) {
         match cell {
@@ -372,8 +377,7 @@ impl RowSet {
         }
     }
 
-    /// Appends the cell that `write` writes at the end of the buffer it is given; on error
-    /// nothing is appended.
+    /// Appends the cell that `write` writes at the end of the given buffer. On error, appends nothing.
     pub fn try_push_cell_with<E>(
         &mut self,
         write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
@@ -387,8 +391,8 @@ impl RowSet {
         Ok(())
     }
 
-    /// Appends `bytes` to the buffer without making a cell; returns where they start, for
-    /// [`push_span`](Self::push_span). For stores that copy a stored row whole.
+    /// Appends `bytes` to the buffer without creating a cell. Returns the start of the bytes, for
+    /// [`push_span`](Self::push_span). Stores use it to copy a stored row as a whole.
     #[inline]
     pub fn push_bytes(&mut self, bytes: &[u8]) -> usize {
         let start = self.data.len();
@@ -397,29 +401,29 @@ impl RowSet {
         start
     }
 
-    /// Appends a cell that lies at `start..start + length` of the buffer already.
+    /// Appends a cell whose bytes are already at `start..start + length` of the buffer.
     ///
     /// # Panics
-    /// If it does not lie in the buffer.
+    /// If this range is not inside the buffer.
     #[inline]
     pub fn push_span(&mut self, start: usize, length: usize) {
         assert!(start + length <= self.data.len(), "a cell lies in its buffer");
         self.spans.push(Span::within(start, length));
     }
 
-    /// Drops all rows after the first `rows`, and any half-built row.
+    /// Removes all rows after the first `rows`, and an incomplete row.
     pub fn truncate(&mut self, rows: usize) {
         self.spans.truncate(rows * self.width);
         self.without_cells = self.without_cells.min(rows);
     }
 
-    /// Drops the cells of a row that was begun and not finished.
+    /// Removes the cells of an incomplete row.
     pub fn abandon_row(&mut self) {
         let whole = self.len();
         self.truncate(whole);
     }
 
-    /// Reverses the order of the rows. Linear in cells; no bytes are moved.
+    /// Reverses the order of the rows in time linear in the number of cells. Moves no bytes.
     pub fn reverse(&mut self) {
         let (width, rows) = (self.width, self.len());
         for front in 0..rows / 2 {

@@ -1,9 +1,9 @@
-//! Collations: how people of a language sort text.
+//! Collations: the order of text in a language.
 //!
-//! The order of a text field with a collation is that of ICU (the crate `icu_collator`: the Unicode Collation Algorithm
-//! with CLDR's tailorings, at its default strength), and of texts that it calls equal that of their bytes. So texts are
-//! equal in it exactly if they are equal. A *sort key* is that order without the second part, as bytes: what stands in a
-//! view before the text.
+//! The order of a text field with a collation is the order of ICU (the crate `icu_collator`: the Unicode
+//! Collation Algorithm with CLDR's tailorings, at its default strength). Texts that ICU considers equal are
+//! ordered by their bytes. So two texts are equal in this order exactly if they are the same text. A *sort
+//! key* is the first part of this order, as bytes. Views store it before the text.
 
 #[cfg(feature = "collation")]
 mod icu;
@@ -16,15 +16,16 @@ pub use locales::LOCALES;
 
 use crate::schema::nearest;
 
-/// Which sort keys this release makes. What a store keeps by other keys is not in this order: whatever changes one key of
-/// `tests/golden/sort-keys-v{}.txt` raises it.
+/// Version of the sort keys that this release computes. Data that a store sorted by sort keys of another
+/// version is not in this order. Every change of a key in `tests/golden/sort-keys-v{}.txt` increments this
+/// number.
 pub const COLLATION_NUMBER: u32 = 1;
 
-/// Whether sort keys are made at all: the feature `collation` is on. Without it nothing that has a collation may be read
-/// or written.
+/// Whether this build computes sort keys, because the feature `collation` is enabled. Without it, collections
+/// with a collation must not be read or written.
 pub const IS_BUILT_IN: bool = cfg!(feature = "collation");
 
-/// The order of text in one locale.
+/// Order of text in one locale.
 ///
 /// ```
 /// use recto_model::collation::Collation;
@@ -40,14 +41,14 @@ pub const IS_BUILT_IN: bool = cfg!(feature = "collation");
 pub struct Collation(u8);
 
 impl Collation {
-    /// The collation of this name; none if it is not one of [`LOCALES`].
+    /// Returns the collation of this name. `None` if [`LOCALES`] does not contain the name.
     pub fn named(name: &str) -> Option<Self> {
         let index = LOCALES.iter().position(|locale| *locale == name)?;
         index.try_into().ok().map(Self)
     }
 
-    /// The name most like this one, for "did you mean": that of a longer tag's language, or of one that is spelt
-    /// almost so.
+    /// Returns the most similar name, for the hint "did you mean". The result is the language of a longer
+    /// tag, or a name with a similar spelling.
     pub fn nearest(name: &str) -> Option<&'static str> {
         let language = name.split(['-', '_']).next().unwrap_or_default();
         let of_language = LOCALES
@@ -57,22 +58,22 @@ impl Collation {
         of_language.copied().or_else(like)
     }
 
-    /// Its name, a language tag.
+    /// Returns the name of the collation, which is a language tag.
     pub fn locale(self) -> &'static str {
         LOCALES[usize::from(self.0)]
     }
 
-    /// The sort key of a text: keys compare by their bytes as their texts do, but for texts that are equal but for their
-    /// bytes. What is no UTF-8 counts as U+FFFD.
+    /// Returns the sort key of a text. The byte order of sort keys is the order of their texts, except that
+    /// ICU may consider different texts equal. Invalid UTF-8 counts as U+FFFD.
     pub fn sort_key(self, text: &[u8]) -> Vec<u8> {
         #[cfg(feature = "collation")]
         return icu::sort_key(self, text);
-        // Nobody asks: what has a collation is refused.
+        // Unreachable: without the feature, everything with a collation is rejected.
         #[cfg(not(feature = "collation"))]
         text.to_vec()
     }
 
-    /// Compares texts: as their sort keys compare, and equal ones by their bytes.
+    /// Compares texts by their sort keys. Texts with equal sort keys are compared by their bytes.
     pub fn compare(self, left: &[u8], right: &[u8]) -> Ordering {
         #[cfg(feature = "collation")]
         return icu::compare(self, left, right).then_with(|| left.cmp(right));
@@ -81,7 +82,7 @@ impl Collation {
     }
 }
 
-/// Its name.
+/// Writes the name.
 impl fmt::Display for Collation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.locale())

@@ -1,4 +1,5 @@
-//! The type of decimals: that of the crate `bigdecimal`, or without the feature of this name, one without arithmetic.
+//! Type of decimals: the type of the crate `bigdecimal`, or without the feature of this name, a type without
+//! arithmetic.
 
 #[cfg(feature = "bigdecimal")]
 pub use bigdecimal::BigDecimal;
@@ -11,7 +12,7 @@ mod plain {
 
     use num_bigint::BigInt;
 
-    /// A decimal: a whole number and how many of its digits stand behind the point. Equality is structural.
+    /// Decimal: an integer and the number of its digits after the decimal point. Equality is structural.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct BigDecimal {
         unscaled: BigInt,
@@ -19,12 +20,12 @@ mod plain {
     }
 
     impl BigDecimal {
-        /// The decimal `unscaled` times ten to the power of minus `scale`.
+        /// Returns the decimal `unscaled` times ten to the power of minus `scale`.
         pub fn new(unscaled: BigInt, scale: i64) -> Self {
             Self { unscaled, scale }
         }
 
-        /// Returns the whole number and the scale.
+        /// Returns the integer and the scale.
         pub fn as_bigint_and_scale(&self) -> (Cow<'_, BigInt>, i64) {
             (Cow::Borrowed(&self.unscaled), self.scale)
         }

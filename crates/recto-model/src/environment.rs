@@ -1,7 +1,7 @@
-//! The one handle on time and randomness.
+//! Single source of time and randomness.
 //!
-//! Everything in Recto that needs either takes it from here, so that a test which controls the
-//! handle replays a run from its seed.
+//! All code of Recto that needs time or randomness gets it from here. So a test that controls the environment
+//! can replay a run from its seed.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// Time and randomness. Cheap to clone.
+/// Source of time and randomness. Cloning is cheap.
 ///
 /// ```
 /// use recto_model::Environment;
@@ -23,41 +23,43 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 #[derive(Clone)]
 pub struct Environment(Arc<dyn Source>);
 
-/// What an [`Environment`] is made of.
+/// Implementation of an [`Environment`].
 pub trait Source: Send + Sync + 'static {
-    /// Microseconds since 1970-01-01T00:00:00Z.
+    /// Returns the microseconds since 1970-01-01T00:00:00Z.
     fn now_micros(&self) -> i64;
-    /// Nanoseconds since some fixed moment; never goes back.
+    /// Returns the nanoseconds since a fixed moment. The result never decreases.
     fn monotonic_nanos(&self) -> u64;
-    /// As [`monotonic_nanos`](Self::monotonic_nanos), and it goes on while the machine is suspended. Where that
-    /// never is, as in tests, the two are one clock.
+    /// Returns the nanoseconds like [`monotonic_nanos`](Self::monotonic_nanos), from a clock that also
+    /// advances while the machine is suspended. If the machine is never suspended, as in tests, the two
+    /// clocks can be the same.
     fn continuous_nanos(&self) -> u64 {
         self.monotonic_nanos()
     }
-    /// Fills `bytes` with random bytes fit for nonces and keys.
+    /// Fills `bytes` with random bytes that are suitable for nonces and keys.
     fn fill_random(&self, bytes: &mut [u8]);
 }
 
 impl Environment {
-    /// An environment made of `source`.
+    /// Returns an environment that uses `source`.
     pub fn new(source: impl Source) -> Self {
         Self(Arc::new(source))
     }
 
-    /// The machine's clocks and its operating system's randomness.
+    /// Returns an environment that uses the clocks of the machine and the randomness of its operating system.
     ///
     /// # Panics
-    /// When random bytes are asked for and the operating system has none to give: nonces and keys
-    /// must not be made of anything else.
+    /// The functions that return random bytes panic if the operating system provides none. No other source is
+    /// suitable for nonces and keys.
     pub fn system() -> Self {
         Self::new(System)
     }
 
-    /// For tests: clocks and bytes that a seed determines, so that a run replays.
+    /// Returns an environment for tests. The seed determines its clocks and bytes, so that a run can be
+    /// replayed.
     ///
-    /// The wall clock says `start_micros` at first; each reading of either clock moves both on by
-    /// [`SEEDED_STEP_MICROS`]. The bytes are BLAKE3's extendable output, keyed by the seed, one
-    /// stream per call: calls made in the same order get the same bytes.
+    /// The wall clock starts at `start_micros`. Each reading of either clock advances both by
+    /// [`SEEDED_STEP_MICROS`]. The bytes are the extendable output of BLAKE3, keyed by the seed, with one
+    /// stream for each call. Calls in the same order return the same bytes.
     pub fn seeded(seed: u64, start_micros: i64) -> Self {
         Self::new(Seeded {
             key: blake3::derive_key("recto 2026 seeded environment", &seed.to_le_bytes()),
@@ -67,29 +69,30 @@ impl Environment {
         })
     }
 
-    /// Microseconds since 1970-01-01T00:00:00Z.
+    /// Returns the microseconds since 1970-01-01T00:00:00Z.
     pub fn now_micros(&self) -> i64 {
         self.0.now_micros()
     }
 
-    /// Seconds since 1970-01-01T00:00:00Z; 0 before that.
+    /// Returns the seconds since 1970-01-01T00:00:00Z, and 0 before that time.
     pub fn now_seconds(&self) -> u64 {
         u64::try_from(self.now_micros() / 1_000_000).unwrap_or(0)
     }
 
-    /// Nanoseconds since some fixed moment; never goes back.
+    /// Returns the nanoseconds since a fixed moment. The result never decreases.
     pub fn monotonic_nanos(&self) -> u64 {
         self.0.monotonic_nanos()
     }
 
-    /// Nanoseconds since some fixed moment, the time for which the machine was suspended included; never goes
-    /// back. What must have ended when others think so (a lease) is measured by it. So on Linux, Android
-    /// and Apple's systems with the feature `suspended-time`; else it may stand still while the machine is suspended.
+    /// Returns the nanoseconds since a fixed moment, including the time for which the machine was suspended.
+    /// The result never decreases. Use it for periods that must end when other processes consider them ended,
+    /// such as a lease. The suspended time is included on Linux, Android and Apple's systems with the feature
+    /// `suspended-time`. Otherwise, the clock may stop while the machine is suspended.
     pub fn continuous_nanos(&self) -> u64 {
         self.0.continuous_nanos()
     }
 
-    /// Random bytes fit for nonces and keys.
+    /// Returns random bytes that are suitable for nonces and keys.
     pub fn random<const N: usize>(&self) -> [u8; N] {
         let mut bytes = [0; N];
         self.0.fill_random(&mut bytes);
@@ -103,11 +106,11 @@ impl fmt::Debug for Environment {
     }
 }
 
-/// What the monotonic clock counts from: the first time anyone asked in this process.
+/// Start of the monotonic clock: the first use of the clock in this process.
 static MONOTONIC_START: LazyLock<Instant> = LazyLock::new(Instant::now);
 
-/// The clock that goes on while the machine is suspended. (The monotonic clock of Apple's systems does, other
-/// than their `CLOCK_UPTIME_RAW`, which is the standard library's.)
+/// Clock that advances while the machine is suspended. On Apple's systems this is the monotonic clock. The
+/// standard library uses their `CLOCK_UPTIME_RAW`, which does not advance.
 #[cfg(all(feature = "suspended-time", any(target_os = "linux", target_os = "android")))]
 const CONTINUOUS: rustix::time::ClockId = rustix::time::ClockId::Boottime;
 #[cfg(all(feature = "suspended-time", target_vendor = "apple"))]
@@ -117,7 +120,7 @@ struct System;
 
 impl Source for System {
     fn now_micros(&self) -> i64 {
-        // A clock set before 1970 is a negative time, not an error.
+        // A clock that is set before 1970 returns a negative time, and no error.
         match SystemTime::now().duration_since(UNIX_EPOCH) {
             Ok(since) => i64::try_from(since.as_micros()).unwrap_or(i64::MAX),
             Err(before) => i64::try_from(before.duration().as_micros()).map_or(i64::MIN, |micros| -micros),
@@ -144,7 +147,8 @@ impl Source for System {
     }
 }
 
-/// By how much each reading of a [seeded](Environment::seeded) environment's clocks moves them on.
+/// Nanoseconds by which each reading of a clock of a [seeded](Environment::seeded) environment advances its
+/// clocks.
 pub const SEEDED_STEP_MICROS: u64 = 1;
 
 struct Seeded {

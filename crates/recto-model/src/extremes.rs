@@ -1,5 +1,4 @@
-//! Values at the edges of each order type, for tests of everything that compares, stores or prints
-//! values.
+//! Values at the limits of each order type, for tests of all code that compares, stores or prints values.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -10,9 +9,9 @@ use crate::cell::MAX_TIME_NANOS;
 use crate::decimals::BigDecimal;
 use crate::{Type, Value};
 
-/// Values of an orderable type that are likely to go wrong, ascending in [order](crate::order), no
-/// two of them equal in it: the least and the greatest, zero, neighbours, negatives, empty and zero
-/// bytes, other versions.
+/// Returns values of an orderable type that are likely to reveal errors, in ascending [order](crate::order)
+/// without equal values: the minimum and the maximum, zero, neighbors, negatives, empty and zero bytes, other
+/// versions.
 ///
 /// # Panics
 /// If `ty` is not [orderable](Type::is_orderable).
@@ -98,7 +97,7 @@ fn ascii() -> Vec<String> {
     ])
 }
 
-/// Multi-byte letters of every length, and pairs whose order in UTF-16 is the other way round.
+/// Returns letters of every length in bytes, and pairs with the opposite order in UTF-16.
 fn text() -> Vec<String> {
     let mut values = ascii();
     values.extend(owned([
@@ -129,7 +128,7 @@ fn blobs() -> Vec<Vec<u8>> {
     values.push(vec![0xFF, 0xFF]);
     values.push(vec![0xFF, 0xFF, 0x00]);
     values.push(vec![0xFF; 300]);
-    // A run of zeros longer than a machine word, between two neighbours.
+    // Insert a sequence of zeros that is longer than a machine word between its two neighbors.
     values.insert(3, [vec![0; 40], vec![1]].concat());
     values
 }
@@ -155,7 +154,7 @@ fn longs() -> Vec<i64> {
     values
 }
 
-/// Around the lengths at which a varint or its key takes another byte or another form.
+/// Returns numbers near the lengths at which a varint or its key needs another byte or another form.
 fn varints() -> Vec<BigInt> {
     let mut values = Vec::new();
     for bits in [
@@ -255,7 +254,7 @@ fn doubles() -> Vec<f64> {
     [negative, values, vec![f64::NAN]].concat()
 }
 
-/// Around 0000-01-01, the epoch and 9999-12-31.
+/// Returns dates near 0000-01-01, the epoch and 9999-12-31.
 fn dates() -> Vec<i32> {
     let mut values = vec![
         i32::MIN,
@@ -280,7 +279,8 @@ fn parse<const N: usize>(texts: [&str; N]) -> Vec<Uuid> {
         .to_vec()
 }
 
-/// Of equal time the bytes of the rest are signed: 80 is the least, 7f the greatest.
+/// Returns time uuids. If the times are equal, the remaining bytes are compared as signed numbers: 80 is the
+/// minimum, 7f the maximum.
 fn timeuuids() -> Vec<Uuid> {
     parse([
         "00000000-0000-1000-8080-808080808080",
@@ -303,7 +303,8 @@ fn timeuuids() -> Vec<Uuid> {
     ])
 }
 
-/// The version decides first; version 1 goes by time and then by unsigned bytes.
+/// Returns UUIDs. The version is compared first. UUIDs of version 1 are compared by time and then by unsigned
+/// bytes.
 fn uuids() -> Vec<Uuid> {
     parse([
         "00000000-0000-0000-0000-000000000000",
@@ -331,7 +332,7 @@ fn uuids() -> Vec<Uuid> {
     ])
 }
 
-/// An IPv4 address stands just before the IPv6 addresses that begin with its four bytes.
+/// Returns addresses. An IPv4 address is directly before the IPv6 addresses that begin with its four bytes.
 fn addresses() -> Vec<IpAddr> {
     let v6 = |segments: [u16; 8]| IpAddr::V6(Ipv6Addr::from(segments));
     let v4 = |octets: [u8; 4]| IpAddr::V4(Ipv4Addr::from(octets));

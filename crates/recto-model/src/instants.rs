@@ -1,29 +1,32 @@
-//! Points in time in cells: what timestamps, dates and time uuids say in milliseconds since 1970-01-01T00:00:00Z, and which of their values
-//! lie next to a time.
+//! Points in time in cells: conversion of timestamps, dates and time uuids to milliseconds since
+//! 1970-01-01T00:00:00Z, and the nearest values to a time.
 
 use crate::Type;
 
 pub(crate) const MS_PER_DAY: i64 = 86_400_000;
-/// A date is the day since 1970-01-01 above this.
+/// Number that a date cell adds to the days since 1970-01-01.
 pub(crate) const EPOCH_DAY: i64 = 1 << 31;
-/// Days of dates, counted from 1970-01-01, end here.
+/// Last date, in days since 1970-01-01.
 const LAST_DAY: i64 = EPOCH_DAY - 1;
-/// Time uuids count 100 ns since the beginning of the Gregorian calendar, which are so many before 1970.
+/// Number of 100 ns units from the start of time uuids, which is the beginning of the Gregorian calendar, to
+/// 1970.
 pub(crate) const TICKS_TO_EPOCH: i64 = 0x01B2_1DD2_1381_4000;
 pub(crate) const TICKS_PER_MS: i64 = 10_000;
 const MS_TO_EPOCH: i64 = TICKS_TO_EPOCH / TICKS_PER_MS;
-/// The last time that a time uuid has, and all bits of it.
+/// Last time of a time uuid, which has all bits set.
 const LAST_TICKS: i64 = (1 << 60) - 1;
-/// The first and the last of all time uuids of one time have this in each byte behind it: they are compared as numbers with a sign.
+/// Value of each byte after the time, in the first and in the last time uuid of the same time. These bytes
+/// are compared as signed numbers.
 const FIRST_BYTE: u8 = 0x80;
 const LAST_BYTE: u8 = 0x7f;
 
-/// Whether values of a type are points in time.
+/// Returns whether values of a type are points in time.
 pub fn is_time(ty: &Type) -> bool {
     matches!(ty, Type::Timestamp | Type::TimeUuid | Type::Date)
 }
 
-/// The time of a cell of such a type, in milliseconds since 1970, rounded down; 0 of what is no cell of it.
+/// Returns the time of a cell of such a type, in milliseconds since 1970, rounded down. Returns 0 if the
+/// bytes are not a cell of the type.
 pub fn ms_of(ty: &Type, cell: &[u8]) -> i64 {
     match ty {
         Type::Date => cell.try_into().map_or(0, |day| {
@@ -34,7 +37,7 @@ pub fn ms_of(ty: &Type, cell: &[u8]) -> i64 {
     }
 }
 
-/// The first value of such a type that is not before a time; none: all are before it.
+/// Returns the first value of such a type that is not before a time. `None` if all values are before it.
 pub fn first_from(ty: &Type, ms: i64) -> Option<Vec<u8>> {
     match ty {
         Type::Date => {
@@ -49,7 +52,8 @@ pub fn first_from(ty: &Type, ms: i64) -> Option<Vec<u8>> {
     }
 }
 
-/// The last value of such a type before a time, or of all; none: none is before it.
+/// Returns the last value of such a type that is before a time, or the last value of all. `None` if no value
+/// is before the time.
 pub fn last_before(ty: &Type, ms: Option<i64>) -> Option<Vec<u8>> {
     let Some(ms) = ms else {
         return Some(last(ty));
@@ -75,13 +79,13 @@ fn last(ty: &Type) -> Vec<u8> {
     }
 }
 
-/// The nearest date that there is.
+/// Returns the cell of a date, or of the nearest date that exists.
 pub(crate) fn date(day: i64) -> Vec<u8> {
     let day = day.saturating_add(EPOCH_DAY).clamp(0, u32::MAX.into());
     u32::try_from(day).unwrap_or(u32::MAX).to_be_bytes().to_vec()
 }
 
-/// A time as time uuids count it, those included that they cannot hold.
+/// Returns a time in the units of time uuids. The result may be outside their range.
 fn ticks_of(ms: i64) -> i64 {
     ms.saturating_add(MS_TO_EPOCH).saturating_mul(TICKS_PER_MS)
 }
@@ -92,7 +96,8 @@ fn ms_of_uuid(bytes: [u8; 16]) -> i64 {
     (ticks - TICKS_TO_EPOCH).div_euclid(TICKS_PER_MS)
 }
 
-/// The time uuid of the nearest time that there is, with all other bytes the same.
+/// Returns the time uuid of a time, or of the nearest time that exists. All other bytes have the value
+/// `other`.
 fn uuid(ticks: i64, other: u8) -> Vec<u8> {
     let ticks = ticks.clamp(0, LAST_TICKS).to_be_bytes();
     let mut uuid = vec![other; 16];

@@ -1,4 +1,4 @@
-//! Record JSON: one mapping between values and JSON for HTTP, command line and files.
+//! Record JSON: the mapping between values and JSON that HTTP, the command line and files use.
 //!
 //! | type | JSON |
 //! |---|---|
@@ -15,17 +15,17 @@
 //! | blob | base64, the standard alphabet, padded; `\x` and hex digits on input |
 //! | duration | ISO 8601: `"P1Y2M3DT4H5M6.5S"`, a negative one with `-` before it |
 //! | list, set, tuple, vector | an array |
-//! | map | an array of `[key, value]`; one with text or ascii keys: an object, too, on input |
-//! | UDT | an object; fields not named are null, unknown ones are refused |
+//! | map | an array of `[key, value]`; on input also an object, if the keys are text or ascii |
+//! | UDT | an object; missing fields are null, unknown fields are rejected |
 //!
-//! Years before 0000 and after 9999 carry a sign: `"+12026-01-01"`, `"-0044-03-15"`. The whole of a
-//! date and of a timestamp has its text, 5.8 and 292 million years either way.
+//! Years before 0000 and after 9999 have a sign: `"+12026-01-01"`, `"-0044-03-15"`. Every date and every
+//! timestamp has a text. Their ranges are 5.8 million and 292 million years in both directions.
 //!
-//! **Numbers** are taken exactly or refused, by what is written: [`from_json_text`] decides on the text. A whole
-//! number may have a point or an exponent (`5.0`, `5e0`) if it is whole, down to its last digit; with either, it has at
-//! most 309 digits. A `decimal` keeps all its digits. A `float` or `double` takes the nearest value, which is what
-//! these types are. A [`serde_json::Value`] has numbers with a point as doubles, so that what was written is gone:
-//! [`from_json`] takes them for `float` and `double` only.
+//! **Numbers** are converted exactly or rejected, based on their text: see [`from_json_text`]. An integer may
+//! have a point or an exponent (`5.0`, `5e0`) if its value is an integer down to the last digit. With a point
+//! or an exponent, it has at most 309 digits. A `decimal` keeps all its digits. A `float` or `double` becomes
+//! the nearest value of its type. A [`serde_json::Value`] contains numbers with a point as doubles and has
+//! lost their text. So [`from_json`] accepts such numbers only for `float` and `double`.
 
 mod calendar;
 mod duration;
@@ -48,16 +48,16 @@ pub use source::Members;
 pub use syntax::syntax_error;
 pub use text::{write_cell, write_text};
 
-/// How much of what was found an error repeats.
+/// Maximum number of characters of the input that an error repeats.
 const MAX_FOUND_CHARS: usize = 60;
 
-/// Why JSON is not a value of a type.
+/// Error for JSON that is not a value of a type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("expected {expected}, found {found}")]
 pub struct JsonError {
-    /// What the type takes, e.g. `a timestamp such as "2013-01-01T10:00:00Z"`.
+    /// Description of the accepted input, e.g. `a timestamp such as "2013-01-01T10:00:00Z"`.
     pub expected: String,
-    /// What stood there, shortened; inside nested values, also where: `"x" at [2].name`.
+    /// Actual input, shortened. For an error inside a nested value, also its path: `"x" at [2].name`.
     pub found: String,
 }
 
@@ -84,7 +84,7 @@ impl JsonError {
     fn of_text(expected: impl Into<String>, text: &str) -> Self {
         Self {
             expected: expected.into(),
-            // As JSON writes it, so that control characters do not reach a terminal.
+            // Print the text as JSON, so that control characters do not reach a terminal.
             found: Json::String(shortened(text)).to_string(),
         }
     }
@@ -98,7 +98,7 @@ fn shortened(text: &str) -> String {
     shown
 }
 
-/// An error inside a nested value, with the way to it.
+/// Error inside a nested value, with the path to it.
 struct Nested {
     error: JsonError,
     path: String,
@@ -114,7 +114,7 @@ impl From<JsonError> for Nested {
 }
 
 impl Nested {
-    /// The error as seen from outside `step`: `[2]` or `.name`.
+    /// Prepends `step`, which is `[2]` or `.name`, to the path of the error.
     fn within(mut self, step: &str) -> Self {
         self.path.insert_str(0, step);
         self
@@ -128,7 +128,7 @@ impl Nested {
     }
 }
 
-/// The JSON of `value`, which must be of type `ty`; a nested value of another type becomes null.
+/// Returns the JSON of `value`, which must have the type `ty`. A nested value of another type becomes null.
 pub fn to_json(ty: &Type, value: &Value) -> Json {
     let array =
         |element: &Type, values: &[Value]| values.iter().map(|value| to_json(element, value)).collect();
@@ -159,12 +159,12 @@ fn nullable_to_json(ty: &Type, value: Option<&Value>) -> Json {
     value.map_or(Json::Null, |value| to_json(ty, value))
 }
 
-/// The value that JSON text is; `None` for null. Numbers are taken as they are written.
+/// Returns the value of a JSON text, or `None` for null. Numbers are converted from their text.
 ///
-/// Sets come back sorted and without repeated elements, maps sorted.
+/// Sets are returned sorted and without repeated elements, maps are returned sorted.
 ///
 /// # Errors
-/// If it is not JSON of a value of the type: what the type takes, and what stood there.
+/// The text is not JSON of a value of the type. The error contains the accepted input and the actual input.
 ///
 /// ```
 /// use recto_model::json::{from_json_text, to_json};
@@ -181,11 +181,11 @@ pub fn from_json_text(ty: &Type, text: &str) -> Result<Option<Value>, JsonError>
     read_nullable(ty, Source::Text(json)).map_err(Nested::into_error)
 }
 
-/// The value of `json`; `None` for null. As [`from_json_text`], but for numbers with a point or an exponent: in
-/// memory they are doubles, so that only `float` and `double` take them.
+/// Returns the value of `json`, or `None` for null. Differs from [`from_json_text`] for numbers with a point
+/// or an exponent: they are doubles in memory, so only `float` and `double` accept them.
 ///
 /// # Errors
-/// As [`from_json_text`].
+/// The errors of [`from_json_text`].
 pub fn from_json(ty: &Type, json: &Json) -> Result<Option<Value>, JsonError> {
     read_nullable(ty, Source::Value(json)).map_err(Nested::into_error)
 }
@@ -198,7 +198,7 @@ fn not_json(ty: &Type, error: &serde_json::Error) -> JsonError {
     }
 }
 
-/// The value of JSON that is not null.
+/// Returns the value of JSON that is not null.
 fn read(ty: &Type, json: Source<'_>) -> Result<Value, Nested> {
     let level = json.level();
     match ty {
@@ -236,7 +236,7 @@ fn read_nullable(ty: &Type, json: Source<'_>) -> Result<Option<Value>, Nested> {
     read(ty, json).map(Some)
 }
 
-/// Elements that may not be null.
+/// Returns the values of elements, which must not be null.
 fn read_all(ty: &Type, elements: &[Source<'_>]) -> Result<Vec<Value>, Nested> {
     let elements = elements.iter().enumerate();
     elements
@@ -301,7 +301,7 @@ fn read_map(ty: &Type, key: &Type, value: &Type, json: &Level<'_>) -> Result<Val
     sorted(ty, &Value::Map(values), json)
 }
 
-/// A set or map as its cell has it: sorted, nothing twice.
+/// Returns a set or map in the form of its cell: sorted and without duplicates.
 fn sorted(ty: &Type, value: &Value, json: &Level<'_>) -> Result<Value, Nested> {
     let mut bytes = Vec::new();
     cell::encode(ty, value, &mut bytes)
@@ -339,11 +339,11 @@ fn read_udt(udt: &UdtType, json: &Level<'_>) -> Result<Value, Nested> {
         .map(Value::Udt)
 }
 
-/// The value that `text` writes for `ty`: what stands in a CSV cell or a filter's string literal.
-/// Scalars as in record JSON without the quotes; nested values as JSON.
+/// Returns the value of type `ty` that `text` denotes in a CSV cell or in a string literal of a filter. A
+/// scalar is written as in record JSON without the quotes. A nested value is written as JSON.
 ///
 /// # Errors
-/// As [`from_json`]; null is refused, since text always writes a value.
+/// The errors of [`from_json`]. Null is rejected, because text always denotes a value.
 pub fn from_text(ty: &Type, text: &str) -> Result<Value, JsonError> {
     if !ty.is_nested() {
         return scalar::from_text(ty, text);
@@ -353,7 +353,7 @@ pub fn from_text(ty: &Type, text: &str) -> Result<Value, JsonError> {
     read_element(ty, Source::Text(json)).map_err(Nested::into_error)
 }
 
-/// The text of `value`: what a CSV cell or a terminal table shows. The inverse of [`from_text`].
+/// Returns the text of `value` in a CSV cell or a table on a terminal. It is the inverse of [`from_text`].
 pub fn to_text(ty: &Type, value: &Value) -> String {
     match to_json(ty, value) {
         Json::String(text) => text,

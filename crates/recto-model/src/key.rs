@@ -1,9 +1,9 @@
 //! Byte-comparable keys: encoded components whose byte order is the order of [`order`](crate::order),
-//! inverted for descending columns. The format is drawn in `docs/format.md`; it is on people's
-//! disks, so it has a version and golden vectors.
+//! inverted for descending columns. `docs/format.md` describes the format. It exists on the disks of users,
+//! so it has a version and golden vectors.
 //!
-//! A component carries no header: its type and direction say how long it is or how it ends. What
-//! stands in a key is [canonical](crate::cell::canonical_key), so equal values have equal keys.
+//! A component has no header: its type and direction determine its length or its end. The cells in a key are
+//! [canonical](crate::cell::canonical_key), so equal values have equal keys.
 
 mod decimal;
 mod reader;
@@ -16,22 +16,22 @@ use crate::table::ColumnKind;
 use crate::{Direction, RowRef, Table, Type};
 use reader::Reader;
 
-/// The version of the key format.
+/// Version of the key format.
 pub const KEY_FORMAT_VERSION: u8 = 1;
 
-/// The longest cell a key part may have: Cassandra counts it in 16 bits.
+/// Maximum length of the cell of a key part, in bytes. Cassandra stores this length in 16 bits.
 pub const MAX_KEY_PART_BYTES: usize = 65_535;
 
-/// Why bytes are not a key, or a cell cannot be in one.
+/// Error for bytes that are not a key, or for a cell that cannot be in a key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyError {
-    /// The cell or the encoded bytes are not of the type.
+    /// The cell or the encoded bytes do not have the type.
     #[error("not a key component of type {type_name}: {reason}")]
     Malformed {
-        /// The component's type.
+        /// Type of the component.
         type_name: String,
-        /// What is wrong.
+        /// Problem with the bytes.
         reason: String,
     },
     /// A key part is null.
@@ -40,17 +40,17 @@ pub enum KeyError {
     /// A key part is too long.
     #[error("a key part of type {type_name} has {length} bytes; at most {MAX_KEY_PART_BYTES} fit a key")]
     TooLong {
-        /// The component's type.
+        /// Type of the component.
         type_name: String,
-        /// The bytes of its cell.
+        /// Length of the cell, in bytes.
         length: usize,
     },
-    /// A key has another number of parts than its table.
+    /// The number of parts of a key differs from the number of key columns of its table.
     #[error("a key of {found} parts where the table has {expected}")]
     WrongLength {
-        /// How many key columns the table has.
+        /// Number of key columns of the table.
         expected: usize,
-        /// How many were given.
+        /// Number of parts that were given.
         found: usize,
     },
 }
@@ -82,13 +82,13 @@ impl From<CellError> for KeyError {
     }
 }
 
-/// Appends the byte-comparable form of `cell` to `out`; on error nothing is appended.
+/// Appends the byte-comparable form of `cell` to `out`. On error, appends nothing.
 ///
-/// Self-delimiting: no component's form is a prefix of another's of the same type and direction.
+/// The form is self-delimiting: no component is a prefix of another component of the same type and direction.
 ///
 /// # Errors
-/// [`KeyError::Malformed`] if the cell is not of the type or the type has no order;
-/// [`KeyError::TooLong`] beyond [`MAX_KEY_PART_BYTES`].
+/// [`KeyError::Malformed`] if the cell does not have the type, or if the type has no order.
+/// [`KeyError::TooLong`] if the cell is longer than [`MAX_KEY_PART_BYTES`].
 pub fn encode(ty: &Type, direction: Direction, cell: &[u8], out: &mut Vec<u8>) -> Result<(), KeyError> {
     if cell.len() > MAX_KEY_PART_BYTES {
         return Err(KeyError::TooLong {
@@ -108,7 +108,7 @@ pub fn encode(ty: &Type, direction: Direction, cell: &[u8], out: &mut Vec<u8>) -
     Ok(())
 }
 
-/// Flips every bit: what was smaller becomes larger.
+/// Inverts every bit, which reverses the byte order.
 #[inline]
 fn invert(bytes: &mut [u8]) {
     for byte in bytes {
@@ -116,7 +116,7 @@ fn invert(bytes: &mut [u8]) {
     }
 }
 
-/// Why bytes are no component; the type is added at the surface.
+/// Reason why bytes are not a component. The public functions add the type.
 type Reason = &'static str;
 
 /// Appends the ascending form of a valid cell.
@@ -145,11 +145,11 @@ fn encode_ascending(ty: &Type, cell: &[u8], out: &mut Vec<u8>) -> Result<(), Rea
 
 const NO_ORDER: Reason = "values of this type have no order";
 
-/// The first bit of a signed number, flipped so that negatives come first.
+/// First bit of a signed number. It is inverted so that negative numbers come first.
 const SIGN_BIT: u8 = 0x80;
 
-/// Follows the four bytes of an IPv4 address, or the first four of an IPv6 address: Cassandra
-/// compares addresses as bytes, the shorter first.
+/// Byte that follows the four bytes of an IPv4 address, or the first four of an IPv6 address. Cassandra
+/// compares addresses as bytes, and a shorter address is before a longer one that begins with it.
 const INET_ENDS: u8 = 0;
 const INET_GOES_ON: u8 = 1;
 
@@ -164,12 +164,12 @@ fn encode_inet(cell: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(tail);
 }
 
-/// Takes one component off the front of `bytes` and appends its cell to `out`.
+/// Removes one component from the front of `bytes`, and appends its cell to `out`.
 ///
-/// Any bytes may be given. On error `bytes` and `out` are as they were.
+/// The function accepts any bytes. On error, `bytes` and `out` are unchanged.
 ///
 /// # Errors
-/// [`KeyError::Malformed`] if no component of the type stands there that [`encode`] could have
+/// [`KeyError::Malformed`] if the bytes do not begin with a component of the type that [`encode`] could have
 /// written, or if the type has no order.
 pub fn decode(ty: &Type, direction: Direction, bytes: &mut &[u8], out: &mut Vec<u8>) -> Result<(), KeyError> {
     let mut reader = Reader::new(bytes, direction);
@@ -277,12 +277,12 @@ fn decode_inet(reader: &mut Reader<'_>, out: &mut Vec<u8>) -> Result<(), Reason>
     Ok(())
 }
 
-/// Appends the components of `partition`, the cells of all of `table`'s partition columns; on error
-/// nothing is appended.
+/// Appends the components of `partition`, which contains the cells of all partition columns of `table`. On
+/// error, appends nothing.
 ///
 /// # Errors
-/// As [`encode`]; [`KeyError::Null`] if a cell is null; [`KeyError::WrongLength`] unless there is a
-/// cell for each partition column.
+/// The errors of [`encode`]. [`KeyError::Null`] if a cell is null. [`KeyError::WrongLength`] if the number of
+/// cells differs from the number of partition columns.
 pub fn encode_partition(table: &Table, partition: RowRef<'_>, out: &mut Vec<u8>) -> Result<(), KeyError> {
     let columns = table.partition();
     if partition.len() != columns.len() {
@@ -304,12 +304,12 @@ pub fn encode_partition(table: &Table, partition: RowRef<'_>, out: &mut Vec<u8>)
     Ok(())
 }
 
-/// Appends the components of `clustering`, the cells of a prefix of `table`'s clustering columns,
-/// each in its column's direction; on error nothing is appended.
+/// Appends the components of `clustering`, which contains the cells of a prefix of the clustering columns of
+/// `table`. Each component has the direction of its column. On error, appends nothing.
 ///
 /// # Errors
-/// As [`encode`]; [`KeyError::Null`] if a cell is null; [`KeyError::WrongLength`] if there are more
-/// cells than clustering columns.
+/// The errors of [`encode`]. [`KeyError::Null`] if a cell is null. [`KeyError::WrongLength`] if there are
+/// more cells than clustering columns.
 pub fn encode_clustering(table: &Table, clustering: RowRef<'_>, out: &mut Vec<u8>) -> Result<(), KeyError> {
     let columns = table.clustering();
     if clustering.len() > columns.len() {
@@ -335,8 +335,8 @@ pub fn encode_clustering(table: &Table, clustering: RowRef<'_>, out: &mut Vec<u8
     Ok(())
 }
 
-/// Turns `key` into the smallest byte string greater than every string that starts with it; false
-/// if there is none (all bytes 0xFF, or empty).
+/// Replaces `key` by the smallest byte string that is greater than every string that starts with it. Returns
+/// false if there is none, because all bytes are 0xFF or `key` is empty.
 pub fn prefix_successor(key: &mut Vec<u8>) -> bool {
     while let Some(last) = key.last_mut() {
         if *last < 0xFF {

@@ -1,4 +1,4 @@
-//! Rust types as fields: what `#[derive(Record)]` builds on.
+//! Rust types as fields. `#[derive(Record)]` uses this module.
 //!
 //! | CQL | Rust |
 //! |---|---|
@@ -17,11 +17,12 @@
 //! | vector | `[T; N]`, [`Vector<T, N>`](Vector) on the heap |
 //! | text | [`Json<T>`](Json), of any type that serde reads and writes |
 //!
-//! `Option<T>` is a field that may be null. `#[derive(FieldType)]` makes fields of enums and of structs around one
-//! field. The types of chrono and of the crate time need the features `chrono` and `time`. Timestamps are
-//! milliseconds; how finer ones become so is said at [`Timestamp`]. The bytes are those of [`cell`].
+//! `Option<T>` is a field that may be null. `#[derive(FieldType)]` implements fields for enums, and for
+//! structs with one field. The types of the crates chrono and time need the features `chrono` and `time`.
+//! Timestamps have milliseconds: [`Timestamp`] describes the conversion of finer times. The bytes of a field
+//! are a [`cell`].
 
-/// Types that are others in other clothes.
+/// Implements fields for types that are converted to and from another field type.
 macro_rules! converted {
     ($($native:ty => $newtype:ident;)*) => {$(
         impl FieldType for $native {
@@ -66,11 +67,13 @@ pub use nested::Vector;
 pub use time::{CqlDuration, Date, OutOfRange, Time, Timestamp};
 pub use wrappers::{Ascii, Blob, NotAscii, NotTimeUuid, TimeUuid};
 
-/// A Rust type that can be a field of a record: which CQL type it is, and how its values become cells and back.
+/// Rust type that can be a field of a record. It defines the CQL type and the conversion of values to cells
+/// and back.
 ///
-/// The [module](self) says which types are. `#[derive(FieldType)]` of the crate `recto` makes fields of enums of names
-/// and of structs around one value; [`Json`] is a field of whatever serde writes. To implement it by hand, have the cell
-/// written and read by a type that is a field already, so that it is what every other program expects of the CQL type:
+/// The [module](self) lists these types. `#[derive(FieldType)]` of the crate `recto` implements the trait for
+/// enums of names and for structs with one value. [`Json`] is a field of any value that serde can write. An
+/// implementation by hand should write and read the cell with an existing field type, so that the cell is a
+/// valid value of the CQL type for every other program:
 ///
 /// ```
 /// use recto_model::Type;
@@ -108,30 +111,30 @@ pub use wrappers::{Ascii, Blob, NotAscii, NotTimeUuid, TimeUuid};
     note = "for what serde writes use `recto::types::Json`, for bytes `recto::types::Blob`; chrono's and time's types need the features `chrono` and `time` of recto"
 )]
 pub trait FieldType: Sized {
-    /// Whether the field may be null (true for `Option<T>` only).
+    /// Whether the field may be null. It is true for `Option<T>` only.
     const NULLABLE: bool = false;
 
-    /// The field's type in the schema.
+    /// Returns the field's type in the schema.
     fn field_type() -> Type;
 
-    /// Appends the cell's bytes to `out`; returns false, having appended nothing, for null.
+    /// Appends the cell's bytes to `out`. For null, appends nothing and returns false.
     ///
     /// # Errors
-    /// [`CellError`] for a value outside the type's domain, such as a time past midnight; nothing is
-    /// appended then.
+    /// [`CellError`] for a value outside the domain of the type, such as a time past midnight. In this case
+    /// nothing is appended.
     fn write_cell(&self, out: &mut Vec<u8>) -> Result<bool, CellError>;
 
-    /// The value of a cell; `None` is null.
+    /// Returns the value of a cell. `None` is null.
     ///
     /// # Errors
-    /// [`CellError`] for bytes that are not of the type, and for null where the type is not an
-    /// `Option`.
+    /// [`CellError`] for bytes that do not have the type, and for null if the type is not an `Option`.
     fn read_cell(cell: Option<&[u8]>) -> Result<Self, CellError>;
 
-    /// The decoded value; `None` is null. What lists, sets, maps, tuples and arrays are made of.
+    /// Returns the decoded value. `None` is null. Lists, sets, maps, tuples and arrays consist of decoded
+    /// values.
     ///
     /// # Errors
-    /// As [`write_cell`](Self::write_cell).
+    /// The errors of [`write_cell`](Self::write_cell).
     fn to_value(&self) -> Result<Option<Value>, CellError> {
         let mut bytes = Vec::new();
         if !self.write_cell(&mut bytes)? {
@@ -140,10 +143,10 @@ pub trait FieldType: Sized {
         cell::decode(&Self::field_type(), &bytes).map(Some)
     }
 
-    /// The Rust value of a decoded one.
+    /// Returns the Rust value of a decoded value.
     ///
     /// # Errors
-    /// As [`read_cell`](Self::read_cell).
+    /// The errors of [`read_cell`](Self::read_cell).
     fn from_value(value: Option<Value>) -> Result<Self, CellError> {
         let Some(value) = value else {
             return Self::read_cell(None);
@@ -154,8 +157,8 @@ pub trait FieldType: Sized {
     }
 }
 
-/// A field type whose values have an order and are never null, so that it can be in a key,
-/// a set, or be the key of a map.
+/// Field type whose values have an order and are never null. It can be in a key, in a set, or be the key of a
+/// map.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be in a key, a set, or be the key of a map",
     label = "this must have an order and never be null",
@@ -163,8 +166,8 @@ pub trait FieldType: Sized {
 )]
 pub trait KeyType: FieldType {}
 
-/// A field type whose values have an order, which may be null: it can be in the partition and the order of a view, and in
-/// a unique constraint.
+/// Field type whose values have an order and may be null. It can be in the partition and the order of a view,
+/// and in a unique constraint.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no order",
     label = "this must have an order",
@@ -205,7 +208,7 @@ impl<T: FieldType> FieldType for Option<T> {
     }
 }
 
-/// The error for a cell that is null where the Rust type has no null.
+/// Returns the error for a null cell of a Rust type without null.
 #[cold]
 fn null<T: FieldType>() -> CellError {
     malformed::<T>("null, which only an Option can be")
@@ -219,7 +222,8 @@ fn malformed<T: FieldType>(reason: &str) -> CellError {
     }
 }
 
-/// The error for a cell that names no variant of an enum: what the derived [`FieldType::read_cell`] calls.
+/// Returns the error for a cell that names no variant of an enum. The derived [`FieldType::read_cell`] calls
+/// it.
 #[doc(hidden)]
 #[cold]
 pub fn no_variant(type_name: &str, cell: Option<&[u8]>, names: &[&str]) -> CellError {
@@ -237,7 +241,7 @@ pub fn no_variant(type_name: &str, cell: Option<&[u8]>, names: &[&str]) -> CellE
     }
 }
 
-/// How much of a text an error repeats.
+/// Maximum number of characters of a text that an error repeats.
 const MAX_SHOWN_CHARS: usize = 60;
 
 #[cfg(test)]
@@ -256,7 +260,7 @@ mod tests {
         }
     }
 
-    /// What CQL has and another type has not is an error, and no panic.
+    /// Checks that a CQL value which the other type does not have causes an error and no panic.
     #[cfg_attr(not(any(feature = "chrono", feature = "time")), allow(dead_code))]
     pub(super) fn check_ends<D: FieldType, T: FieldType, M: FieldType>() {
         for days in [i32::MIN, i32::MAX] {
@@ -286,7 +290,8 @@ mod tests {
         assert!("2013-02-30".parse::<Date>().is_err());
     }
 
-    /// Element by element or by way of decoded values: the same bytes, and the same back.
+    /// Checks that the cell has the same bytes with and without intermediate decoded values, and that it
+    /// decodes to the value.
     fn check_elements<T: FieldType + PartialEq + Debug>(value: &T) {
         let (mut direct, mut decoded) = (vec![7], vec![7]);
         assert!(value.write_cell(&mut direct).unwrap());

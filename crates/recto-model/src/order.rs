@@ -1,4 +1,4 @@
-//! How values compare: the one definition, Cassandra's.
+//! Order of values. This is the only definition, and it is Cassandra's.
 //!
 //! | type | order |
 //! |---|---|
@@ -8,7 +8,7 @@
 //! | float, double | by value; -0 before 0, NaN last and equal to itself |
 //! | timeuuid | by time, then the other eight bytes, each *signed* (CASSANDRA-8730) |
 //! | uuid | by version, then version 1 by time, then by unsigned bytes |
-//! | inet | by unsigned bytes, so `1.2.3.4` stands just before `102:304::` |
+//! | inet | by unsigned bytes, so `1.2.3.4` is directly before `102:304::` |
 //!
 //! Source: the subclasses of `AbstractType` in Apache Cassandra 5.0.
 
@@ -20,17 +20,18 @@ use std::cmp::Ordering;
 use crate::Type;
 use crate::cell::{DecimalCell, minimal_varint};
 
-/// Compares two valid cells of an orderable type, ascending, as Cassandra compares them.
+/// Compares two valid cells of an orderable type, ascending, like Cassandra.
 ///
-/// Nothing is allocated, except for decimals of different scales beyond 38 digits. Bytes that are
-/// no cells of the type compare somehow; two cells that are equal here have one
-/// [canonical form](crate::cell::canonical_key).
+/// Allocates memory only for decimals of different scales with more than 38 digits. For bytes that are no
+/// cells of the type, the result is arbitrary. Two cells that are equal here have the same [canonical
+/// form](crate::cell::canonical_key).
 ///
 /// # Panics
 /// If `ty` is not [orderable](Type::is_orderable).
 pub fn compare(ty: &Type, left: &[u8], right: &[u8]) -> Ordering {
     match ty {
-        // A date's cell is an unsigned number and a time is never negative: both rise with their bytes.
+        // A date's cell is an unsigned number, and a time is never negative. So the order of the bytes is the
+        // order of the values.
         Type::Ascii | Type::Text | Type::Blob | Type::Inet | Type::Date | Type::Time => left.cmp(right),
         Type::Boolean => (left != [0]).cmp(&(right != [0])),
         Type::TinyInt => by(left, right, i8::from_be_bytes),
@@ -56,7 +57,7 @@ pub fn compare(ty: &Type, left: &[u8], right: &[u8]) -> Ordering {
     }
 }
 
-/// Compares what `read` makes of two cells of `N` bytes.
+/// Compares the results of `read` for two cells of `N` bytes.
 fn by<const N: usize, T: Ord>(left: &[u8], right: &[u8], read: fn([u8; N]) -> T) -> Ordering {
     match (left.try_into(), right.try_into()) {
         (Ok(left), Ok(right)) => read(left).cmp(&read(right)),

@@ -8,69 +8,70 @@ use crate::cell::CellError;
 use crate::native::FieldType;
 use crate::schema::Collection;
 
-/// The index that stands for "not in this row" among the columns given to [`Record::read`].
+/// Index for a field that is not in the row, among the columns given to [`Record::read`].
 pub const NO_COLUMN: u16 = u16::MAX;
 
-/// A Rust type whose values are the records of one collection. Derive it: `#[derive(Record)]`.
+/// Rust type whose values are the records of one collection. Derive it: `#[derive(Record)]`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a record",
     note = "derive it: `#[derive(Record)]` with `#[record(collection = \"…\", key = [\"…\"])]`"
 )]
 pub trait Record: Sized {
-    /// A struct that has a member of the name and visibility of each field of the record type: a [`TypedField`].
+    /// Struct with a [`TypedField`] for each field of the record type. The members have the names and
+    /// visibilities of the fields.
     type Fields;
 
-    /// The fields, by which the compiler checks the values of an update: `tickets.update(7).set(Ticket::FIELDS.status,
-    /// Status::Closed)`.
+    /// The fields, with which the compiler checks the values of an update:
+    /// `tickets.update(7).set(Ticket::FIELDS.status, Status::Closed)`.
     const FIELDS: Self::Fields;
 
-    /// The collection as declared.
+    /// Returns the collection as declared.
     ///
     /// # Panics
-    /// If the declaration breaks a rule of the schema language that the derive cannot see, such as a
-    /// limit. It does so at every call, so a test that calls it once finds out.
+    /// If the declaration violates a rule of the schema language that the derive macro cannot check, such as
+    /// a limit. Every call panics then, so a test with one call detects it.
     fn collection() -> Collection;
 
-    /// The names of the fields, in the order of the collection's fields.
+    /// Returns the names of the fields, in the order of the collection's fields.
     fn field_names() -> &'static [&'static str];
 
-    /// The record in `row`, whose cell for field `i` stands at `columns[i]`; [`NO_COLUMN`] for a
-    /// field that the row does not hold, which must then be an `Option`.
+    /// Reads the record in `row`. The cell of field `i` is at `columns[i]`. [`NO_COLUMN`] means that the row
+    /// does not contain the field, which must then be an `Option`.
     ///
     /// # Errors
-    /// [`RecordError`] naming the field that is missing or does not decode.
+    /// [`RecordError`] with the name of the field that is missing or invalid.
     ///
     /// # Panics
-    /// If `columns` has fewer entries than the record has fields, or one beyond the row.
+    /// If `columns` has fewer entries than the record has fields, or an index outside the row.
     fn read(row: RowRef<'_>, columns: &[u16]) -> Result<Self, RecordError>;
 
-    /// Appends the cell of field `field` to `out`; false, having appended nothing, for null.
+    /// Appends the cell of field `field` to `out`. For null, appends nothing and returns false.
     ///
     /// # Errors
-    /// [`CellError`] for a value outside its type's domain; nothing is appended then.
+    /// [`CellError`] for a value outside the domain of its type. In this case nothing is appended.
     ///
     /// # Panics
     /// If there is no such field.
     fn write(&self, field: usize, out: &mut Vec<u8>) -> Result<bool, CellError>;
 
-    /// Checks that the Rust type of field `field` has a value for a cell; `None` is null.
+    /// Checks that the Rust type of field `field` has a value for a cell. `None` is null.
     ///
     /// # Errors
-    /// [`RecordError`] as of [`read`](Self::read).
+    /// The errors of [`read`](Self::read).
     ///
     /// # Panics
     /// If there is no such field.
     fn check_cell(field: usize, cell: Option<&[u8]>) -> Result<(), RecordError>;
 }
 
-/// A field of the record type `R`, whose Rust type is `V`.
+/// Field of the record type `R`. Its Rust type is `V`.
 pub struct TypedField<R, V> {
     name: &'static str,
     types: PhantomData<fn(R) -> V>,
 }
 
 impl<R, V> TypedField<R, V> {
-    /// Makes the field of this name, for the derived [`Record::FIELDS`].
+    /// Returns the field of this name, for the derived [`Record::FIELDS`].
     #[doc(hidden)]
     pub const fn new(name: &'static str) -> Self {
         Self {
@@ -79,7 +80,7 @@ impl<R, V> TypedField<R, V> {
         }
     }
 
-    /// Returns the name that the field has in the collection.
+    /// Returns the name of the field in the collection.
     pub const fn name(&self) -> &'static str {
         self.name
     }
@@ -99,29 +100,29 @@ impl<R, V> fmt::Debug for TypedField<R, V> {
     }
 }
 
-/// The name that the field has in the collection, for filters and sorts.
+/// Returns the name of the field in the collection, for filters and sorts.
 impl<R, V> From<TypedField<R, V>> for String {
     fn from(field: TypedField<R, V>) -> Self {
         field.name.to_owned()
     }
 }
 
-/// Why a row is not a record of a type.
+/// Error for a row that is not a record of a type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordError {
     /// The field is null, or not in the row, and its type is not an `Option`.
     #[error("field `{field}` is null, which only an Option can be")]
     Missing {
-        /// The field.
+        /// Name of the field.
         field: &'static str,
     },
-    /// The field's bytes are not of its type.
+    /// The field's bytes do not have its type.
     #[error("field `{field}`: {source}")]
     Field {
-        /// The field.
+        /// Name of the field.
         field: &'static str,
-        /// What is wrong with them.
+        /// Error of the bytes.
         source: CellError,
     },
 }
@@ -135,7 +136,7 @@ impl RecordError {
     }
 }
 
-/// Reads one field of a record: what the derived [`Record::read`] calls for each.
+/// Reads one field of a record. The derived [`Record::read`] calls it for each field.
 #[inline]
 pub fn read_field<T: FieldType>(row: RowRef<'_>, column: u16, field: &'static str) -> Result<T, RecordError> {
     let cell = if column == NO_COLUMN {

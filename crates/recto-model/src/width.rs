@@ -2,19 +2,19 @@
 
 use std::fmt;
 
-/// The longest text of a number with its unit that is looked at, in bytes.
+/// Maximum length of a text of a number with its unit, in bytes.
 const MAX_TEXT_LENGTH: usize = 64;
 
-/// A length of time in calendar units, at least one: `1 month`, `15 minutes`.
+/// Length of time in calendar units, at least one: `1 month`, `15 minutes`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Width {
-    /// How many units, at least 1.
+    /// Number of units, at least 1.
     pub count: u32,
-    /// The unit.
+    /// Unit.
     pub unit: WidthUnit,
 }
 
-/// The unit of a [`Width`].
+/// Unit of a [`Width`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // each variant is the unit of its name
 pub enum WidthUnit {
@@ -40,7 +40,7 @@ impl WidthUnit {
 }
 
 impl Width {
-    /// The width that `text` writes: a whole number, a space, a unit, singular or plural.
+    /// Returns the width that `text` denotes: an integer, a space, and a unit in the singular or the plural.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (count, unit) = number_and_unit(text)?;
         let unit = unit.strip_suffix('s').unwrap_or(unit);
@@ -50,7 +50,7 @@ impl Width {
     }
 }
 
-/// As the schema language writes it.
+/// Writes the width as in the schema language.
 impl fmt::Display for Width {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = WidthUnit::ALL
@@ -62,7 +62,7 @@ impl fmt::Display for Width {
     }
 }
 
-/// A whole number and what stands behind it.
+/// Returns an integer and the text after it.
 pub(crate) fn number_and_unit(text: &str) -> Option<(u64, &str)> {
     if text.len() > MAX_TEXT_LENGTH {
         return None;

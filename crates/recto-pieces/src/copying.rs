@@ -1,5 +1,5 @@
-//! Rows are copied from one bucket to another, each whole at its own stamp, with what remains of its time and its sample; and
-//! deleted where they were left.
+//! Copies rows from one bucket to another, and deletes them in the bucket that they left. A row is copied as a whole
+//! with its timestamp, its remaining lifetime and its sample.
 
 use std::sync::Arc;
 
@@ -17,14 +17,14 @@ use crate::place::{PieceStore, Place, Undone};
 use crate::samples::{self, Became};
 use crate::tables::mutation;
 
-/// Bytes that a mutation takes beside its cells, at most.
+/// Maximum number of bytes of a mutation in addition to its cells.
 const MUTATION_BYTES: usize = 256;
 
-/// Of a row that was made by something else, and all of whose cells are null, nobody knows when that was. At this stamp it takes the
-/// place of nothing, and nothing that was deleted comes back.
+/// Timestamp of a copied row whose own timestamp is unknown: another program wrote it, and all of its cells are null.
+/// At this timestamp, the row replaces no other row, and revives no deleted row.
 const UNKNOWN_STAMP: Stamp = Stamp(1);
 
-/// What is written of a row that is copied.
+/// Writes for a row that is copied.
 struct Copied {
     row: Mutation,
     sample: Option<Mutation>,
@@ -32,10 +32,12 @@ struct Copied {
 }
 
 impl PieceStore {
-    /// A partition of the table as it is stored, with columns that were added by others, so that rows are copied whole.
+    /// Returns the partition with the table as it is stored, including columns that other processes added. So rows are
+    /// copied with all columns.
     ///
     /// # Errors
-    /// The table is not there, or has columns of types that are none of Recto's; or that cannot be read in time.
+    /// - The table does not exist, or has columns of types that Recto does not know.
+    /// - The store did not answer in time.
     pub(crate) async fn as_stored(&self, place: &Place) -> Result<Place> {
         let tables = self.again(self.deadline(MAX_STEP_TIME), |_| async {
             Ok(self.store.list_tables().await?)
@@ -53,10 +55,11 @@ impl PieceStore {
         })
     }
 
-    /// Copies all rows of a span, a few at a time, so that others have their turn. The place is as it is [stored](Self::as_stored).
+    /// Copies all rows of a span in small portions, so that other tasks get their turn. `place` must come from
+    /// [`as_stored`](Self::as_stored).
     ///
     /// # Errors
-    /// Some of them cannot be read or written in time.
+    /// Some rows cannot be read or written in time.
     pub(crate) async fn copy(&self, place: &Place, copying: &Copying, sampling: Sampling) -> Result<()> {
         let shards = place.pieced.shards.all();
         let copied: Vec<_> = shards
@@ -74,7 +77,7 @@ impl PieceStore {
     ) -> Result<()> {
         let mut slice = slice_of(place, (copying.from, shard), &copying.span)?;
         loop {
-            // It is closed never.
+            // The semaphore is never closed, so this cannot fail.
             let _turn = self.copying.acquire().await;
             let read = self.read_rows(&slice).await?;
             self.put_rows(place, (copying.to, shard), sampling, &read).await?;
@@ -88,10 +91,11 @@ impl PieceStore {
         }
     }
 
-    /// The keys of all rows that a bucket has of a span, in their order: none, if they are more than [`MAX_COUNTED_KEYS`].
+    /// Returns the sorted keys of all rows of a bucket within a span, or `None` if there are more than
+    /// [`MAX_COUNTED_KEYS`].
     ///
     /// # Errors
-    /// They cannot be read in time.
+    /// The rows cannot be read in time.
     pub(crate) async fn keys(&self, place: &Place, bucket: Bucket, span: &Span) -> Result<Option<Vec<Key>>> {
         let mut keys = Vec::new();
         for shard in place.pieced.shards.all() {
@@ -113,7 +117,7 @@ impl PieceStore {
                 tokio::task::yield_now().await;
             }
         }
-        // What came of one shard is in order already.
+        // The keys of each shard are already in order.
         keys.sort();
         Ok(Some(keys))
     }
@@ -131,7 +135,7 @@ impl PieceStore {
         .await
     }
 
-    /// Puts rows that were read, as many by one request as it may hold; their samples first.
+    /// Writes rows that were read, and their samples before them. Each request has as many rows as its size allows.
     async fn put_rows(
         &self,
         place: &Place,
@@ -169,10 +173,10 @@ impl PieceStore {
         self.write_step(rows_write(place, to, rows)).await
     }
 
-    /// Deletes what a bucket has of a span, samples too: nobody reads it there any more.
+    /// Deletes the rows and the samples of a bucket within a span. They are no longer read there.
     ///
     /// # Errors
-    /// It is not known to be done in time.
+    /// The deletion was not confirmed in time.
     pub(crate) async fn delete(&self, place: &Place, bucket: Bucket, span: &Span) -> Result<()> {
         let stamp = (self.stamps)();
         let (from, to) = place.pieced.bounds(span)?;
@@ -191,14 +195,14 @@ impl PieceStore {
             .await
     }
 
-    /// Writes what belongs to a step of a cut.
+    /// Sends a write that belongs to a step of a split.
     pub(crate) async fn write_step(&self, write: PartitionWrite) -> Result<()> {
         let written = self.write(write, self.deadline(MAX_STEP_TIME)).await;
         written.map_err(|Undone { error, .. }| error)
     }
 }
 
-/// What a shard of a bucket has of a span, as many rows as are read by one request.
+/// Returns a slice of a shard of a bucket within a span, limited to the number of rows of one request.
 pub(crate) fn slice_of(place: &Place, (bucket, shard): (Bucket, Shard), span: &Span) -> Result<Slice> {
     let (from, to) = place.pieced.bounds(span)?;
     Ok(Slice {
@@ -220,7 +224,7 @@ fn rows_write(place: &Place, (bucket, shard): (Bucket, Shard), mutations: Vec<Mu
     }
 }
 
-/// The clustering cells of a row of a table.
+/// Returns the clustering cells of a row of a table.
 pub(crate) fn clustering_of(table: &Table, row: RowRef<'_>) -> Cells {
     let clustering = table.partition().len()..table.key_len();
     clustering.map(|column| row.get(column)).collect()
@@ -245,10 +249,10 @@ fn copied_row(
     Ok(Copied { row, sample, bytes })
 }
 
-/// The clustering and the regular cells of a row of a table.
+/// Returns the clustering cells and the regular cells of a row of a table.
 ///
 /// # Errors
-/// Its stamp is not known: something else wrote it.
+/// The timestamp of the row is unknown, because another program wrote it.
 pub(crate) fn whole_row(table: &Table, row: RowRef<'_>, stamp: Stamp) -> Result<(Cells, Cells)> {
     if stamp.0 == 0 {
         let message = format!("a row of table {} has nothing in it", table.name());
@@ -262,12 +266,12 @@ pub(crate) fn whole_row(table: &Table, row: RowRef<'_>, stamp: Stamp) -> Result<
     Ok((clustering_of(table, row), cells))
 }
 
-/// What puts a row whole, as it is.
+/// Returns the mutation that writes a row as a whole.
 pub(crate) fn put_of(clustering: Cells, cells: Cells, stamp: Stamp, ttl_seconds: Option<u32>) -> Mutation {
     let put = Operation::Put {
         clustering,
         cells,
-        // What is null is so by the same write.
+        // The same write sets the columns to null that are null.
         replace: true,
     };
     mutation(put, stamp, ttl_seconds)

@@ -1,4 +1,5 @@
-//! Directories as they lie in their table: read whole or by windows, and changed by one conditional write on the version.
+//! Range maps (directories) in their table. A range map is read as a whole or by windows. A conditional write on its
+//! version changes it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,24 +21,24 @@ use crate::limits::MAX_TORN_READS;
 use crate::place::{Deadline, PieceStore, Place};
 use crate::tables::Tables;
 
-/// Where the columns of a row of the table stand.
+/// Indexes of the columns of a row of the table.
 pub(crate) const START: usize = 2;
 pub(crate) const STATICS: usize = 3;
 pub(crate) const REGULAR: usize = 8;
-/// Which static column conditional writes compare.
+/// Index of the static column that conditional writes compare: the version.
 pub(crate) const COMPARED: u16 = 4;
 
-/// Which window of a directory is wanted.
+/// Window of a range map that a read needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Seek {
-    /// The one that has this key.
+    /// The window that contains this key.
     At(Key),
-    /// The one that has the keys just before this edge; none: the last ones.
+    /// The window that contains the keys directly before this edge. `None`: the last window.
     Before(Option<Key>),
 }
 
 impl Seek {
-    /// Whether this window is it.
+    /// Returns whether `window` is the requested window.
     pub(crate) fn is_met(&self, window: &Directory) -> bool {
         match self {
             Self::At(key) => window.piece_of(key).is_some(),
@@ -49,7 +50,7 @@ impl Seek {
         }
     }
 
-    /// Behind the last edge that the window may begin at.
+    /// Returns the bound directly after the last edge at which the window may begin.
     fn bound(&self) -> Bound {
         let cells = |key: &Key| std::iter::once(Some(&key[..])).collect();
         match self {
@@ -60,22 +61,22 @@ impl Seek {
     }
 }
 
-/// What one read of the table returned.
+/// Result of one read of the table.
 pub(crate) enum Window {
-    /// This.
+    /// The range map or the window.
     Read(Directory),
-    /// There is no directory.
+    /// The partition has no range map.
     None,
-    /// It was changed meanwhile: what was read is not of one version.
+    /// The range map changed during the read, so the rows that were read have different versions.
     Torn,
 }
 
 impl PieceStore {
-    /// Reads the directory of a partition, whole if it is small, else the window that is wanted. `is_serial`: nobody reads an
-    /// older one any more than what is read.
+    /// Reads the range map of a partition: as a whole if it is small, else the requested window. If `is_serial`, no
+    /// later read returns an older range map than the returned one.
     ///
     /// # Errors
-    /// It cannot be read in time, or is damaged.
+    /// The range map cannot be read in time, or is damaged.
     pub(crate) async fn read_directory(
         &self,
         place: &Place,
@@ -87,10 +88,11 @@ impl PieceStore {
         Ok(read.await?.0)
     }
 
-    /// The same, and how many requests it took, one after the other.
+    /// Reads the range map as [`read_directory`](Self::read_directory) does. Also returns the number of sequential
+    /// requests.
     ///
     /// # Errors
-    /// As of that.
+    /// The range map cannot be read in time, or is damaged.
     pub(crate) async fn read_directory_counting(
         &self,
         place: &Place,
@@ -104,10 +106,11 @@ impl PieceStore {
         }
     }
 
-    /// The same of what is stored as a directory.
+    /// Reads the range map as [`read_directory_counting`](Self::read_directory_counting) does, but always from the
+    /// table of range maps.
     ///
     /// # Errors
-    /// As of that.
+    /// The range map cannot be read in time, or is damaged.
     pub(crate) async fn read_stored(
         &self,
         place: &Place,
@@ -155,7 +158,7 @@ impl PieceStore {
         .await
     }
 
-    /// Where the window began that had what is wanted when it was read last, if it was not the first one.
+    /// Returns the start of the last known window that matches `seek`, unless it is the first window.
     fn known_start(&self, place: &Place, seek: &Seek) -> Option<Key> {
         let last = self.copies.last(&place.id, seek)?;
         let first = last.directory().pieces.first()?;
@@ -168,11 +171,11 @@ impl PieceStore {
         self.tables.read_window(&*snapshot, place, first, options).await
     }
 
-    /// Makes one directory of the other, if it is still of that version; `before` is what it was when that was read. Pieces go that begin
-    /// at `gone`.
+    /// Replaces the range map `before`, as it was last read, by `put`, if the stored version is still that of `before`.
+    /// Removes the key ranges that begin at `gone`.
     ///
     /// # Errors
-    /// The store does not take it: nothing was sent.
+    /// The store rejects the write. Nothing was sent.
     pub(crate) async fn change_directory(
         &self,
         place: &Place,
@@ -184,10 +187,10 @@ impl PieceStore {
             .await
     }
 
-    /// One conditional write.
+    /// Sends one conditional write.
     ///
     /// # Errors
-    /// The store does not take it: nothing was sent.
+    /// The store rejects the write. Nothing was sent.
     pub(crate) async fn decided(&self, cas: Cas, timeout: Duration) -> Result<Decision> {
         let options = WriteOptions {
             timeout,
@@ -199,7 +202,7 @@ impl PieceStore {
             Ok(CasOutcome::Unknown(_)) => Ok(Decision::Unknown),
             Ok(CasOutcome::Refused(error)) | Err(error) => {
                 let error = PiecesError::from(error);
-                // What passes is looked at, and tried again by what is found then.
+                // After a transient error, the caller reads the range map again and decides by its content.
                 if error.is_passing() {
                     return Ok(Decision::Unknown);
                 }
@@ -210,7 +213,7 @@ impl PieceStore {
 }
 
 impl Tables {
-    /// Where a window begins that has what is wanted about in its middle.
+    /// Returns the start of a window that contains the requested keys approximately in its middle.
     pub(crate) async fn window_start(
         &self,
         snapshot: &dyn Snapshot,
@@ -228,7 +231,7 @@ impl Tables {
         Ok(starts.min())
     }
 
-    /// The pieces from one that begins at an edge, as many as a window has.
+    /// Reads the window whose first key range begins at `first`.
     pub(crate) async fn read_window(
         &self,
         snapshot: &dyn Snapshot,
@@ -240,7 +243,7 @@ impl Tables {
             .await
     }
 
-    /// The same, so many pieces at most.
+    /// Reads at most `most` key ranges. The first one begins at `first`.
     pub(crate) async fn read_pieces(
         &self,
         snapshot: &dyn Snapshot,
@@ -266,7 +269,7 @@ impl Tables {
             return Ok(Window::Torn);
         }
         let Some(row) = read.rows.iter().next() else {
-            // Of a window that was there a moment ago.
+            // If `first` is given, the window existed a moment ago.
             return Ok(if first.is_some() {
                 Window::Torn
             } else {
@@ -299,13 +302,14 @@ impl Tables {
         Slice::from_start(&self.directories, place.directory_partition(), limit)
     }
 
-    /// What makes one directory of the other, both whole or the same window, without the pieces that begin at these edges.
+    /// Returns the conditional write that turns `before` into `put` and removes the key ranges that begin at `gone`.
+    /// Both range maps are whole, or the same window.
     fn change(&self, place: &Place, before: &Directory, put: &Directory, gone: &[Key]) -> Cas {
         let of_before = |piece: &Piece| {
             let index = before
                 .pieces
                 .binary_search_by(|other| other.start.cmp(&piece.start));
-            // Of version 0 nothing is stored.
+            // Version 0 is not stored.
             index
                 .ok()
                 .filter(|_| before.version > 0)
@@ -322,8 +326,8 @@ impl Tables {
         self.only_if(place, before.version, mutations)
     }
 
-    /// What puts these pieces, removes those that begin at these edges, and puts what `shared` says of all of them; if the
-    /// directory is of that version. It makes nothing null that is something.
+    /// Returns a conditional write that requires the version `expected`. It puts `pieces`, removes the key ranges that
+    /// begin at `gone`, and puts the static cells of `shared`. It sets no stored cell to null.
     pub(crate) fn put(
         &self,
         place: &Place,
@@ -338,7 +342,8 @@ impl Tables {
         self.only_if(place, expected, mutations)
     }
 
-    /// What does that if the directory is of that version; 0: if there is none.
+    /// Returns a write of `mutations` on the condition that the range map has the version `expected`. Version 0 means
+    /// that there is no range map.
     pub(crate) fn only_if(&self, place: &Place, expected: Version, mutations: Vec<Mutation>) -> Cas {
         let condition = CasCondition {
             row: RowAddress::Static,
@@ -354,7 +359,7 @@ impl Tables {
     }
 }
 
-/// As the column holds it; null: there is no directory.
+/// Returns the cell of the version column. Null means that there is no range map.
 fn version_cell(version: Version) -> Option<Vec<u8>> {
     (version > 0).then(|| version.to_be_bytes().to_vec())
 }
@@ -366,7 +371,7 @@ fn put_shared(directory: &Directory, before: Option<&Directory>) -> Mutation {
     undated(Operation::PatchStatic { columns, cells })
 }
 
-/// In the order of the table's columns.
+/// Returns the static cells in the order of the table's columns.
 pub(crate) fn shared_cells(directory: &Directory) -> [Option<Vec<u8>>; 5] {
     let shared = static_columns(directory);
     let StaticColumns {
@@ -381,8 +386,8 @@ pub(crate) fn shared_cells(directory: &Directory) -> [Option<Vec<u8>>; 5] {
     [floor, life_ms, longest_ms, next_bucket, version]
 }
 
-/// Columns that are not as they were, so that no null is written where none is needed: each is a tombstone, and all of them
-/// are read with the directory.
+/// Returns the columns whose cells differ from `before`. This avoids unnecessary nulls: each null is a tombstone, and a
+/// read of the range map reads all tombstones.
 fn changed<const N: usize>(
     cells: [Option<Vec<u8>>; N],
     before: Option<[Option<Vec<u8>>; N]>,
@@ -396,7 +401,7 @@ fn changed<const N: usize>(
     (columns, changed.iter().map(|(_, cell)| cell.as_deref()).collect())
 }
 
-/// None is put that is as it was.
+/// Puts the cells that differ from `before`.
 fn put_piece(piece: &Piece, before: Option<&Piece>) -> Mutation {
     let (columns, cells) = changed(piece_cells(piece), before.map(piece_cells));
     undated(Operation::Patch {
@@ -406,7 +411,7 @@ fn put_piece(piece: &Piece, before: Option<&Piece>) -> Mutation {
     })
 }
 
-/// In the order of the table's columns.
+/// Returns the regular cells in the order of the table's columns.
 pub(crate) fn piece_cells(piece: &Piece) -> [Option<Vec<u8>>; 10] {
     let columns = piece_columns(piece);
     let number = |number: i64| Some(number.to_be_bytes().to_vec());
@@ -447,7 +452,7 @@ pub(crate) fn undated(operation: Operation) -> Mutation {
     }
 }
 
-/// None: a cell is missing, or is not of its type.
+/// Returns the static columns, or `None` if a cell is missing or does not have its type.
 fn shared_of(row: RowRef<'_>) -> Option<StaticColumns> {
     let number = |column: usize| Some(i64::from_be_bytes(row.get(STATICS + column)?.try_into().ok()?));
     Some(StaticColumns {

@@ -1,5 +1,5 @@
-//! What is forgotten when a table goes: the directories, samples and sums of its partitions, so that another of its name begins
-//! without.
+//! Removal of the range maps, samples and sums of a dropped table, so that a new table with the same name begins
+//! without them.
 
 use std::sync::Arc;
 
@@ -17,10 +17,11 @@ use crate::place::PieceStore;
 use crate::tables::mutation;
 
 impl PieceStore {
-    /// Forgets all directories, samples and sums of a table that is not there any more.
+    /// Removes all range maps, samples, sums and time buckets of a table that no longer exists.
     ///
     /// # Errors
-    /// The store cannot do it in time, or somebody changes them: nothing is lost, and it is to be asked again.
+    /// The store did not finish in time, or another process changed the data. Nothing is lost, and the caller can
+    /// repeat the call.
     pub(crate) async fn forget(&self, table: &str) -> Result<()> {
         self.copies.forget(table);
         self.counters.forget(table);
@@ -43,7 +44,7 @@ impl PieceStore {
         Ok(())
     }
 
-    /// The partitions of a table of this crate that are of a table of rows.
+    /// Returns the partitions of one of the engine's tables that belong to a table of rows.
     async fn partitions_of(&self, own: &Arc<Table>, table: &str) -> Result<Vec<Cells>> {
         let (mut found, mut after) = (Vec::new(), None);
         let keys = own.partition().len();
@@ -92,7 +93,7 @@ impl PieceStore {
                 ..WriteOptions::default()
             };
             match self.store.cas(cas, options).await {
-                // What is there now is looked at.
+                // The next round reads the current content.
                 Ok(CasOutcome::Applied | CasOutcome::Unknown(_) | CasOutcome::NotApplied { .. }) => {}
                 Ok(CasOutcome::Refused(error)) | Err(error) => {
                     let error = PiecesError::from(error);
@@ -108,7 +109,7 @@ impl PieceStore {
     }
 }
 
-/// What deletes what was read of a directory, from its beginning on; none: there is nothing.
+/// Returns the write that deletes the first rows of a range map, as they were read, or `None` if there is no range map.
 pub(crate) fn emptied(own: &Arc<Table>, partition: &Cells, read: &RowsRead) -> Option<Cas> {
     let first = read.rows.iter().next()?;
     let undated = |operation: Operation| Mutation {

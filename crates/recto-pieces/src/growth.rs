@@ -1,4 +1,4 @@
-//! By its samples, whether a bucket is to be cut, and where.
+//! Split policy: whether the samples of a bucket require a split, and where.
 
 use recto_protocol::buckets::growing::FULL;
 use recto_protocol::buckets::limits::{MAX_CUT_EDGES, MAX_EDGE_BYTES};
@@ -11,30 +11,31 @@ use crate::limits::MAX_ARRIVALS;
 use crate::samples::Dated;
 use crate::tables::PiecedTable;
 
-/// A cut that is due.
+/// Split that is due.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Wanted {
     pub(crate) cut: Cut,
-    /// Whether the partition will be cut again soon.
+    /// Whether the partition is likely to be split again soon.
     pub(crate) is_hot: bool,
-    /// Whether it is cut where its rows lie.
+    /// Whether the bucket is full, and is therefore split at its existing rows.
     pub(crate) is_full: bool,
 }
 
-/// What there is to say of a bucket.
+/// Data about a bucket on which the policy decides.
 pub(crate) struct Bucketful<'b> {
     pub(crate) pieced: &'b PiecedTable,
     pub(crate) span: &'b Span,
     pub(crate) sampling: Sampling,
-    /// In the order of their keys.
+    /// Samples of the bucket, in the order of their keys.
     pub(crate) samples: &'b [Dated],
-    /// The keys of all its rows, in their order, if they were counted.
+    /// Keys of all rows of the bucket in their order, if they were counted.
     pub(crate) keys: Option<&'b [Key]>,
     pub(crate) now_ms: i64,
     pub(crate) growth: Growth,
 }
 
-/// Where a bucket is read: none if it is not, or if that is being cut.
+/// Returns the span that is read from a bucket, and its sampling. Returns `None` if nothing is read from the bucket, or
+/// if a part of it is being split.
 pub(crate) fn span_of(directory: &Directory, bucket: Bucket) -> Option<(Span, Sampling)> {
     let mut found: Option<(Span, Sampling)> = None;
     for (span, piece) in directory.spans().filter(|(_, piece)| piece.roles.read == bucket) {
@@ -49,7 +50,7 @@ pub(crate) fn span_of(directory: &Directory, bucket: Bucket) -> Option<(Span, Sa
     found
 }
 
-/// How fast a bucket grows by its newest samples, and how long a cut takes.
+/// Returns the growth of a bucket, estimated from its newest samples, and the time that a split takes.
 pub(crate) fn growth_of(
     pieced: &PiecedTable,
     samples: &[Dated],
@@ -71,15 +72,15 @@ pub(crate) fn growth_of(
     }
 }
 
-/// In the order in which they came.
+/// Returns the newest samples in the order of their arrival.
 fn newest(samples: &[Dated]) -> Vec<&Dated> {
     let mut newest: Vec<_> = samples.iter().collect();
     newest.sort_by_key(|dated| dated.at_ms());
     newest.split_off(newest.len().saturating_sub(MAX_ARRIVALS))
 }
 
-/// Where rows with these keys are cut into parts of as many each, of a quarter of what a bucket may have at most: hardly any part has
-/// so many samples by chance that it is full.
+/// Returns edges that divide rows with these keys into parts of equal numbers of rows. A part has about a quarter of
+/// the maximum `most` of a bucket. So a part is unlikely to have enough samples by chance to count as full.
 fn edges_of(keys: &[Key], most: u64) -> Vec<Key> {
     let part = usize::try_from(most / 4).unwrap_or(usize::MAX).max(1);
     let parts = keys.len().div_ceil(part).clamp(2, MAX_CUT_EDGES + 1);
@@ -88,7 +89,7 @@ fn edges_of(keys: &[Key], most: u64) -> Vec<Key> {
 }
 
 impl Bucketful<'_> {
-    /// The cut that is due, if one is.
+    /// Returns the split that is due, if any.
     pub(crate) fn wanted(&self) -> Option<Wanted> {
         let due = self.growth.due(self.sampling, self.samples.len());
         let (edges, stays) = match due {
@@ -99,7 +100,7 @@ impl Bucketful<'_> {
         edges.first()?;
         let mut figures = self.figures(&edges);
         if due == Due::Ahead {
-            // Rows are about to come to the others.
+            // New rows are about to arrive in the other parts, so their content is unknown.
             let stays = match stays {
                 Stays::First => 0,
                 Stays::Last => edges.len(),
@@ -121,7 +122,8 @@ impl Bucketful<'_> {
         })
     }
 
-    /// What lies before the first of these edges, between each two of them, and behind the last one.
+    /// Returns the estimated content of the parts between these edges, including the parts before the first and after
+    /// the last edge.
     fn figures(&self, edges: &[Key]) -> Vec<Option<Figures>> {
         let mut rest = self.samples;
         let mut take = |end: Option<&Key>| {
@@ -135,13 +137,13 @@ impl Bucketful<'_> {
         edges.iter().map(Some).chain([None]).map(&mut take).collect()
     }
 
-    /// The mean row is that of this bucket.
+    /// Returns the sampling of the new buckets. It assumes the mean row size of this bucket.
     fn next_sampling(&self, figures: Figures) -> Sampling {
         let mean = figures.bytes.checked_div(figures.rows);
         self.pieced.next_sampling(mean.unwrap_or(self.sampling.mean))
     }
 
-    /// Where it is cut that is full: at the keys that were counted, or at the samples.
+    /// Returns the edges at which a full bucket is split: at counted keys if the keys were counted, else at samples.
     fn edges(&self) -> Vec<Key> {
         let mut edges = if let Some((keys, rows)) = self.keys.zip(self.pieced.counted_rows()) {
             edges_of(keys, rows)
@@ -154,8 +156,8 @@ impl Bucketful<'_> {
         edges
     }
 
-    /// Where the newest rows will be when a cut is done, if keys run with arrival, and go on into what would be too much for
-    /// this bucket.
+    /// Returns the edge that the newest rows will have reached when a split is done. Returns `None` unless the keys
+    /// rise or fall with the time of arrival, and would continue within the bucket until it is full.
     fn ahead(&self) -> Option<(Vec<Key>, Stays)> {
         let newest = newest(self.samples);
         let arrival = |dated: &&Dated| {

@@ -1,5 +1,5 @@
-//! Samples are held to the rows that they are of: who writes a smaller row over a larger one does not know that there was a sample,
-//! and it would count for as long as there is the bucket.
+//! Comparison of samples with their rows. A writer that replaces a large row by a smaller one does not know that the
+//! large row was sampled. Without the comparison, its sample would count as long as the bucket exists.
 
 use std::sync::Arc;
 
@@ -15,9 +15,10 @@ use crate::samples::Dated;
 use crate::tables::{PiecedTable, counted, mutation};
 
 impl PieceStore {
-    /// These samples of a bucket as their rows are now. Those whose row was written again since, and would not be sampled as it
-    /// is, are deleted at their own stamps, so that one that is made meanwhile stays. More than [`MAX_HELD_SAMPLES`] are left as they are: of
-    /// so full a bucket the parts are looked at that it is cut into.
+    /// Returns the samples of a bucket with the current sizes of their rows. A sample is deleted if its row was written
+    /// again since and the current row would not be sampled. The deletion has the timestamp of the sample, so that a
+    /// newer sample is kept. If there are more than [`MAX_HELD_SAMPLES`] samples, returns them unchanged: such a full
+    /// bucket is split, and its parts are compared later.
     ///
     /// # Errors
     /// The rows cannot be read in time.
@@ -40,7 +41,8 @@ impl PieceStore {
                     dated.sample.bytes = bytes_of(&place.pieced, row);
                     sampling.is_sampled(hash(&dated.sample.key), dated.sample.bytes)
                 }
-                // One that is not there may be on its way, however old its stamp is: who loads gives rows those of the load.
+                // A missing row may still arrive, even if its timestamp is old: a load gives its rows the timestamp of
+                // the load.
                 _ => true,
             };
             if is_held {
@@ -81,8 +83,8 @@ impl PieceStore {
     }
 }
 
-/// What a row counts as, by all that it has, as who patches one knows less; or as it says itself, if that is more: it may have columns that
-/// this process does not know.
+/// Returns the counted size of a row, computed from all of its cells, because the writer of a patch knows only some of
+/// them. Returns the stored size if it is larger: the row may have columns that this process does not know.
 pub(crate) fn bytes_of(pieced: &PiecedTable, row: RowRef<'_>) -> u64 {
     let columns = pieced.table.columns().len();
     let regular = columns - pieced.table.regular().len()..columns;

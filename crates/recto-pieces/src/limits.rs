@@ -1,152 +1,167 @@
-//! How much there may be of everything.
+//! Limits of the engine.
 
 use std::time::Duration;
 
-/// Pieces of directories of which a process keeps copies, all partitions together; those go first that were read first.
+/// Maximum number of key ranges of all cached range maps of a process. Beyond it, the process evicts the range map that
+/// it read first.
 pub const MAX_COPIED_PIECES: usize = 131_072;
-/// Bytes of directories of which a process keeps copies.
+/// Maximum number of bytes of all cached range maps of a process.
 pub const MAX_COPIED_BYTES: usize = 64 << 20;
-/// Directories that a process reads at once, of those that writes and pages go by.
+/// Maximum number of range maps that a process reads concurrently for its cache, on behalf of writes and pages.
 pub const MAX_DIRECTORIES_AT_ONCE: usize = 64;
-/// Buckets that one transaction drops that are not kept any more.
+/// Maximum number of buckets below the retention bound that one transaction drops.
 pub const MAX_DROPPED_AT_ONCE: usize = 64;
-/// How often it is looked in all partitions whether some are not kept any more.
+/// Interval between two searches of all partitions for data below the retention bound.
 pub const RETAIN_EVERY: Duration = Duration::from_secs(600);
-/// How many steps somebody takes at most who drops what is not kept any more of a partition; whoever comes there next goes on.
+/// Maximum number of steps of one removal of data below the retention bound of a partition. The next removal continues.
 pub const MAX_RETAIN_STEPS: usize = 4_096;
-/// How often a bucket is deleted as a whole where rows have stamps of clocks that are ahead.
+/// Maximum number of times that a bucket is deleted as a whole, if its rows have timestamps of clocks that are ahead.
 pub const MAX_DROP_ROUNDS: usize = 64;
-/// Partitions at once in which it is looked whether some are not kept any more.
+/// Maximum number of partitions in which data below the retention bound is removed concurrently.
 pub const MAX_RETAINED_AT_ONCE: usize = 16;
-/// Buckets by time that one transaction makes.
+/// Maximum number of time buckets that one transaction creates.
 pub const MAX_TIMES_AT_ONCE: usize = 128;
-/// Buckets by time of which a process knows that they are registered; past that it begins anew.
+/// Maximum number of time buckets that a process remembers as registered. At this number, the process forgets all of
+/// them.
 pub const MAX_REGISTERED: usize = 65_536;
-/// How many times as many bytes as it is to have a process loads into a bucket before it waits until that is cut.
+/// Factor of the target size of a bucket: a process that has loaded this many times the target size into a bucket waits
+/// for a split.
 pub const LOAD_FACTOR: u64 = 2;
-/// How long who loads waits for a cut at most.
+/// Maximum time that a load waits for a split.
 pub const MAX_LOAD_WAIT: Duration = Duration::from_secs(30);
-/// Buckets of which a process knows how much it loaded into them.
+/// Maximum number of buckets for which a process records the bytes that it loaded.
 pub const MAX_LOADED_BUCKETS: usize = 16_384;
-/// Edges at which room is made at once in a partition for rows that are to be loaded.
+/// Maximum number of edges at which a partition is split at once, to make room for rows before a load.
 pub const MAX_ROOM_EDGES: usize = 4_096;
-/// Partitions at once in which room is made for rows that are to be loaded.
+/// Maximum number of partitions in which room for a load is made concurrently.
 pub const MAX_ROOMS_AT_ONCE: usize = 64;
-/// Pieces that are read side by side.
+/// Maximum number of key ranges that one read reads concurrently.
 pub const MAX_PIECES_AT_ONCE: usize = 16;
-/// Slices of shards that are read side by side for one reading: of several pieces at once, as many as have no more.
+/// Maximum number of slices of shards that one read requests concurrently. The number of key ranges that it reads
+/// concurrently is chosen so that all of them together have at most this number of shards.
 pub const MAX_SHARDS_AT_ONCE: usize = 128;
-/// How often the shards of a bucket are asked for one slice: once, and once more where one has more than its share; oftener where bytes bound what is
-/// read.
+/// Maximum number of rounds in which a slice of a bucket is requested from its shards. One round is enough as a rule. A
+/// second round follows if a shard has more than its share of the rows. More rounds follow if a limit of bytes ends the
+/// reads.
 pub const MAX_SHARD_ROUNDS: usize = 8;
-/// Partitions of which a process knows that their root is marked.
+/// Maximum number of partitions that a process remembers as marked at their root.
 pub const MAX_MARKED_ROOTS: usize = 65_536;
-/// Samples of a bucket that are looked at, by which it is cut.
+/// Maximum number of samples of a bucket that are read to decide where to split it.
 pub const MAX_SAMPLES_READ: u32 = 16_384;
-/// Samples of a bucket that are held to their rows before it is cut.
+/// Maximum number of samples of a bucket that are compared with their rows before a split.
 pub const MAX_HELD_SAMPLES: usize = 256;
-/// Newest samples of a bucket by which it is said how fast it grows, and whether keys run with arrival.
+/// Maximum number of the newest samples of a bucket that are used to estimate its growth. They also show whether its
+/// keys rise or fall with the time of arrival.
 pub const MAX_ARRIVALS: usize = 16;
-/// Rows that are copied by one request.
+/// Maximum number of rows that one request copies.
 pub const MAX_COPIED_ROWS: u32 = 512;
-/// About as many bytes of rows are copied by one request; one row at least.
+/// Approximate maximum number of bytes of rows that one request copies. A request copies at least one row.
 pub const MAX_COPIED_ROW_BYTES: u64 = 1 << 20;
-/// Keys of a bucket that are counted before it is cut, where it is to have so many rows; more are cut at their samples.
+/// Maximum number of keys of a bucket that are counted before a split, if a number of rows limits the bucket. A bucket
+/// with more keys is split at its samples.
 pub const MAX_COUNTED_KEYS: usize = 32_768;
-/// Requests that copy rows at once, in a process.
+/// Maximum number of concurrent requests of a process that copy rows.
 pub const MAX_COPIES_AT_ONCE: usize = 2;
-/// Cuts and clearings that a process is at, those that wait included.
+/// Maximum number of jobs (splits and removals of old buckets) of a process, including waiting jobs.
 pub const MAX_JOBS: usize = 1_024;
-/// Clearings among them, which wait for an hour.
+/// Maximum number of these jobs that remove old buckets, because such a job waits for an hour.
 pub const MAX_CLEARINGS: usize = 768;
-/// What is noticed of partitions and not looked at yet. What is noticed then is forgotten, and noticed again when somebody
-/// comes there again.
+/// Maximum number of notices about partitions that wait for a job. A further notice is dropped. The next visit to the
+/// partition creates it again.
 pub const MAX_NOTICES: usize = 8_192;
-/// Of those, buckets of one partition that are looked at together.
+/// Maximum number of notices about grown buckets of one partition that one job takes.
 pub const MAX_TAKEN: usize = 128;
-/// How often a directory is read that changes meanwhile.
+/// Maximum number of reads of a range map that changes during each read.
 pub const MAX_TORN_READS: u32 = 8;
-/// How often who finds a cut half done looks whether others are done with it.
+/// Maximum number of times that a job checks whether another process has finished a split under way.
 pub const MAX_PATIENCE: u32 = 256;
-/// How long one request to the store may take, if there is so much time.
+/// Maximum duration of one request to the store. An earlier deadline shortens it.
 pub const MAX_REQUEST_TIME: Duration = Duration::from_secs(5);
-/// For how long one step of a cut is tried in vain; who comes there later goes on with it.
+/// Maximum time for which one step of a split is retried. The next visit to the partition continues the split.
 pub const MAX_STEP_TIME: Duration = Duration::from_secs(120);
-/// The longest pause before a request that failed is sent again.
+/// Maximum pause before a retry of a failed request.
 pub const MAX_PAUSE: Duration = Duration::from_millis(500);
-/// The longest pause, drawn, before somebody goes on with a cut that was left half done, or clears what one left.
+/// Maximum random pause before a process continues a split that another process left unfinished, or removes its old
+/// buckets.
 pub const MAX_PATIENT_PAUSE: Duration = Duration::from_secs(30);
-/// Tables kept in buckets of which a process knows both forms; past that it begins anew.
+/// Maximum number of tables that are kept in buckets whose two forms a process caches. At this number, the process
+/// clears the cache.
 pub const MAX_KNOWN_TABLES: usize = 1_024;
-/// The largest row, in bytes, that samples are made for; a target that is small takes smaller ones.
+/// Maximum size of a row, in bytes, for which samples are designed. If the target size of a bucket is small, the limit
+/// is smaller.
 pub const MAX_SAMPLED_ROW_BYTES: u64 = 64 << 10;
-/// Partitions that a scan reads side by side.
+/// Maximum number of partitions that a scan reads concurrently.
 pub const MAX_SCANNED_PARTITIONS: u32 = 16;
-/// Partitions that are looked at by one request, when a table is forgotten.
+/// Maximum number of partitions that one request lists when the data of a dropped table is removed.
 pub const MAX_FORGOTTEN_AT_ONCE: u32 = 1_024;
-/// Locks of partitions that are cut by transactions, which partitions share by their hashes.
+/// Number of locks of partitions that are split by transactions. Partitions share the locks by their hash.
 pub const MAX_LOCKS: usize = 1_024;
-/// Bytes of rows that one transaction moves, or one row; less where the store takes less.
+/// Maximum number of bytes of rows that one transaction moves; one row may exceed it. A smaller limit of the store
+/// takes precedence.
 pub const MAX_MOVED_BYTES: usize = 4 << 20;
-/// Rows that one transaction moves.
+/// Maximum number of rows that one transaction moves.
 pub const MAX_MOVED_ROWS: u32 = 32_768;
-/// Partitions that are cut at once by transactions.
+/// Maximum number of partitions that are split concurrently by transactions.
 pub const MAX_CUTS_AT_ONCE: usize = 4;
-/// How often a bucket is cut one time after the other, before others have their turn.
+/// Maximum number of consecutive splits of a bucket before other buckets get their turn.
 pub const MAX_CUT_ROUNDS: usize = 64;
-/// How often a cut is tried that the store does not do.
+/// Maximum number of attempts of a split that fails with a transient error of the store.
 pub const MAX_CUT_ATTEMPTS: usize = 8;
-/// Bytes of a key by which it is said where rows come into a bucket; of a longer one only these are compared.
+/// Maximum number of bytes of a key that are remembered to determine where rows enter a bucket. Only this prefix of a
+/// longer key is compared.
 pub const MAX_ARRIVAL_KEY_BYTES: usize = 256;
-/// Pieces of a partition whose rows are counted, where the store counts.
+/// Maximum number of key ranges whose rows are counted for one request, on stores that count rows.
 pub const MAX_COUNTED_PIECES: usize = 1 << 20;
-/// Pieces that are summed up together.
+/// Maximum number of key ranges that one sum covers.
 pub const MAX_BLOCK_PIECES: usize = 64;
-/// Sums that are read by one request.
+/// Maximum number of sums that one request reads.
 pub const MAX_SUMS_READ: u32 = 4_096;
-/// How many requests read the sums of a partition.
+/// Maximum number of requests that read the sums of a partition.
 pub const MAX_SUM_READS: usize = 256;
-/// Pieces of a partition that are listed beside its sums, to say how many rows it has: those that are not summed up.
+/// Maximum number of key ranges without a sum that are listed in addition to the sums, to estimate the number of rows.
 pub const MAX_OPENED_PIECES: usize = 4_096;
-/// Pieces that are looked at to say how many rows many of them have.
+/// Maximum number of randomly drawn key ranges that an estimate of the rows of many key ranges reads.
 pub const MAX_DRAWN_PIECES: usize = 64;
-/// Pieces beside those of which it is not known what they hold, or of which a part is asked for, each of which is looked at.
+/// Maximum number of key ranges that an estimate reads in any case, in addition to the drawn ones: key ranges of
+/// unknown content, and key ranges that are requested only in part.
 pub const MAX_CERTAIN_PIECES: usize = 32;
-/// Pieces of a slice whose rows are read to know how many there are, where nobody counts: as many as are read side by side.
+/// Maximum number of key ranges of a slice for an exact count by reading its rows, on stores that do not count rows.
+/// This number of key ranges can be read concurrently.
 pub const MAX_EXACT_PIECES: usize = 16;
-/// Rows of a slice that are read to know how many there are, where nobody counts.
+/// Maximum number of rows of a slice that are read for an exact count, on stores that do not count rows.
 pub const MAX_EXACT_ROWS: u32 = 256;
-/// Rows that are read at once to know how many there are.
+/// Maximum number of rows that one request reads to count rows.
 pub const MAX_STEPPED_ROWS: u32 = 4_096;
-/// Pieces of a partition that are listed at once.
+/// Maximum number of key ranges of a partition in one listing.
 pub const MAX_LISTED_PIECES: usize = 256;
-/// Pieces of a partition whose samples are read to say how large it is as a whole; more are counted.
+/// Maximum number of key ranges of a partition whose samples are read to estimate the total size. Further key ranges
+/// are only counted.
 pub const MAX_SUMMED_PIECES: usize = 1_024;
-/// How often a call makes room for its rows, before it is written where there is too little.
+/// Maximum number of times that a write makes room for its rows. After that, it writes the rows without enough room.
 pub const MAX_ROOM_ATTEMPTS: usize = 8;
-/// Partitions that are listed at once.
+/// Maximum number of partitions in one listing.
 pub const MAX_LISTED_PARTITIONS: usize = 256;
-/// Of those, partitions that are looked at side by side.
+/// Maximum number of these partitions that are read concurrently.
 pub const MAX_LISTED_AT_ONCE: usize = 4;
-/// How often a scan goes on for a list of partitions: it meets their further buckets, too.
+/// Maximum number of scans for one list of partitions. The scans also meet the further buckets of a partition.
 pub const MAX_LIST_SCANS: usize = 64;
-/// Buckets of which it is noted that they are too large; of more they are not counted.
+/// Maximum number of buckets that are recorded as too large. Further buckets are not counted.
 pub const MAX_NOTED_BUCKETS: usize = 65_536;
-/// Partitions that are mended side by side.
+/// Maximum number of partitions that are repaired concurrently.
 pub const MAX_MENDED_AT_ONCE: usize = 4;
-/// What seems wrong with buckets, before it is looked at once more.
+/// Maximum number of suspected faults of buckets before a check examines them again.
 pub const MAX_SUSPECTS: usize = 256;
-/// Of that, how much is looked at side by side.
+/// Maximum number of suspected faults that are examined concurrently.
 pub const MAX_LOOKS_AT_ONCE: usize = 16;
-/// How long who may have been writing what seems wrong has had by then.
+/// Time that a check gives a concurrent writer to finish before it examines a suspected fault again.
 pub const SUSPECT_AGE: Duration = Duration::from_secs(6);
-/// Bytes of rows that a check of buckets reads at a time.
+/// Maximum number of bytes of rows that one step of a check of buckets reads.
 pub const MAX_CHECKED_BYTES: u64 = 1 << 20;
-/// After how long nobody is taken to be at a cut any more.
+/// Age at which a check regards a split under way as abandoned.
 pub const HALF_DONE_AGE: Duration = Duration::from_secs(900);
-/// Partitions whose directories a check makes anew at a time.
+/// Maximum number of partitions whose range maps one check rebuilds at a time.
 pub const MAX_RUINS: usize = 256;
-/// Buckets of these together.
+/// Maximum number of buckets of all these partitions together.
 pub const MAX_RUIN_BUCKETS: usize = 65_536;
-/// Pieces of a directory that are read at once, or made anew.
+/// Maximum number of key ranges of a range map that are read at once, or rebuilt.
 pub const MAX_REBUILT_PIECES: u32 = 2_048;

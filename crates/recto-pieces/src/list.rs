@@ -1,4 +1,4 @@
-//! Buckets as who looks after a store sees them: where each begins, how much it holds, and how far a cut of it is.
+//! Buckets for an operator of a store: their edges, their content, and the progress of their splits.
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 use recto_model::Cells;
@@ -11,18 +11,18 @@ use crate::limits::{MAX_LISTED_PIECES, MAX_PIECES_AT_ONCE, MAX_STEP_TIME, MAX_SU
 use crate::place::{Deadline, Partition};
 use crate::tables::{BucketSize, PiecedTable};
 
-/// How far the cut of a piece is.
+/// Progress of the split of a key range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// Nothing is being done.
+    /// No split is under way.
     AtRest,
-    /// A new bucket takes deletions.
+    /// The new bucket takes deletions.
     Announced,
-    /// It takes all writes, and what is there is copied to it.
+    /// The new bucket takes all writes, and the existing rows are copied to it.
     Copying,
-    /// It is read, and the former one still takes writes.
+    /// The new bucket is read, and the old bucket still takes writes.
     Switched,
-    /// The former one was left, and is cleared later.
+    /// The old bucket is no longer used, and is removed later.
     Left,
 }
 
@@ -42,57 +42,58 @@ impl Stage {
     }
 }
 
-/// What lies between two edges of a partition.
+/// Key range between two edges of a partition.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ListedPiece {
-    /// Its first key, encoded, or an edge before that.
+    /// First edge of the key range: its first key, encoded, or an edge before that key.
     pub edge: Key,
-    /// The first cells of the clustering key that it begins at: none where the partition begins.
+    /// First cells of the clustering key at which the key range begins. Empty at the start of the partition.
     pub start: Cells,
-    /// Those of the key that it ends before; `None`: where the partition ends.
+    /// First cells of the key before which the key range ends. `None` at the end of the partition.
     pub end: Option<Cells>,
-    /// Where it is read.
+    /// Bucket from which the key range is read.
     pub bucket: Bucket,
-    /// How far its cut is.
+    /// Progress of its split.
     pub stage: Stage,
-    /// Where it goes to, or came from, while that is so.
+    /// During a split: the bucket to which the rows are copied, or from which they came.
     pub other: Option<Bucket>,
-    /// Whether all of it is below what is kept.
+    /// Whether the whole key range is below the retention bound.
     pub is_below_floor: bool,
-    /// What it holds.
+    /// Estimated content.
     pub figures: Figures,
 }
 
-/// Pieces of a partition, in their order.
+/// Consecutive key ranges of a partition, in their order.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Listing {
-    /// As many as were asked for, if there are so many.
+    /// The requested number of key ranges, or all if there are fewer.
     pub pieces: Vec<ListedPiece>,
-    /// The edge that those before them end at; none: these are the first.
+    /// Edge at which the previous key ranges end. `None`: these are the first key ranges.
     pub before: Option<Key>,
-    /// The edge that those behind them begin at; none: these are the last.
+    /// Edge at which the next key ranges begin. `None`: these are the last key ranges.
     pub behind: Option<Key>,
 }
 
-/// A partition as a whole.
+/// Summary of a partition.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Summary {
-    /// How many buckets it is read from.
+    /// Number of buckets from which the partition is read.
     pub buckets: u64,
-    /// What they hold together.
+    /// Estimated content of these buckets together.
     pub figures: Figures,
-    /// What the largest of them holds.
+    /// Estimated content of the largest of them.
     pub largest: Figures,
-    /// How many are larger than they should be.
+    /// Number of buckets that exceed their maximum size.
     pub too_large: u64,
-    /// Whether a cut is under way.
+    /// Whether a split is under way.
     pub is_being_cut: bool,
-    /// Whether each bucket was asked how much it holds: of very many the first ones are.
+    /// Whether the figures include each bucket. In a partition with very many buckets, they include only the first
+    /// ones.
     pub is_whole: bool,
 }
 
 impl Listing {
-    /// Which of these pieces has a key; none: none of them.
+    /// Returns the index of the key range that contains a key, or `None` if no key range of the listing contains it.
     pub fn position(&self, key: &[u8]) -> Option<usize> {
         if self
             .behind
@@ -105,7 +106,7 @@ impl Listing {
         begun.checked_sub(1)
     }
 
-    /// Both together, so many at most: the last ones are left out.
+    /// Appends another listing. Keeps at most the first `most` key ranges.
     pub(crate) fn followed_by(mut self, behind: Self, most: usize) -> Self {
         self.pieces.extend(behind.pieces);
         self.behind = match self.pieces.get(most) {
@@ -117,7 +118,7 @@ impl Listing {
     }
 }
 
-/// Pieces that were chosen from windows of a directory.
+/// Key ranges that were selected from windows of a range map.
 #[derive(Debug, Default)]
 pub(crate) struct Chosen {
     pub(crate) pieces: Vec<(Span, Piece)>,
@@ -127,7 +128,8 @@ pub(crate) struct Chosen {
 }
 
 impl Chosen {
-    /// Takes what is wanted of the window that was sought, up to so many in all; what is to be sought next, if more is wanted.
+    /// Adds the requested key ranges of a window, up to `most` key ranges in all. Returns the next window to read, if
+    /// more key ranges are needed.
     pub(crate) fn take(&mut self, window: &Directory, seek: &Seek, most: usize) -> Option<Seek> {
         let room = most.saturating_sub(self.pieces.len());
         let is_first = self.pieces.is_empty();
@@ -164,7 +166,7 @@ impl Chosen {
         .filter(|_| self.pieces.len() < most)
     }
 
-    /// With what each holds, in the same order.
+    /// Returns the listing. `figures` has the content of each key range, in the same order.
     pub(crate) fn listed(self, pieced: &PiecedTable, figures: Vec<Figures>) -> Result<Listing> {
         let floor = self.floor;
         let pieces = self.pieces.iter().zip(figures);
@@ -196,7 +198,7 @@ fn edge_before(pieces: &[(Span, Piece)]) -> Option<Key> {
 }
 
 impl BucketSize {
-    /// Whether what holds so much is larger than it should be.
+    /// Returns whether a bucket with this content exceeds its maximum size.
     pub fn is_exceeded(self, figures: Figures) -> bool {
         let count = PartitionCount {
             rows: figures.rows,
@@ -207,7 +209,7 @@ impl BucketSize {
 }
 
 impl Summary {
-    /// Of nothing yet.
+    /// Returns the summary of no buckets.
     pub(crate) fn new() -> Self {
         Self {
             is_whole: true,
@@ -215,8 +217,8 @@ impl Summary {
         }
     }
 
-    /// Adds pieces, of which the first ones have these figures. What lies side by side in one bucket is of one bucket: `last` is the
-    /// one that the pieces before were of.
+    /// Adds key ranges. The first ones have the content `figures`. Adjacent key ranges that are read from one bucket
+    /// count as one bucket. `last` is the bucket of the previous key range.
     pub(crate) fn add(
         &mut self,
         pieces: &[(Span, Piece)],
@@ -247,10 +249,10 @@ impl Summary {
 }
 
 impl Partition {
-    /// Pieces from where it is sought on, [`MAX_LISTED_PIECES`] at most; what each holds by its samples.
+    /// Lists key ranges from a position on, at most [`MAX_LISTED_PIECES`]. Their content is estimated from samples.
     ///
     /// # Errors
-    /// The directory, or samples, cannot be read in time, or are damaged.
+    /// The range map or the samples cannot be read in time, or are damaged.
     pub async fn list(&self, seek: Seek, most: usize) -> Result<Listing> {
         let deadline = self.pieces.deadline(MAX_STEP_TIME);
         let most = most.clamp(1, MAX_LISTED_PIECES);
@@ -263,11 +265,11 @@ impl Partition {
         chosen.listed(&self.place.pieced, figures)
     }
 
-    /// The partition as a whole, whose buckets should be of this size at most: of very many the first [`MAX_SUMMED_PIECES`] are looked
-    /// at, and the others counted.
+    /// Summarizes the partition. `size` is the maximum size of its buckets. Reads samples of the first
+    /// [`MAX_SUMMED_PIECES`] key ranges, and only counts the others.
     ///
     /// # Errors
-    /// As [`list`](Self::list).
+    /// As for [`list`](Self::list).
     pub async fn summary(&self, size: BucketSize) -> Result<Summary> {
         let deadline = self.pieces.deadline(MAX_STEP_TIME);
         let (mut summary, mut last, mut looked) = (Summary::new(), None, 0);
@@ -290,7 +292,7 @@ impl Partition {
             .await
     }
 
-    /// What pieces hold by their samples.
+    /// Returns the content of key ranges, estimated from their samples.
     async fn figures(&self, pieces: &[(Span, Piece)], deadline: Deadline) -> Result<Vec<Figures>> {
         let looks = pieces.iter().map(|(span, piece)| async move {
             let (bucket, sampling) = (piece.roles.read, piece.sampling);

@@ -1,4 +1,4 @@
-//! What is noticed of partitions by whoever comes there, for who cuts.
+//! Notices about partitions. Reads and writes create them, and the splitter handles them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,20 +10,20 @@ use tokio::sync::Notify;
 use crate::limits::{MAX_CLEARINGS, MAX_NOTICES, MAX_TAKEN};
 use crate::place::{Place, PlaceId};
 
-/// What was noticed.
+/// Observation that requires a job.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Notice {
-    /// A bucket got a sample, or may be too large for another reason.
+    /// The bucket received a sample, or may be too large for another reason.
     Grown(Bucket),
-    /// A cut is under way.
+    /// A split is under way.
     HalfDone,
-    /// Buckets were left.
+    /// Old buckets remain after a split.
     ToClear,
-    /// Copies are short-lived, and nothing is being cut.
+    /// The range map has a short lifetime although no split is under way.
     Calm,
 }
 
-/// Of each kind a process does one at a time in a partition.
+/// Kind of a job. A process does at most one job of each kind at a time in a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     Cutting,
@@ -41,16 +41,16 @@ impl Notice {
     }
 }
 
-/// Something to be looked at.
+/// Notice with its partition.
 #[derive(Debug, Clone)]
 pub(crate) struct Noticed {
     pub(crate) place: Arc<Place>,
     pub(crate) notice: Notice,
-    /// A key of the piece that it is of.
+    /// Key of the key range concerned.
     pub(crate) key: Key,
 }
 
-/// What was noticed and is not done with.
+/// Notices that wait, and jobs under way.
 #[derive(Debug, Default)]
 pub(crate) struct Notices {
     inner: Mutex<Inner>,
@@ -60,9 +60,10 @@ pub(crate) struct Notices {
 #[derive(Debug, Default)]
 struct Inner {
     waiting: BTreeMap<(PlaceId, Notice), Noticed>,
-    /// Partitions where something of a kind is being done.
+    /// Partitions with a job under way, by kind.
     busy: BTreeSet<(PlaceId, Kind)>,
-    /// From where on it is looked for the next one, so that each has its turn.
+    /// Last notice that was returned. The search for the next notice begins after it, so that each notice gets its
+    /// turn.
     after: Option<(PlaceId, Notice)>,
 }
 
@@ -72,7 +73,7 @@ impl Notices {
     }
 
     pub(crate) fn add(&self, place: &Arc<Place>, notice: Notice, key: &[u8]) {
-        // Buckets by time are never cut.
+        // Time buckets are never split.
         if place.pieced.times.is_some() {
             return;
         }
@@ -91,7 +92,7 @@ impl Notices {
         self.came.notify_one();
     }
 
-    /// Whoever has read a directory sees whether something was left half done.
+    /// Adds notices for the unfinished work that a range map shows. Each reader of a range map calls this method.
     pub(crate) fn look(&self, place: &Arc<Place>, directory: &Directory) {
         let is_hot = directory.version > 0 && directory.life_ms < LONG_LIFE_MS;
         if is_hot && !directory.is_being_cut() {
@@ -107,7 +108,8 @@ impl Notices {
         }
     }
 
-    /// What else has grown of a partition, of which one notice is being looked at: [`MAX_TAKEN`] of them at most.
+    /// Removes and returns further notices about grown buckets of a partition, at most [`MAX_TAKEN`], for a job that
+    /// already handles such a notice.
     pub(crate) fn take_grown(&self, place: &PlaceId) -> Vec<(Bucket, Key)> {
         let mut inner = self.lock();
         let from = (Arc::clone(place), Notice::Grown(Bucket(0)));
@@ -124,7 +126,8 @@ impl Notices {
         addresses.iter().filter_map(&mut take).collect()
     }
 
-    /// The next thing to be done; it is being done until somebody says that it is [over](Self::is_over).
+    /// Waits for the next notice and returns it. Its job counts as under way until [`is_over`](Self::is_over) is
+    /// called.
     pub(crate) async fn next(&self) -> Noticed {
         loop {
             if let Some(noticed) = self.lock().next() {
@@ -150,7 +153,7 @@ impl Inner {
             .count();
         let is_free = |address: &&(PlaceId, Notice)| {
             let (place, notice) = address;
-            // They wait for an hour, and others come first.
+            // A removal of old buckets waits for an hour, so leave jobs for other work.
             let is_too_much = notice.kind() == Kind::Clearing && clearings >= MAX_CLEARINGS;
             !is_too_much && !self.busy.contains(&(Arc::clone(place), notice.kind()))
         };

@@ -1,4 +1,4 @@
-//! Reads the rows of a slice of a partition from all of its buckets. It carries out the actions of
+//! Reads the rows of a slice of a partition from all of its buckets. Executes the actions of
 //! `recto_protocol::buckets::Reading`.
 
 use std::sync::Arc;
@@ -17,20 +17,21 @@ use crate::place::{Deadline, Partition, PieceStore};
 use crate::shards;
 use crate::tables::PiecedTable;
 
-/// What was read beside the directory, of where it lay when that was read last.
+/// Rows that were read concurrently with the range map, from the buckets of the last known range map.
 ///
-/// It is what it would be had it been read behind it, if the directory says the same: no bucket is read again once it is not read any
-/// more, so that these were read all the time. By which time copies of others are over is looked at as ever.
+/// If the new range map names the same buckets, the result equals that of a read after the range map: a bucket that is
+/// no longer read is never read again, so these buckets were current during the whole read. The expiry of the range map
+/// is checked as usual.
 struct Ahead {
     slices: Vec<recto_protocol::buckets::Slice>,
     read: RowsRead,
 }
 
-/// A reading on its way.
+/// Read under way.
 struct Way<'r> {
     partition: Partition,
     snapshot: &'r dyn Snapshot,
-    /// In the partition as a query names it.
+    /// Slice of the partition as a query names it.
     slice: &'r Slice,
     span: Span,
     options: &'r ReadOptions,
@@ -38,11 +39,12 @@ struct Way<'r> {
 }
 
 impl PieceStore {
-    /// The rows of a slice of a partition as a query names it: `slice.partition` is without the bucket. As
-    /// [`Snapshot::slice`] returns them, of whichever buckets they lie in, each once; `snapshot` must not stand still.
+    /// Returns the rows of a slice of a partition. `slice.partition` is the partition that a query names, without the
+    /// bucket. Returns each row once, as [`Snapshot::slice`] does, from all buckets. `snapshot` must return the current
+    /// state at each read.
     ///
     /// # Errors
-    /// It cannot be read in time, or is damaged.
+    /// The slice cannot be read in time, or is damaged.
     pub async fn slice(
         &self,
         pieced: &Arc<PiecedTable>,
@@ -76,8 +78,9 @@ impl PieceStore {
 }
 
 impl Way<'_> {
-    /// What is read by one look at the directory, and what another one has; `read` is what was read by others. So many slices are asked side by side at
-    /// `least`, as those before had no rows.
+    /// Reads the rows that one window of the range map covers, and returns the remaining span. `read` has the rows of
+    /// the previous windows. `least` is the minimum number of slices to request concurrently. It grows while slices
+    /// have no rows.
     async fn window(&self, read: &RowsRead, least: &mut usize) -> Result<(RowsRead, Option<Span>)> {
         let pieces = &self.partition.pieces;
         let is_backward = self.slice.direction == ReadDirection::Backward;
@@ -95,7 +98,7 @@ impl Way<'_> {
                 ReadAction::Take => {
                     let (taken, read_beside) = self.take(&seek, read).await?;
                     ahead = read_beside;
-                    // One beside the other.
+                    // The two reads run concurrently, so the longer one counts.
                     let beside = ahead
                         .as_mut()
                         .map(|ahead| std::mem::take(&mut ahead.read.round_trips));
@@ -138,8 +141,8 @@ impl Way<'_> {
         }
     }
 
-    /// A copy of the directory; and, if none lives, what was read meanwhile of where rows lay by the last one. Most partitions were
-    /// never cut.
+    /// Returns a range map. If no valid one is cached, also returns the rows that were read meanwhile from the buckets
+    /// of the last known range map. Most partitions were never split, so this guess is usually right.
     async fn take(&self, seek: &Seek, before: &RowsRead) -> Result<(Taken, Option<Ahead>)> {
         if let Some(taken) = self.partition.living(seek) {
             return Ok((taken, None));
@@ -156,7 +159,7 @@ impl Way<'_> {
         let begun = (nothing(&place.pieced), 0);
         let reading = self.slices(&slices, known.as_ref(), before, begun, None);
         let (taken, read) = join(self.partition.take(seek, self.deadline), reading).await;
-        // What failed is read again.
+        // A failed read is repeated with the range map.
         let ahead = read.ok().map(|(read, count)| {
             slices.truncate(count);
             Ahead { slices, read }
@@ -164,9 +167,10 @@ impl Way<'_> {
         Ok((taken?, ahead))
     }
 
-    /// Reads these slices one behind the other, as many as are needed, and how many those are; `begun` is what was read of the first ones.
-    /// Several are asked side by side where what is known of the first ones says that they do not have as many rows; twice as many at `least` where
-    /// those before had none. Without that they are asked once: then there is the directory.
+    /// Reads slices in their order until there are enough rows. Returns the rows and the number of slices that were
+    /// read. `begun` has the rows of the first slices. Requests several slices concurrently if the first ones are known
+    /// to have too few rows, or if `least` requires it. `least` doubles after slices without rows. Without `least`,
+    /// there is one round of requests, because the range map arrives next.
     async fn slices(
         &self,
         slices: &[recto_protocol::buckets::Slice],
@@ -209,7 +213,7 @@ impl Way<'_> {
                 .map(|one| shards::slice(self.snapshot, pieced, one, &options));
             let answers = join_all(answers).await;
             let (rows, round_trips) = (read.rows.len(), read.round_trips);
-            // Side by side they take as long as the one that takes longest; a store that nobody travels to says 0.
+            // Concurrent requests take as long as the slowest one. A local store reports 0 round trips.
             let trips = answers.iter().flatten().map(|answer| answer.round_trips);
             let trips = trips.max().unwrap_or(0).max(1);
             count += self.take_all(&mut read, answers, before)?;
@@ -224,7 +228,7 @@ impl Way<'_> {
         Ok((read, count))
     }
 
-    /// Appends what was read until that is enough: of how many.
+    /// Appends results until there are enough rows. Returns the number of slices that were used.
     fn take_all(
         &self,
         read: &mut RowsRead,
@@ -246,8 +250,9 @@ impl Way<'_> {
     }
 }
 
-/// How many of these slices are asked at once: those before have fewer rows together than are missing, as far as that is known. So where a page
-/// begins near the end of a bucket the next one is asked beside it.
+/// Returns the number of slices to request concurrently: all slices except the last one are known to have fewer rows
+/// together than are missing. So if a page begins near the end of a bucket, the next bucket is requested at the same
+/// time.
 fn side_by_side(
     pieced: &PiecedTable,
     slices: &[recto_protocol::buckets::Slice],
@@ -266,22 +271,23 @@ fn side_by_side(
     count
 }
 
-/// How many rows lie there, if that is known of all pieces. Of one that is there in part, as many as its keys are of all that may be
-/// in it, where they are numbers or times: rows lie evenly enough for that.
+/// Returns the estimated number of rows of a span, or `None` if the content of a key range is unknown. For a part of a
+/// key range, the estimate is the proportion of its keys if they are integers or times. Rows are distributed evenly
+/// enough for that.
 #[expect(clippy::cast_sign_loss, reason = "it is not less than none")]
 fn rows_of(pieced: &PiecedTable, copy: &DirectoryCopy, span: &Span) -> Option<u64> {
     let mut rows = 0_u64;
     for (of, piece) in copy.directory().spans_of(span) {
         if let Some(common) = of.common(span) {
             let part = part_of(pieced, &of, &common).unwrap_or(1.0);
-            // Not more than there are.
+            // `part` is at most 1, so this is at most the number of rows of the key range.
             rows = rows.saturating_add((piece.figures?.rows as f64 * part).ceil() as u64);
         }
     }
     Some(rows)
 }
 
-/// How much of a span another one is that lies in it; none: its ends are no numbers.
+/// Returns the fraction of `whole` that `part` covers, or `None` if the edges are not numbers.
 fn part_of(pieced: &PiecedTable, whole: &Span, part: &Span) -> Option<f64> {
     if whole == part {
         return Some(1.0);
@@ -305,13 +311,13 @@ fn nothing(pieced: &PiecedTable) -> RowsRead {
     }
 }
 
-/// Adds what was read behind it, as many rows as `limit` leaves room for.
+/// Appends the rows of a later slice, up to `limit` rows in all.
 fn append(read: &mut RowsRead, more: RowsRead, limit: u32) {
     let room = (limit as usize).saturating_sub(read.rows.len());
     let fits = more.rows.len() <= room;
     read.exhausted &= more.exhausted && fits;
     if fits && read.rows.is_empty() {
-        // Most pages have one answer.
+        // Most pages have only one result.
         read.rows = more.rows;
     } else {
         let rows = more.rows.iter().take(room);

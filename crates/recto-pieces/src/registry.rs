@@ -1,12 +1,14 @@
-//! Which buckets by time there are, where there are no transactions: a registry, which is only ever added to.
+//! Registry of the existing time buckets on stores without transactions. Writers only add entries.
 //!
-//! An entry is written, plainly, before the first row of its bucket, and read with every page: so no page misses a row that was
-//! acknowledged before it. No bucket is ever cut, so nobody goes by copies that end, and a process that knows an entry knows it for good. An
-//! entry without rows does no harm. What is read is shown as a directory: each bucket is read up to where the next one that there is
-//! begins, and between them lies nothing.
+//! A plain write adds the entry of a bucket before the first row of the bucket is written, and each page reads the
+//! registry. So no page misses a row that was acknowledged before the page was read. A time bucket is never split, so
+//! no process relies on range maps that expire: an entry that a process knows stays valid. An entry without rows is
+//! harmless. The registry is presented as a range map: each bucket is read up to the start of the next existing bucket,
+//! because there is nothing between them.
 //!
-//! Where rows are kept for a time only, entries go together with their buckets (`retaining`). So a process goes by an entry for as long as it may go by
-//! the floor, which is read beside the registry, and where it writes no more often than copies of directories end.
+//! If rows are kept for a limited time, the entries are removed together with their buckets (`retaining`). Then a
+//! process may use an entry only as long as it may use the retention bound. It reads the bound together with the
+//! registry. For writes, it reads the bound again at most as often as a cached range map expires.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,21 +30,21 @@ use crate::place::{Deadline, PieceStore, Place, PlaceId};
 use crate::tables::mutation;
 use crate::times::{TimeBucket, Times};
 
-/// Where the columns of a row of the table stand.
+/// Indexes of the columns of a row of the table.
 pub(crate) const START: usize = 2;
 const BUCKET: usize = 3;
-/// Of the columns outside the key.
+/// Index among the columns outside the key.
 const BUCKET_COLUMN: u16 = 0;
 
-/// The entries that this process wrote.
+/// Entries that this process wrote.
 #[derive(Debug, Default)]
 pub(crate) struct Registered {
     entries: Mutex<BTreeSet<(PlaceId, Bucket)>>,
-    /// What was read of floors, and when that was asked for.
+    /// Retention bounds that this process read.
     floors: Mutex<BTreeMap<PlaceId, Low>>,
 }
 
-/// What is not kept of a partition, as it was read.
+/// Retention bound of a partition, and the time when its read began.
 #[derive(Debug, Clone)]
 struct Low {
     floor: Option<Floor>,
@@ -57,7 +59,7 @@ impl Registered {
 
     fn add(&self, place: &PlaceId, bucket: Bucket) {
         let mut known = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        // Those that are forgotten are written once more.
+        // The process writes forgotten entries once more.
         if known.len() >= MAX_REGISTERED {
             known.clear();
         }
@@ -71,14 +73,14 @@ impl Registered {
 
     fn know(&self, place: &PlaceId, low: Low) {
         let mut known = self.floors.lock().unwrap_or_else(PoisonError::into_inner);
-        // Those that are forgotten are read once more.
+        // The process reads forgotten retention bounds once more.
         if known.len() >= MAX_REGISTERED {
             known.clear();
         }
         known.insert(Arc::clone(place), low);
     }
 
-    /// Forgets all of a table.
+    /// Removes everything about a table.
     pub(crate) fn forget(&self, table: &str) {
         let mut known = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|(place, _)| place.0 != table);
@@ -88,18 +90,18 @@ impl Registered {
     }
 }
 
-/// An entry as it was read.
+/// Entry of the registry.
 pub(crate) struct Entry {
     pub(crate) start: Key,
     pub(crate) bucket: Bucket,
 }
 
 impl PieceStore {
-    /// What a write of a key may go by at once; none: its bucket is to be registered first. Deletions need no entry: where none is
-    /// there is nothing to be seen.
+    /// Returns the range map that a write of a key may use at once, or `None` if its bucket must be registered first. A
+    /// deletion needs no entry: without an entry, no row is visible.
     ///
     /// # Errors
-    /// It is none of the table's keys.
+    /// The key is not a key of the table.
     pub(crate) fn known_bucket(
         &self,
         place: &Place,
@@ -119,10 +121,11 @@ impl PieceStore {
         Ok(taken.filter(|taken| taken.lives(self.clock())))
     }
 
-    /// The same when its bucket has an entry, or is not kept. `is_anew`: by the floor as it is read from now on.
+    /// Registers the bucket of a key, unless it has an entry or the key is below the retention bound. Returns the range
+    /// map that a write of the key may use. If `is_anew`, reads the retention bound again.
     ///
     /// # Errors
-    /// It cannot be written, or read, in time.
+    /// The entry cannot be written in time, or the retention bound cannot be read in time.
     pub(crate) async fn register(
         &self,
         place: &Place,
@@ -140,7 +143,7 @@ impl PieceStore {
         let is_below = low.floor.as_ref().is_some_and(|floor| floor.hides(key));
         if !is_below && !self.registered.has(&place.id, bucket.bucket) {
             let stamp = (self.stamps)();
-            // Scans meet the partition at its bucket 0.
+            // Scans find the partition at bucket 0.
             let root = place.pieced.mark_root(&place.partition, stamp);
             let both = vec![root, self.entry_of(place, &bucket, stamp)];
             let how = (Atomicity::Each, WriteOptions::default());
@@ -152,11 +155,11 @@ impl PieceStore {
         Ok(self.taken(place, bucket, low))
     }
 
-    /// What is not kept, as it was read a short time ago; `is_anew`: as it is read from now on.
+    /// Returns the retention bound as it was read a short time ago. If `is_anew`, reads it now.
     async fn read_low(&self, place: &Place, is_anew: bool, deadline: Deadline) -> Result<Low> {
         let now = self.clock();
         let known = self.registered.low(&place.id).filter(|_| !is_anew);
-        // Who reads it more often has more time to write by it.
+        // An early read leaves more time to write by the retention bound.
         let is_young = |low: &Low| {
             let long = self.protocol.long_life_ms / 2;
             now.boot_ms.saturating_sub(low.asked.boot_ms) < long
@@ -178,10 +181,10 @@ impl PieceStore {
         }
     }
 
-    /// The directory that the floor of buckets by time is decided in: of one piece, or none.
+    /// Returns the range map that stores the retention bound of time buckets. It has one key range, or does not exist.
     ///
     /// # Errors
-    /// It cannot be read in time, or is damaged.
+    /// The range map cannot be read in time, or is damaged.
     pub(crate) async fn directory_beside(
         &self,
         place: &Place,
@@ -193,7 +196,7 @@ impl PieceStore {
         Ok(directory)
     }
 
-    /// What adds a bucket.
+    /// Returns the write that registers a bucket.
     pub(crate) fn entry_of(&self, place: &Place, bucket: &TimeBucket, stamp: Stamp) -> PartitionWrite {
         let number = bucket.bucket.0.to_be_bytes();
         let put = Operation::Patch {
@@ -208,7 +211,7 @@ impl PieceStore {
         }
     }
 
-    /// A window that has this bucket alone.
+    /// Returns a window that contains only this bucket.
     pub(crate) fn window_at(&self, place: &Place, bucket: TimeBucket, floor: Option<Floor>) -> Directory {
         let piece = piece_of(place, bucket.start, bucket.bucket);
         Directory {
@@ -217,8 +220,8 @@ impl PieceStore {
         }
     }
 
-    /// What goes by such a window. It was known since ever: no deletion, whenever it was made, went elsewhere, so whatever a write
-    /// rests on, and however old its stamp is, it may go by this.
+    /// Returns a cached range map with such a window. It counts as known at all times: no deletion ever went to another
+    /// bucket. So any write may use it, with any timestamp and any basis.
     fn taken(&self, place: &Place, bucket: TimeBucket, low: Low) -> Taken {
         let window = self.window_at(place, bucket, low.floor);
         Taken {
@@ -229,10 +232,10 @@ impl PieceStore {
         }
     }
 
-    /// The registry as a directory, or the window of it that is wanted; and how many requests it took, one after the other.
+    /// Returns the registry as a range map, or the requested window of it, and the number of sequential requests.
     ///
     /// # Errors
-    /// It cannot be read in time, or is damaged.
+    /// The registry cannot be read in time, or is damaged.
     pub(crate) async fn read_registry(
         &self,
         place: &Place,
@@ -250,10 +253,11 @@ impl PieceStore {
         Ok((Directory { floor, ..window }, requests))
     }
 
-    /// The oldest buckets that there are below an edge, as a directory: what is kept is one piece in it, of bucket 0.
+    /// Returns the oldest existing buckets below an edge as a range map. All kept keys form one key range of it, with
+    /// bucket 0.
     ///
     /// # Errors
-    /// They cannot be read in time, or are damaged.
+    /// The buckets cannot be read in time, or are damaged.
     pub(crate) async fn oldest_registered(
         &self,
         place: &Place,
@@ -282,10 +286,11 @@ impl PieceStore {
         Ok(self.window_of(pieces, None))
     }
 
-    /// What stands at the start of a bucket, if anything does: of which bucket it is said to be, and when that was said.
+    /// Returns the entry at the start of a bucket, if there is one: the number of its bucket, or `None` if the entry is
+    /// damaged, and its timestamp.
     ///
     /// # Errors
-    /// It cannot be read in time.
+    /// The entry cannot be read in time.
     pub(crate) async fn entry_at(
         &self,
         place: &Place,
@@ -301,10 +306,10 @@ impl PieceStore {
         Ok(row.map(|row| (read_entry(row).map(|entry| entry.bucket), stamp)))
     }
 
-    /// Whether the first thing that stands in the registry of a partition is at this start.
+    /// Returns whether the first entry of a partition begins at this start.
     ///
     /// # Errors
-    /// It cannot be read in time.
+    /// The entry cannot be read in time.
     pub(crate) async fn begins_at(&self, place: &Place, start: &[u8]) -> Result<bool> {
         let slice = self.entries_slice(place, (Bound::start(), Bound::end()), 1);
         let read = self
@@ -313,10 +318,10 @@ impl PieceStore {
         Ok(read.rows.iter().any(|row| row.get(START) == Some(start)))
     }
 
-    /// Deletes the entries of buckets that were deleted.
+    /// Deletes the entries of removed buckets.
     ///
     /// # Errors
-    /// It cannot be done in time.
+    /// The entries cannot be deleted in time.
     pub(crate) async fn unregister(&self, place: &Place, starts: &[Key]) -> Result<()> {
         if starts.is_empty() {
             return Ok(());
@@ -326,7 +331,7 @@ impl PieceStore {
             .await
     }
 
-    /// What deletes the entries at these starts.
+    /// Returns the write that deletes the entries at these starts.
     pub(crate) fn without_entries<'s>(
         &self,
         place: &Place,
@@ -356,7 +361,7 @@ impl PieceStore {
         let most = MAX_WINDOW_PIECES as u32;
         match seek {
             Seek::At(key) => {
-                // Of whole keys it is known where their bucket begins.
+                // The start of the bucket follows from a complete key.
                 let before = match times.bucket_of(key) {
                     Ok(bucket) => Some(bucket.start),
                     Err(_) if key.is_empty() => None,
@@ -392,7 +397,7 @@ impl PieceStore {
         }
     }
 
-    /// So many entries between two edges, and where the next one begins.
+    /// Returns at most `most` entries between two edges, and the start of the next entry.
     async fn entries(
         &self,
         place: &Place,
@@ -434,7 +439,7 @@ impl PieceStore {
 
     fn window_of(&self, pieces: Vec<Piece>, end: Option<Key>) -> Directory {
         Directory {
-            // What is read later stands for what was read before.
+            // A later read has a higher version, so it supersedes an earlier one.
             version: self.clock().boot_ms.max(1),
             next_bucket: Bucket(i64::MAX as u64),
             life_ms: self.protocol.long_life_ms,
@@ -446,8 +451,8 @@ impl PieceStore {
     }
 }
 
-/// The pieces of entries, the first of which goes back to an edge before it: there is nothing between. Where there are none, bucket 0
-/// has nothing.
+/// Returns the key ranges of entries. The first key range begins at `first`, because there is nothing between `first`
+/// and its entry. Without entries, returns bucket 0, which has no rows.
 fn pieces_of(place: &Place, entries: Vec<Entry>, first: Key) -> Vec<Piece> {
     let mut pieces: Vec<Piece> = entries
         .into_iter()
@@ -474,7 +479,7 @@ fn cells_of(key: &[u8]) -> Cells {
     std::iter::once(Some(key)).collect()
 }
 
-/// None: a cell is missing, or is not of its type.
+/// Returns the entry, or `None` if a cell is missing or does not have its type.
 pub(crate) fn read_entry(row: RowRef<'_>) -> Option<Entry> {
     let number = u64::from_be_bytes(row.get(BUCKET)?.try_into().ok()?);
     Some(Entry {

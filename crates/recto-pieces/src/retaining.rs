@@ -1,9 +1,10 @@
-//! Retention on stores without transactions. It carries out the actions of `recto_protocol::buckets::Retaining`, and deletes whole
-//! partitions at a time.
+//! Retention on stores without transactions. Executes the actions of `recto_protocol::buckets::Retaining`, and deletes
+//! whole partitions at a time.
 //!
-//! A floor is raised only to where a bucket ends. So one ends, cut ahead like any other, with each eighth of what is kept, wherever rows
-//! came since. Buckets by time end where they do: beside their registry, which is only added to, the floor is decided in the directory, which
-//! has one piece there, of the bucket that never has rows.
+//! The retention bound is raised only to the end of a bucket. So a split ahead of time ends a bucket at each eighth of
+//! the retention length, where rows have arrived since the last one. Time buckets have fixed ends. Entries are only
+//! added to their registry, so the retention bound is decided in a range map. This range map has one key range, with
+//! the bucket that never has rows.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -26,19 +27,19 @@ use crate::place::{PieceStore, Place};
 use crate::tables::mutation;
 use crate::times::Keep;
 
-/// What is known of a partition, its oldest pieces at least.
+/// Known part of a partition: at least its oldest key ranges.
 struct Oldest {
     known: Directory,
-    /// Of buckets by time, the directory beside their registry.
+    /// For time buckets, the range map with the retention bound.
     beside: Option<Directory>,
 }
 
 impl PieceStore {
-    /// Raises the floor of a partition to what is kept now, drops what lies below, and sees to it that a bucket ends where it will stand
-    /// next.
+    /// Raises the retention bound of a partition to its current value, removes the data below, and makes a bucket end
+    /// at the next value.
     ///
     /// # Errors
-    /// It cannot be done in time: what went is gone as a whole, and whoever comes there next goes on.
+    /// The work was not done in time. Buckets are removed only as a whole, and the next call continues.
     pub(crate) async fn retain(&self, place: &Arc<Place>) -> Result<()> {
         let Some(keep) = &place.pieced.keep else {
             return Ok(());
@@ -122,7 +123,7 @@ impl PieceStore {
         })
     }
 
-    /// Raises the floor, or forgets pieces that are gone.
+    /// Raises the retention bound, or removes key ranges whose buckets were removed.
     async fn change_oldest(
         &self,
         place: &Place,
@@ -148,14 +149,14 @@ impl PieceStore {
                 Ok(Decision::Applied)
             }
             None => {
-                // Sums of what begins where nothing does any more cannot be gone by.
+                // Sums that begin at an edge that no longer exists are useless.
                 self.forget_sums(place, gone).await?;
                 let decision = self.decide(place, known, (put, gone), attempts).await?;
                 if !gone.is_empty() && !known.is_whole() {
                     self.forget_sums(place, gone).await?;
                     let left = [put.pieces.first(), put.pieces.last()].into_iter().flatten();
                     let left: Vec<Key> = left.map(|piece| piece.start.clone()).collect();
-                    // Who goes by sums looks whether they are right.
+                    // Ignore errors, because readers of sums check them.
                     let _ = self.sum_up(place, &left).await;
                 }
                 Ok(decision)
@@ -172,12 +173,13 @@ impl PieceStore {
         dropped.try_collect().await
     }
 
-    /// Deletes a bucket as a whole, at a stamp that none exceeds of what is there; by clocks that are ahead some may.
+    /// Deletes a bucket as a whole, at a timestamp that is not smaller than the timestamps of its rows. Some rows may
+    /// have later timestamps from clocks that are ahead, so the deletion is repeated until the bucket is empty.
     async fn drop_bucket(&self, place: &Place, bucket: Bucket) -> Result<()> {
         let mut stamp = (self.stamps)();
         for _ in 0..MAX_DROP_ROUNDS {
             if bucket == Bucket(0) {
-                // Scans meet the partition there, at all times.
+                // Scans must find the partition there at all times.
                 let mark = Stamp(stamp.0.saturating_add(1));
                 self.write_step(place.pieced.mark_root(&place.partition, mark))
                     .await?;
@@ -206,7 +208,7 @@ impl PieceStore {
             .with_hint("set the clocks of all who write right"))
     }
 
-    /// The newest stamp of some of the rows that a bucket has; none: it has none.
+    /// Returns the newest timestamp of some of the rows of a bucket, or `None` if the bucket has no rows.
     async fn newest_in(&self, place: &Place, bucket: Bucket) -> Result<Option<i64>> {
         let mut newest = None;
         for shard in place.pieced.shards.all() {
@@ -216,8 +218,8 @@ impl PieceStore {
         Ok(newest)
     }
 
-    /// Has a bucket end at the last of these steps, and wherever before it rows lie of several: nothing is to be copied as a rule, since the last
-    /// one is yet to come.
+    /// Makes a bucket end at the last of these steps, and at each earlier step that separates existing rows. As a rule
+    /// nothing must be copied, since the last step is in the future.
     async fn end_buckets(&self, place: &Arc<Place>, steps: &[(i64, Key)]) -> Result<()> {
         let (Some(keep), Some((_, next))) = (&place.pieced.keep, steps.last()) else {
             return Ok(());
@@ -239,7 +241,7 @@ impl PieceStore {
                 end: span.end.clone(),
             },
         };
-        // A piece begins there: nothing lies between.
+        // If a key range begins at the step, a bucket already ends there.
         if span.start == *next {
             return Ok(());
         }
@@ -257,7 +259,7 @@ impl PieceStore {
         self.split(place, next, directory, vec![cut], false).await
     }
 
-    /// The time of the oldest row that a bucket has of a span, in milliseconds; none: it has none.
+    /// Returns the time of the oldest row of a bucket within a span, in milliseconds, or `None` if there is no row.
     async fn oldest_row(
         &self,
         place: &Place,
@@ -284,7 +286,8 @@ impl PieceStore {
         Ok(oldest)
     }
 
-    /// A cut of a piece at these edges. What each part holds is as its samples say, but for the newest, to which rows are about to come.
+    /// Returns a split of a key range at these edges. The content of each part is estimated from samples, except for
+    /// the newest part, in which rows are about to arrive.
     async fn cut_at(
         &self,
         place: &Place,

@@ -1,5 +1,5 @@
-//! Room is made for many rows before they come, by who knows what they are: a cut of what is empty copies nothing, and one of what is to be
-//! loaded would come too late.
+//! Makes room for many rows before they arrive. The caller knows the rows in advance. A split of an empty bucket copies
+//! nothing, but a split during the load would come too late.
 
 use std::sync::Arc;
 
@@ -12,29 +12,30 @@ use crate::growth::span_of;
 use crate::limits::{MAX_CUT_ROUNDS, MAX_PIECES_AT_ONCE, MAX_ROOM_EDGES, MAX_STEP_TIME};
 use crate::place::{PieceStore, Place};
 
-/// Of what a bucket is to have, how many quarters each part has for which room is made: few of them have so many samples by chance that they
-/// are cut once more.
+/// Size of the new parts, in quarters of the target size of a bucket. At this size, few parts have enough samples by
+/// chance to be split again.
 const PART_QUARTERS: u64 = 3;
 
-/// Rows that are about to come.
+/// Rows that are about to arrive, represented by one of them.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Coming {
-    /// The key of one of them.
+    /// Key of the representative row.
     pub(crate) key: Key,
-    /// What all of them count as for which it stands.
+    /// Counted size of all represented rows, in bytes.
     pub(crate) bytes: u64,
-    /// How many they are.
+    /// Number of represented rows.
     pub(crate) rows: u64,
 }
 
 impl PieceStore {
-    /// Cuts what would become too much for a bucket, where it would: these are some of the rows that are about to come to a partition.
+    /// Splits the buckets of a partition that would become too large. `coming` has a sample of the rows that are about
+    /// to arrive.
     ///
     /// # Errors
-    /// It cannot be cut in time.
+    /// A split cannot be made in time.
     pub(crate) async fn make_room(&self, place: &Arc<Place>, mut coming: Vec<Coming>) -> Result<()> {
         let bytes: u64 = coming.iter().map(|one| one.bytes).sum();
-        // What is there already is looked at by who cuts, as ever.
+        // The splitter handles the rows that exist already, as usual.
         if bytes < place.pieced.sampling.unit {
             return Ok(());
         }
@@ -58,7 +59,7 @@ impl PieceStore {
         Ok(())
     }
 
-    /// The cuts of a window, of which all are waited for at once.
+    /// Returns the splits of a window. All of them take effect together, so that the caller waits only once.
     async fn room_in(&self, place: &Place, directory: &Directory, coming: &[Coming]) -> Result<Vec<Cut>> {
         let mut buckets: Vec<(Bucket, Span, Sampling)> = Vec::new();
         for one in coming {
@@ -105,7 +106,8 @@ impl PieceStore {
     }
 }
 
-/// Where a bucket is cut that has these samples, and into which those rows are to come; none: it will not be too large.
+/// Returns the split of a bucket with the samples `there`, into which the rows `coming` are about to arrive. Returns
+/// `None` if the bucket will not be too large.
 fn cut_for(place: &Place, span: &Span, there: Vec<Coming>, coming: &[Coming]) -> Option<Cut> {
     let pieced = &place.pieced;
     let most = pieced.sampling.unit.saturating_mul(pieced.samples.into());
@@ -141,7 +143,7 @@ fn cut_for(place: &Place, span: &Span, there: Vec<Coming>, coming: &[Coming]) ->
             Stays::First
         },
         sampling: pieced.next_sampling(bytes.checked_div(rows).unwrap_or(pieced.sampling.mean)),
-        // What it holds when all has come is not known yet.
+        // The content after the arrival of all rows is unknown yet.
         figures: Vec::new(),
         edges,
     })

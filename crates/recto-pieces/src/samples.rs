@@ -1,4 +1,4 @@
-//! Samples as they lie in their table: a row for each, in a partition for each bucket.
+//! Samples in their table: one row for each sample, and one partition for each bucket.
 
 use std::sync::Arc;
 
@@ -13,12 +13,12 @@ use crate::limits::{MAX_SAMPLES_READ, MAX_STEP_TIME};
 use crate::place::{Deadline, PieceStore, Place};
 use crate::tables::mutation;
 
-/// Where the columns of a row of the table stand.
+/// Indexes of the columns of a row of the table.
 const KEY: usize = 3;
 const BYTES: usize = 4;
 const GONE: usize = 5;
 
-/// A sample, and when its row was written.
+/// Sample, and the timestamp of the write of its row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Dated {
     pub(crate) sample: Sample,
@@ -31,16 +31,17 @@ impl Dated {
     }
 }
 
-/// What becomes of a row.
+/// Effect of a write on a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Became {
-    /// It is written, and counts as so many bytes.
+    /// The row is written, and has this counted size in bytes.
     Put(u64),
-    /// It is deleted.
+    /// The row is deleted.
     Gone,
 }
 
-/// By what rows are sampled in a bucket that takes this piece's; none: what it counts is of no use any more.
+/// Returns the sampling of the rows of a key range in a bucket. Returns `None` if the bucket is older than the one that
+/// is read, because samples of an older bucket are no longer used.
 pub(crate) fn sampling_in(piece: &Piece, bucket: Bucket) -> Option<Sampling> {
     let newer = piece.next_sampling.unwrap_or(piece.sampling);
     match bucket.cmp(&piece.roles.read) {
@@ -50,19 +51,19 @@ pub(crate) fn sampling_in(piece: &Piece, bucket: Bucket) -> Option<Sampling> {
     }
 }
 
-/// Whether anything is written to the samples of a bucket when that becomes of a row.
+/// Returns whether the write of a row changes the samples of a bucket.
 pub(crate) fn is_changed(key: &[u8], became: Became, sampling: Sampling) -> bool {
     let hash = hash(key);
     let is_sampled = match became {
         Became::Put(bytes) => sampling.is_sampled(hash, bytes),
-        // How large it was is not known.
+        // The size of the deleted row is unknown.
         Became::Gone => sampling.marks_gone(hash),
     };
-    // A longer key is none that pieces could begin at.
+    // No key range can begin at a longer key.
     is_sampled && key.len() <= MAX_EDGE_BYTES
 }
 
-/// What is written to the samples of a bucket when that becomes of a row; none: it is not sampled.
+/// Returns the change of the samples of a bucket by the write of a row, or `None` if the row is not sampled.
 pub(crate) fn change(
     key: &[u8],
     became: Became,
@@ -89,7 +90,7 @@ pub(crate) fn change(
 }
 
 impl PieceStore {
-    /// What changes samples of a bucket.
+    /// Returns a write of changes of samples of a bucket.
     pub(crate) fn samples_write(
         &self,
         place: &Place,
@@ -103,8 +104,8 @@ impl PieceStore {
         }
     }
 
-    /// The samples of a bucket within a span, those that are gone left out, in the order of their keys:
-    /// [`MAX_SAMPLES_READ`] of them at most.
+    /// Returns the samples of a bucket within a span in the order of their keys, without those of deleted rows. Reads
+    /// at most [`MAX_SAMPLES_READ`] samples.
     pub(crate) async fn samples(
         &self,
         place: &Place,
@@ -121,7 +122,8 @@ impl PieceStore {
         Ok(samples)
     }
 
-    /// Samples of a bucket between two edges, those that are gone, too: [`MAX_SAMPLES_READ`] of them at most.
+    /// Returns the samples of a bucket between two edges, including those of deleted rows. Reads at most
+    /// [`MAX_SAMPLES_READ`] samples.
     pub(crate) async fn samples_between(
         &self,
         place: &Place,
@@ -153,7 +155,7 @@ impl PieceStore {
         read.rows.iter().zip(&read.stamps).map(dated).collect()
     }
 
-    /// The sample of a key in a bucket.
+    /// Returns the sample of a key in a bucket.
     pub(crate) async fn sample_of(&self, place: &Place, bucket: Bucket, key: &Key) -> Result<Option<Dated>> {
         let cells = |key: &Key| std::iter::once(Some(&key[..])).collect();
         let between = (Bound::Before(cells(key)), Bound::After(cells(key)));
@@ -170,7 +172,8 @@ fn dated((row, stamp): (RowRef<'_>, &i64)) -> Result<Dated> {
 }
 
 fn sample_of(row: RowRef<'_>) -> Option<Sample> {
-    // One that was deleted before it was sampled has no size; and a size below zero is none.
+    // If a row was deleted before it was sampled, its sample has no size. A negative size is invalid and counts as
+    // none.
     let bytes = row.get(BYTES).and_then(|bytes| bytes.try_into().ok());
     Some(Sample {
         key: row.get(KEY)?.to_vec(),

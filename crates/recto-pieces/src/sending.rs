@@ -1,4 +1,4 @@
-//! Writes rows to their buckets. It carries out the actions of `recto_protocol::buckets::Writing` for several rows at once.
+//! Writes rows to their buckets. Executes the actions of `recto_protocol::buckets::Writing` for several rows at once.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -18,10 +18,11 @@ use crate::tables::mutation;
 use crate::writer::{Ended, Group, Guess, RowWrite};
 
 impl PieceStore {
-    /// Writes rows to all buckets that take them, and what else is to be written with them.
+    /// Writes the rows of a group to all buckets that take them, and the other writes of the group.
     ///
     /// # Errors
-    /// The store refuses it; it was not done in time, or is of unknown outcome, as the kind says.
+    /// - The store rejects a write.
+    /// - The writes were not done in time, or their outcome is unknown. The kind of the error says which.
     pub(crate) async fn write_group(&self, group: &Group, deadline: Deadline) -> Result<Ended> {
         let living = self.living(&group.rows);
         let way = Way {
@@ -35,7 +36,8 @@ impl PieceStore {
             return way.go_straight(straight).await;
         }
         let alone = group.rows.len() == 1 && group.others.is_empty();
-        // Of what stands or falls together no part goes where it may not belong: nobody would begin it again who ends.
+        // Do not guess for parts of an atomic group: if this process died after a wrong guess, no process would repeat
+        // the group.
         let may_guess = alone || group.atomicity == Atomicity::Each;
         let guess = |(row, living): (&RowWrite, &Option<Taken>)| {
             let is_unknown = may_guess && living.is_none();
@@ -46,11 +48,11 @@ impl PieceStore {
             guesses: &guesses,
             ..way
         };
-        // It is large, and most rows go straight.
+        // Box the future, because it is large and most rows take the direct path.
         way.drive().boxed().await
     }
 
-    /// The copies that rows may go by at once. Of rows that lie side by side one is looked for.
+    /// Returns the range maps that the rows may use without a read. Consecutive rows of one partition share one lookup.
     fn living(&self, rows: &[RowWrite]) -> Vec<Option<Taken>> {
         let now = self.clock();
         let mut living: Vec<Option<Taken>> = Vec::with_capacity(rows.len());
@@ -70,7 +72,7 @@ impl PieceStore {
     }
 }
 
-/// A row that goes to one bucket and nothing beside it, by a copy that lives.
+/// Row that goes to one bucket without further writes, by a range map that has not expired.
 struct Straight<'g> {
     row: &'g RowWrite,
     taken: &'g Taken,
@@ -78,7 +80,7 @@ struct Straight<'g> {
     bucket: Bucket,
 }
 
-/// A group on its way.
+/// Write of a group under way.
 #[derive(Clone, Copy)]
 struct Way<'g> {
     pieces: &'g PieceStore,
@@ -88,23 +90,23 @@ struct Way<'g> {
     deadline: Deadline,
 }
 
-/// How far it is.
+/// Progress of the write of a group.
 struct State {
     actions: VecDeque<(usize, WriteAction)>,
-    /// The copies that rows go by.
+    /// Range maps that the rows use.
     copies: Vec<Option<Taken>>,
-    /// Rows that wait for one: whether it is to be read anew.
+    /// Rows that wait for a range map, and whether it must be read again.
     waiting: Vec<(usize, bool)>,
     writes: Vec<(usize, BTreeSet<Bucket>)>,
     strays: Strays,
-    /// Whether any of it may be there already, and is to be taken for that.
+    /// Whether some writes may already be stored, so that errors must report an unknown outcome.
     is_on_its_way: bool,
     is_sent: bool,
-    /// Rows of which it is known how they end.
+    /// Number of rows whose outcome is known.
     over: usize,
-    /// Some are to be begun again.
+    /// Whether some rows must be repeated.
     is_moved: bool,
-    /// Those that go nowhere: they are below a floor.
+    /// Rows that are skipped, because they are below the retention bound.
     left_out: BTreeSet<usize>,
     refused: Option<Unrouted>,
 }
@@ -126,7 +128,8 @@ impl State {
         }
     }
 
-    /// A row is below the floor of a table that leaves those out. What was guessed goes as what lies where it does not belong.
+    /// Skips a row below the retention bound of a table that skips such rows. If the row was already sent to a guessed
+    /// bucket, it is removed there as a misplaced row.
     fn leave_out(&mut self, row: usize) {
         if !self.is_on_its_way {
             self.writes.retain(|(other, _)| *other != row);
@@ -137,35 +140,37 @@ impl State {
     }
 }
 
-/// What was asked for is there.
+/// Completion of an asynchronous request.
 enum Heard {
-    /// A copy for rows, the first of which it is for in any case, and whether it was to be read anew.
+    /// Rows that share a range map, whether the range map had to be read again, and the range map. The range map
+    /// contains at least the first of the rows.
     Copy(Vec<usize>, bool, Result<Taken>),
     Written(std::result::Result<(), Undone>),
 }
 
 type Asked<'g> = FuturesUnordered<BoxFuture<'g, Heard>>;
 
-/// By partitions, what does not belong there: rows, and their samples.
+/// Deletions of misplaced rows and of their samples, by partition.
 type Strays = BTreeMap<(PlaceId, Bucket, Shard), [PartitionWrite; 2]>;
 
-/// What is sent to the store.
+/// Writes for the store.
 #[derive(Default)]
 struct Sending {
-    /// Of rows that are written.
+    /// Samples of rows that are written.
     samples: BTreeMap<(PlaceId, Bucket), PartitionWrite>,
-    /// What is noticed when the samples are there: of which rows.
+    /// Notices about grown buckets, to add after the samples are stored. Each has the index of a row.
     noticed: BTreeMap<(PlaceId, Bucket), usize>,
     first: BTreeMap<(usize, PlaceId, Bucket, Shard), PartitionWrite>,
     further: BTreeMap<(usize, PlaceId, Bucket, Shard), PartitionWrite>,
-    /// Partitions that scans are to meet, whose first shard may have nothing.
+    /// Marks of partitions whose first shard may be empty, so that scans find them.
     roots: BTreeMap<PlaceId, PartitionWrite>,
-    /// Samples of rows that are deleted.
+    /// Deletions of samples of deleted rows.
     gone: BTreeMap<(PlaceId, Bucket), PartitionWrite>,
 }
 
 impl<'g> Way<'g> {
-    /// As most rows go; none: it is more than that, or something is in the way.
+    /// Prepares the direct path, which most rows take. Returns `None` if the write needs more steps, or if the range
+    /// map does not allow this path.
     fn straight(&self) -> Option<Straight<'g>> {
         let ([row], [], [Some(taken)]) = (&self.group.rows[..], &self.group.others[..], self.living) else {
             return None;
@@ -194,7 +199,7 @@ impl<'g> Way<'g> {
         })
     }
 
-    /// Writes it; where the copy is over by then, it goes on as others do.
+    /// Writes the row. If the range map has expired by then, continues on the general path.
     async fn go_straight(&self, straight: Straight<'g>) -> Result<Ended> {
         let Straight { row, bucket, .. } = straight;
         let mut machine = straight.machine;
@@ -243,7 +248,7 @@ impl<'g> Way<'g> {
         self.go_on(machines, &mut state, asked).await
     }
 
-    /// Does what is to be done until it is known of each row how it ends.
+    /// Executes actions until the outcome of each row is known.
     async fn go_on<'s>(
         &'s self,
         mut machines: Vec<Writing>,
@@ -258,7 +263,7 @@ impl<'g> Way<'g> {
                 }
             }
             self.ask(state, &asked);
-            // Who begins it again finds all directories.
+            // The retry reads all range maps again.
             if state.is_moved && !state.is_on_its_way && asked.is_empty() {
                 return Ok(Ended::Moved { is_sent: false });
             }
@@ -297,11 +302,11 @@ impl<'g> Way<'g> {
             .extend(further.into_iter().map(|action| (row, action)));
     }
 
-    /// Does what is to be done for a row; what happened then, if it did at once.
+    /// Executes an action for a row. Returns the resulting event if it happens at once.
     fn act(&self, state: &mut State, row: usize, action: WriteAction) -> Result<Option<WriteEvent>> {
         match action {
             WriteAction::Take | WriteAction::Read => {
-                // A copy of this process is as good, where it is the first one that is gone by.
+                // For its first range map, a row can use one that this process has cached meanwhile.
                 let is_first = state.copies[row].is_none();
                 let of = &self.group.rows[row];
                 let looks = || self.living[row].clone().or_else(|| of.living());
@@ -335,7 +340,7 @@ impl<'g> Way<'g> {
         Ok(None)
     }
 
-    /// Asks for the copies that are waited for: one for all rows that lay in one window when that was read last.
+    /// Requests the range maps for which rows wait: one for all rows that were in the same window at its last read.
     fn ask<'s>(&'s self, state: &mut State, asked: &Asked<'s>) {
         let mut groups: BTreeMap<(PlaceId, Option<Key>, bool), Vec<usize>> = BTreeMap::new();
         for (row, is_anew) in state.waiting.drain(..) {
@@ -354,7 +359,7 @@ impl<'g> Way<'g> {
         Heard::Copy(rows, is_anew, copy)
     }
 
-    /// Rows go by the copy that they waited for; those that lie in another window wait for that.
+    /// Gives a range map to the rows that waited for it. Rows of another window wait for that window.
     fn take(
         &self,
         machines: &mut [Writing],
@@ -372,12 +377,13 @@ impl<'g> Way<'g> {
         }
     }
 
-    /// Whether a row may go by a copy. What was guessed is held to the directory when it is there.
+    /// Returns whether a row may use a range map. Without a range map the row goes to a guessed bucket, which is
+    /// checked against the range map when that is there.
     fn is_older(&self, row: usize, copy: Option<&Taken>) -> bool {
         copy.is_none_or(|copy| self.group.since.allows(copy, &self.group.rows[row]))
     }
 
-    /// All is written, and it is known of each row where it belongs.
+    /// Ends the write after all writes are done and the outcome of each row is known.
     async fn ends(&self, state: &mut State) -> Result<Ended> {
         self.remove(std::mem::take(&mut state.strays)).await;
         match state.refused {
@@ -387,11 +393,11 @@ impl<'g> Way<'g> {
         }
     }
 
-    /// What goes where.
+    /// Assigns the writes of rows, samples and marks to partitions.
     fn sending(&self, writes: &[(usize, BTreeSet<Bucket>)], copies: &[Option<Taken>]) -> Sending {
         let mut sending = Sending::default();
         let now_ms = self.pieces.clock().boot_ms;
-        // In their order, which is that of their stamps where one row is written twice.
+        // Keep the order of the rows: it is the order of their timestamps if one row is written twice.
         for (number, buckets) in writes {
             let row = &self.group.rows[*number];
             let place = &row.partition.place;
@@ -431,7 +437,7 @@ impl<'g> Way<'g> {
         sending
     }
 
-    /// Samples come before rows and go behind them, so that none is there that is not counted.
+    /// Sends the writes. A sample is written before its row and deleted after it, so that each stored row is counted.
     async fn send(&self, sending: Sending) -> std::result::Result<(), Undone> {
         let write = |write| self.pieces.write(write, self.deadline);
         let now_ms = self.pieces.clock().boot_ms;
@@ -458,13 +464,14 @@ impl<'g> Way<'g> {
                 .write_together(further, (Atomicity::Each, self.group.options), self.deadline);
         let further = has_further.then(|| further.boxed());
         all_done(std::iter::once(together.boxed()).chain(further)).await?;
-        // What fails leaves a sample without a row: its bucket is cut a little sooner.
+        // A failed deletion leaves a sample without a row, so its bucket is split a little sooner.
         drop(join_all(sending.gone.into_values().map(write)).await);
         Ok(())
     }
 
-    /// Checks rows against the limits of the store as they will be sent. Their bucket makes them
-    /// larger than they were when the caller's write was checked, and a rejected write must not leave samples behind.
+    /// Checks the rows, in the form in which they are sent, against the limits of the store. The number of the bucket
+    /// makes them larger than they were when the caller's write was checked. A rejected write must not leave samples
+    /// behind.
     fn check(
         &self,
         together: &[PartitionWrite],
@@ -483,7 +490,7 @@ impl<'g> Way<'g> {
             })
     }
 
-    /// A row lies where it does not belong.
+    /// Schedules the deletion of a row in a bucket where it does not belong.
     fn is_stray(&self, state: &mut State, row: usize, bucket: Bucket, stamp: Stamp) {
         let row = &self.group.rows[row];
         let (Operation::Put { clustering, .. } | Operation::Patch { clustering, .. }) = &row.operation else {
@@ -508,7 +515,7 @@ impl<'g> Way<'g> {
         }
     }
 
-    /// Removes what lies where it does not belong, once: if that fails, it is hidden there.
+    /// Removes misplaced rows, in one attempt. If it fails, reads still ignore these rows.
     async fn remove(&self, strays: Strays) {
         let Some(timeout) = self.pieces.request_time(self.deadline) else {
             return;
@@ -523,7 +530,7 @@ impl<'g> Way<'g> {
     }
 }
 
-/// Adds a write to what else goes to the same partition with it.
+/// Adds a write to the other writes to the same partition.
 fn add<At: Ord>(to: &mut BTreeMap<At, PartitionWrite>, at: At, write: PartitionWrite) {
     match to.entry(at) {
         std::collections::btree_map::Entry::Vacant(there) => {
@@ -535,7 +542,7 @@ fn add<At: Ord>(to: &mut BTreeMap<At, PartitionWrite>, at: At, write: PartitionW
     }
 }
 
-/// Waits for all; an error of them, which says whether any of it may be there.
+/// Waits for all writes. Returns one of their errors, which says whether some writes may be stored.
 async fn all_done<F>(writes: impl Iterator<Item = F>) -> std::result::Result<(), Undone>
 where
     F: Future<Output = std::result::Result<(), Undone>>,
@@ -543,7 +550,7 @@ where
     let ended = join_all(writes).await;
     let is_done_anywhere = ended.iter().any(std::result::Result::is_ok);
     let undone = ended.into_iter().filter_map(std::result::Result::err);
-    // Which of several errors it is said with does not matter; what may be there does.
+    // Any of the errors may be returned, but the result must say whether some writes may be stored.
     let undone = undone.max_by_key(|undone| undone.may_be_done);
     undone.map_or(Ok(()), |undone| {
         Err(Undone {
@@ -553,7 +560,7 @@ where
     })
 }
 
-/// That a row has no bucket.
+/// Returns the error for a row that has no bucket.
 pub(crate) fn refused(unrouted: Unrouted) -> PiecesError {
     match unrouted {
         Unrouted::BelowFloor => PiecesError::new(PiecesErrorKind::BelowFloor, unrouted.to_string())

@@ -1,4 +1,5 @@
-//! Where buckets have shards: those of one bucket are read as one, and scans meet a partition whose first shard is empty.
+//! Shards of buckets: merges the shards of one bucket in reads, and makes scans find a partition whose first shard is
+//! empty.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -17,40 +18,40 @@ use crate::samples::Became;
 use crate::tables::PiecedTable;
 use crate::writer::RowWrite;
 
-/// By how many standard deviations more rows are asked of each shard than it has of a page in the mean, so that one of some thousands of
-/// pages is asked for twice.
+/// Number of standard deviations by which the rows requested from each shard exceed its mean share of a page. With this
+/// number, about one of some thousands of pages needs a second request.
 const DEVIATIONS: f64 = 4.0;
 
 impl PiecedTable {
-    /// How many columns of its partition key are those that a query names; the bucket stands behind them.
+    /// Returns the number of columns of the partition key that a query names. The bucket follows them.
     pub(crate) fn key_columns(&self) -> usize {
         self.table.partition().len() - 1 - usize::from(self.shards.are_several())
     }
 
-    /// The partition of the store that is a shard of a bucket.
+    /// Returns the store's partition for a shard of a bucket.
     pub(crate) fn shard_partition(&self, bucket: Cells, shard: Shard) -> Cells {
         if !self.shards.are_several() {
             return bucket;
         }
-        // There are not so many that it would be less than none.
+        // There are too few shards for a negative number.
         let number = shard.0.to_be_bytes();
         bucket.iter().chain(std::iter::once(Some(&number[..]))).collect()
     }
 
-    /// The key of a partition as queries name it, and which shard of which bucket one is, as the store has it. A number below zero, which is none of
-    /// a bucket or a shard, is one that is never given.
+    /// Splits the key of a store's partition into the partition that a query names, the bucket and the shard. A
+    /// negative number, which no bucket and no shard has, results in a number that is never assigned.
     pub(crate) fn parted(&self, cells: &Cells) -> (Cells, (Bucket, Shard)) {
         let mut cells = cells.iter();
         let partition = cells.by_ref().take(self.key_columns()).collect();
         let bucket = cells.next().flatten().and_then(|cell| cell.try_into().ok());
-        // Behind the bucket of what has no shards there is nothing.
+        // Without shards, nothing follows the bucket.
         let shard = cells.next().flatten().and_then(|cell| cell.try_into().ok());
         let bucket = Bucket(bucket.map_or(0, u64::from_be_bytes));
         (partition, (bucket, Shard(shard.map_or(0, u32::from_be_bytes))))
     }
 
-    /// Whether a row of the table, or a partition of it, lies where scans meet the partition that a query names: in bucket 0, and the first
-    /// shard of it.
+    /// Returns whether a row or a partition of the table is in the store's partition in which scans find the logical
+    /// partition: the first shard of bucket 0.
     pub(crate) fn is_met_in(&self, partition: RowRef<'_>) -> bool {
         let bucket = partition.get(self.key_columns());
         let is_first = |shard: Option<&[u8]>| shard == Some(&0_u32.to_be_bytes()[..]);
@@ -59,7 +60,8 @@ impl PiecedTable {
     }
 }
 
-/// How many slices of buckets are read side by side, of so many that may be: each is as many requests as there are shards.
+/// Returns the number of slices of buckets to read concurrently, at most `most`. Each slice needs one request for each
+/// shard.
 pub(crate) fn at_once(pieced: &PiecedTable, most: usize) -> usize {
     let shards = pieced.shards.count() as usize;
     if shards > 1 {
@@ -69,12 +71,12 @@ pub(crate) fn at_once(pieced: &PiecedTable, most: usize) -> usize {
     }
 }
 
-/// The rows of a slice of a bucket, as [`Snapshot::slice`] returns them, of whichever shards they lie in; the slice's partition is without
-/// the shard. All shards are asked side by side for as many rows as each of them should have of the slice. What was read of a shard behind the last row that
-/// is returned counts in the bytes.
+/// Returns the rows of a slice of a bucket from all of its shards, as [`Snapshot::slice`] does. The partition of the
+/// slice has no shard. Requests from all shards concurrently the number of rows that each of them is likely to have of
+/// the slice. The number of bytes includes rows that were read but are behind the last returned row.
 ///
 /// # Errors
-/// One of them cannot be read.
+/// A shard cannot be read.
 pub(crate) async fn slice(
     snapshot: &dyn Snapshot,
     pieced: &PiecedTable,
@@ -106,7 +108,7 @@ pub(crate) async fn slice(
     }
 }
 
-/// A slice of one of the shards.
+/// Returns the slice of one shard.
 pub(crate) fn in_shard(pieced: &PiecedTable, slice: &Slice, shard: Shard) -> Slice {
     Slice {
         partition: pieced.shard_partition(slice.partition.clone(), shard),
@@ -114,7 +116,7 @@ pub(crate) fn in_shard(pieced: &PiecedTable, slice: &Slice, shard: Shard) -> Sli
     }
 }
 
-/// The shard that has the only row that can be in a slice; none: there may be several.
+/// Returns the shard of the only row that a slice can contain, or `None` if the slice can contain several rows.
 fn only_shard(pieced: &PiecedTable, slice: &Slice) -> Result<Option<Shard>, StoreError> {
     match (&slice.from, &slice.to) {
         (Bound::Before(from), Bound::After(to))
@@ -126,7 +128,7 @@ fn only_shard(pieced: &PiecedTable, slice: &Slice) -> Result<Option<Shard>, Stor
     }
 }
 
-/// Rows of all shards on their way into one order.
+/// Merge of the rows of all shards.
 struct Merge<'m> {
     pieced: &'m PiecedTable,
     slice: &'m Slice,
@@ -139,15 +141,15 @@ struct Merge<'m> {
     tombstones: u64,
 }
 
-/// A shard, and how far it was read.
+/// Shard, and the progress of its read.
 struct Source {
-    /// What is left to be read of it.
+    /// Part of the slice that is not read yet.
     rest: Slice,
     last: Option<Key>,
     is_exhausted: bool,
 }
 
-/// A row that was read: its key, by which answer it came, and where it stands there.
+/// Row that was read: its key, and its position by result and row number.
 struct Found {
     key: Key,
     read: usize,
@@ -178,7 +180,7 @@ impl<'m> Merge<'m> {
         self.slice.direction == ReadDirection::Backward
     }
 
-    /// Whether one key stands behind another in the direction of the reading.
+    /// Returns whether `key` is behind `other` in the direction of the read.
     fn is_behind(&self, key: &Key, other: &Key) -> bool {
         if self.is_backward() {
             key < other
@@ -187,7 +189,8 @@ impl<'m> Merge<'m> {
         }
     }
 
-    /// How many rows it is known of that no other stands before: those up to where all shards were read that have more.
+    /// Returns the number of first rows that are final: no unread row can come before them. These are the rows up to
+    /// the position that all unfinished shards have reached.
     fn settled(&self) -> usize {
         let mut settled = self.found.len();
         for source in self.sources.iter().filter(|source| !source.is_exhausted) {
@@ -211,8 +214,8 @@ impl<'m> Merge<'m> {
             || (self.bytes >= max_bytes && settled > 0)
     }
 
-    /// Asks the shards of which it is not known what they have before the last row that is wanted: first for their share, then for all that is
-    /// missing.
+    /// Requests rows from the shards that may have unread rows before the last requested row: at first their share,
+    /// then all missing rows.
     async fn ask(&mut self, snapshot: &dyn Snapshot, options: &ReadOptions) -> Result<(), StoreError> {
         let missing = self.limit().saturating_sub(self.settled()).max(1);
         let most = if self.reads.is_empty() {
@@ -236,7 +239,7 @@ impl<'m> Merge<'m> {
             ..*options
         };
         for source in &asked {
-            // The slice has so many at most.
+            // The limit of the slice fits into 32 bits, and `most` does not exceed it.
             self.sources[*source].rest.limit = most as u32;
         }
         let answers = asked
@@ -250,7 +253,7 @@ impl<'m> Merge<'m> {
             self.take(source, answer)?;
         }
         self.round_trips += round_trips;
-        // What came of one shard runs already.
+        // The rows of each shard are already in order.
         self.found.sort_by(|one, other| one.key.cmp(&other.key));
         if self.is_backward() {
             self.found.reverse();
@@ -309,7 +312,7 @@ impl<'m> Merge<'m> {
     }
 }
 
-/// How many rows are asked of each shard, where so many are wanted of all.
+/// Returns the number of rows to request from each shard for `wanted` rows of all shards.
 #[expect(clippy::cast_sign_loss, reason = "it is not less than none")]
 fn share(wanted: usize, shards: usize) -> usize {
     let mean = wanted as f64 / shards.max(1) as f64;
@@ -317,13 +320,14 @@ fn share(wanted: usize, shards: usize) -> usize {
     (share.ceil() as usize).clamp(1, wanted)
 }
 
-/// Partitions that this process has marked, so that scans meet them whichever of their shards have rows; and when it did, in milliseconds since the
-/// machine was started. They are marked anew after some time, as another table of the same name may be there by then.
+/// Partitions that this process has marked, with the time of the mark in milliseconds since the start of the machine.
+/// Scans find a marked partition even if its first shard has no rows. A mark is repeated after some time, because
+/// another table of the same name may exist by then.
 #[derive(Debug, Default)]
 pub(crate) struct Roots(Mutex<HashMap<PlaceId, u64>>);
 
 impl Roots {
-    /// Whether a row that goes to a bucket may be the only one of its partition, where scans do not meet it.
+    /// Returns whether a row may be the only one of its partition, in a shard where scans do not find it.
     pub(crate) fn is_to_be_marked(&self, now_ms: u64, row: &RowWrite, bucket: Bucket) -> bool {
         let is_met = row.shard == Shard(0) || bucket != Bucket(0) || row.became == Became::Gone;
         !is_met && !self.knows(&row.partition.place.id, now_ms)
@@ -335,7 +339,7 @@ impl Roots {
         at_ms.is_some_and(|at_ms| now_ms.saturating_sub(*at_ms) < LONG_LIFE_MS)
     }
 
-    /// These are marked.
+    /// Records that partitions are marked.
     pub(crate) fn are_marked(&self, now_ms: u64, ids: impl Iterator<Item = PlaceId>) {
         let mut marked = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for id in ids {
@@ -346,7 +350,7 @@ impl Roots {
         }
     }
 
-    /// A table is not there any more.
+    /// Removes the entries of a dropped table.
     pub(crate) fn forget(&self, table: &str) {
         let mut marked = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         marked.retain(|id, _| id.0 != table);

@@ -1,4 +1,5 @@
-//! Who cuts: looks at what was noticed, and takes each cut through its steps, or goes on with one that was left half done.
+//! Splitter: handles notices, executes the steps of each split, and continues splits that other processes left
+//! unfinished.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,17 +21,17 @@ use crate::notices::{Notice, Noticed};
 use crate::place::{Partition, PieceStore, Place};
 use crate::samples::Dated;
 
-/// Who waits looks at its clock no more often.
+/// Minimum interval between two checks of the clock during a wait.
 const SHORTEST_SLEEP: Duration = Duration::from_millis(10);
-/// How many short lives of copies somebody waits at most before going on with what another left half done.
+/// Maximum pause before this process continues a split of another process, in short lifetimes of range maps.
 const PATIENT_LIVES: u32 = 15;
-/// Of the bytes that a mutation may have, the edges of cuts are one part of so many.
+/// Fraction of the maximum size of a mutation that edges of splits may fill: one part in this number.
 const EDGES_OF_A_MUTATION: usize = 4;
 
 impl PieceStore {
-    /// Cuts what has grown, goes on with what was left half done, and clears what was left, until it is dropped: whoever
-    /// comes there later goes on with what it was at. It is to be run once in a process. What fails is tried again for some time, and is then left to who
-    /// notices it next.
+    /// Splits grown buckets, continues unfinished splits and removes old buckets, until the future is dropped. Other
+    /// processes continue the work that it leaves unfinished. Run this method once in a process. A failed job is
+    /// retried for some time. After that, the next notice creates it again.
     pub async fn work(&self) {
         let mut jobs: FuturesUnordered<BoxFuture<'_, ()>> = FuturesUnordered::new();
         loop {
@@ -46,7 +47,7 @@ impl PieceStore {
 
     async fn job(&self, noticed: Noticed) {
         let (place, key) = (&noticed.place, &noticed.key);
-        // What failed is there to be noticed again.
+        // After a failure, the next visit to the partition creates the notice again.
         let _ = match noticed.notice {
             Notice::Grown(bucket) => self.grown(place, (bucket, key.clone())).await,
             Notice::HalfDone => self.at_rest(place, key).await.map(drop),
@@ -56,15 +57,17 @@ impl PieceStore {
         self.notices.is_over(&noticed);
     }
 
-    /// Makes the cuts that are due in a bucket that has grown, and in others of its partition. What this process knows says whether
-    /// one is; that is decided anew by the directory as it is when nothing is being cut there.
+    /// Makes the splits that are due in a grown bucket and in other grown buckets of its partition. The cached range
+    /// map decides whether a split is due. The decision is repeated with the current range map when no split is under
+    /// way.
     async fn grown(&self, place: &Arc<Place>, first: (Bucket, Key)) -> Result<()> {
         let others = self.notices.take_grown(&place.id);
         let grown = std::iter::once(first).chain(others).collect();
         self.cut_grown(place, grown).await.map(drop)
     }
 
-    /// The same of these buckets, each with a key that it has: how many cuts.
+    /// Makes the splits that are due in these buckets. Each bucket is given with one of its keys. Returns the number of
+    /// splits.
     pub(crate) async fn cut_grown(&self, place: &Arc<Place>, grown: Vec<(Bucket, Key)>) -> Result<usize> {
         let partition = Partition {
             pieces: self.clone(),
@@ -89,7 +92,7 @@ impl PieceStore {
         let (mut cuts, mut is_hot) = (Vec::new(), false);
         for (bucket, key, wanted) in due {
             if directory.piece_of(&key).is_none() {
-                // Another window has it.
+                // The key is in another window of the range map.
                 self.notices.add(place, Notice::Grown(bucket), &key);
                 continue;
             }
@@ -110,7 +113,7 @@ impl PieceStore {
         Ok(count)
     }
 
-    /// The cut that is due in a bucket by its samples, if one is.
+    /// Returns the split of a bucket that is due by its samples, if any.
     async fn wanted(&self, place: &Place, directory: &Directory, bucket: Bucket) -> Result<Option<Wanted>> {
         let Some((span, sampling)) = span_of(directory, bucket) else {
             self.counters.looked(&place.id, bucket, false);
@@ -151,8 +154,8 @@ impl PieceStore {
         })
     }
 
-    /// The directory, read serially, when nothing is being cut there: others are let be done with that, and what nobody moves on is gone on
-    /// with. None: that takes too long.
+    /// Returns the range map by a serial read when no split is under way there. Gives other processes time to finish
+    /// their splits, and continues a split that no other process continues. Returns `None` if that takes too long.
     pub(crate) async fn at_rest(&self, place: &Arc<Place>, key: &Key) -> Result<Option<Directory>> {
         let mut seen: Option<(Version, Duration)> = None;
         for _ in 0..MAX_PATIENCE {
@@ -176,8 +179,9 @@ impl PieceStore {
         Ok(None)
     }
 
-    /// Makes cuts of the directory as it was just read, or goes on with what is half done, to the end. Others who come first with
-    /// theirs are let be: what is due then follows from what they made of it.
+    /// Makes splits in the range map `read`, which was just read, or continues an unfinished split, until the end. If
+    /// another process changed the range map first, its change stays. The splits that are due then follow from the new
+    /// range map.
     pub(crate) async fn split(
         &self,
         place: &Arc<Place>,
@@ -201,7 +205,8 @@ impl PieceStore {
                         None => self.directory_at(place, key).await?,
                     };
                     if !is_decided && known.version != version {
-                        // It may be this one, of unknown outcome.
+                        // The new version may be the result of this split, after a write of unknown outcome. Continue
+                        // from the stored state.
                         is_decided = true;
                         machine = Splitting::new([], is_hot, self.room(), self.protocol);
                         machine.step(SplitEvent::Begin);
@@ -239,7 +244,7 @@ impl PieceStore {
             };
             action = machine.step(event);
         }
-        // What came meanwhile is looked at: nobody may come there any more.
+        // Check the split buckets again for rows that arrived meanwhile, because no later write may do so.
         touched.sort_unstable();
         touched.dedup();
         for key in &touched {
@@ -249,13 +254,13 @@ impl PieceStore {
         }
         self.notices.look(place, &known);
         if !known.is_whole() || known.pieces.len() > MAX_WINDOW_PIECES {
-            // Who goes by sums looks whether they are right.
+            // Ignore errors, because readers of sums check them.
             let _ = self.sum_up(place, &touched).await;
         }
         Ok(())
     }
 
-    /// What one conditional write of a cut has room for.
+    /// Returns the limits of one conditional write of a split.
     pub(crate) fn room(&self) -> Room {
         Room {
             pieces: MAX_CUT_EDGES,
@@ -263,7 +268,7 @@ impl PieceStore {
         }
     }
 
-    /// Copies live longer again where nothing was changed for a while.
+    /// Lengthens the lifetime of range maps again if the range map did not change for a while.
     async fn calm(&self, place: &Arc<Place>, key: &Key) -> Result<()> {
         let before = self.directory_at(place, key).await?;
         self.patient_pause(self.longest_patience()).await;
@@ -274,7 +279,7 @@ impl PieceStore {
         Ok(())
     }
 
-    /// Clears what was left, much later.
+    /// Removes old buckets, long after they were left.
     pub(crate) async fn clear(&self, place: &Place, key: &Key) -> Result<()> {
         let mut machine = Clearing::new(self.protocol);
         let mut known = Directory::absent(place.pieced.sampling, self.protocol);
@@ -309,7 +314,7 @@ impl PieceStore {
         }
     }
 
-    /// One conditional write; after one that was not applied, or may be, some time goes by.
+    /// Sends one conditional write. Pauses if the write was not applied, or if its outcome is unknown.
     pub(crate) async fn decide(
         &self,
         place: &Place,
@@ -353,7 +358,7 @@ impl PieceStore {
         copied.try_collect().await
     }
 
-    /// So long, and a time that is drawn beside: others wait for the same.
+    /// Waits for `least` plus a random time, because other processes wait for the same event.
     async fn patient_pause(&self, least: Duration) {
         self.wait(least + self.drawn_patience()).await;
     }
@@ -367,7 +372,7 @@ impl PieceStore {
         lives.min(MAX_PATIENT_PAUSE)
     }
 
-    /// Waits so long by the clock that counts since the machine was started.
+    /// Waits for a time by the clock that also counts while the machine is suspended.
     pub(crate) async fn wait(&self, time: Duration) {
         let begun = self.environment.continuous_nanos();
         loop {
@@ -376,24 +381,25 @@ impl PieceStore {
             if left.is_zero() {
                 return;
             }
-            // It goes on while the machine is suspended, and timers do not.
+            // The clock advances while the machine is suspended, but timers do not. So sleep for parts of the time
+            // only.
             tokio::time::sleep((left / 8).max(SHORTEST_SLEEP)).await;
         }
     }
 }
 
-/// A key of each piece that is being cut.
+/// Returns the first key of each key range that is being split.
 fn being_cut(directory: &Directory) -> impl Iterator<Item = Key> {
     let pieces = directory.pieces.iter().filter(|piece| !piece.roles.is_at_rest());
     pieces.map(|piece| piece.start.clone())
 }
 
 impl Partition {
-    /// Has who cuts look at all buckets of the partition, and at what was left half done or to be cleared there: how many
-    /// buckets it has.
+    /// Queues all buckets of the partition for a check by the splitter, as well as unfinished splits and old buckets.
+    /// Returns the number of key ranges.
     ///
     /// # Errors
-    /// Its directory cannot be read.
+    /// The range map cannot be read.
     pub async fn look(&self, time: Duration) -> Result<usize> {
         let deadline = self.pieces.deadline(time);
         let (mut seek, mut buckets) = (Some(Seek::At(Key::new())), 0);
@@ -414,18 +420,18 @@ impl Partition {
         Ok(buckets)
     }
 
-    /// The directory as it was last decided, or the first window of it.
+    /// Returns the last decided range map, or its first window.
     ///
     /// # Errors
-    /// It cannot be read in time, or is damaged.
+    /// The range map cannot be read in time, or is damaged.
     pub async fn directory(&self, time: Duration) -> Result<Directory> {
         self.window(Key::new(), time).await
     }
 
-    /// The same, the window of it that has this key.
+    /// Returns the window of the last decided range map that contains a key.
     ///
     /// # Errors
-    /// It cannot be read in time, or is damaged.
+    /// The range map cannot be read in time, or is damaged.
     pub async fn window(&self, key: Key, time: Duration) -> Result<Directory> {
         let (seek, deadline) = (Seek::At(key), self.pieces.deadline(time));
         self.pieces

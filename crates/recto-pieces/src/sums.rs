@@ -1,9 +1,11 @@
-//! What pieces hold, summed up for some of them at a time: blocks, each of which ends where the next one begins. So how many rows a
-//! partition has is known without reading a directory that has many windows; one that fits into a window has none.
+//! Sums of the content of consecutive key ranges. A *block* is such a sum, and ends where the next block begins. With
+//! blocks, the number of rows of a partition can be estimated without reading a range map of many windows. A range map
+//! that fits into one window has no blocks.
 //!
-//! A block is written plainly, beside the directory and after it, by whoever has changed that there. So it may say what was before: who
-//! goes by sums looks at some of what they sum up (`survey`). What is cut lies within a block as long as that is: a piece
-//! never goes but with the sums that begin there, so an edge of a block stays one.
+//! A process writes blocks after it has changed the range map, by plain writes to another table. So a block may be
+//! outdated. A reader of blocks therefore checks some of the key ranges that they cover (`survey`). A split stays
+//! within a block as long as the block exists. A key range is never removed without the blocks that begin there. So an
+//! edge of a block is always an edge of a key range.
 
 use std::sync::Arc;
 
@@ -22,23 +24,23 @@ use crate::limits::{
 use crate::place::{Deadline, PieceStore, Place};
 use crate::tables::mutation;
 
-/// Where the columns of a row of the table stand.
+/// Indexes of the columns of a row of the table.
 const START: usize = 2;
 const PIECES: usize = 3;
 const ROWS: usize = 4;
 const ROWS_VARIANCE: usize = 5;
 
-/// Pieces that are summed up together.
+/// Consecutive key ranges with their sum.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Block {
-    /// The edge that the first of them begins at.
+    /// Edge at which the first key range begins.
     pub(crate) start: Key,
     pub(crate) summed: Several,
 }
 
 impl PieceStore {
-    /// The blocks that a span lies in, in their order: the first one may begin before it, and the last one end behind it. None: nobody
-    /// has summed up what there is.
+    /// Returns the blocks that overlap a span, in their order. The first block may begin before the span, and the last
+    /// block may end behind it. Returns no blocks if no process has written sums.
     pub(crate) async fn blocks(&self, place: &Place, span: &Span, deadline: Deadline) -> Result<Vec<Block>> {
         let (before, behind) = join(
             self.block_of(place, &span.start, deadline),
@@ -50,14 +52,14 @@ impl PieceStore {
         Ok(blocks)
     }
 
-    /// Sums up anew the blocks that these keys lie in.
+    /// Sums up the blocks that contain these keys again.
     ///
     /// # Errors
-    /// The store cannot be read or written in time: what was summed up before is there.
+    /// The store cannot be read or written in time. The former blocks remain.
     pub(crate) async fn sum_up(&self, place: &Place, keys: &[Key]) -> Result<()> {
         let mut done: Option<Option<Key>> = None;
         for key in keys {
-            // The block before had it, too.
+            // The last block contained this key, too.
             match &done {
                 Some(None) => break,
                 Some(Some(end)) if key < end => continue,
@@ -89,10 +91,12 @@ impl PieceStore {
         Ok(())
     }
 
-    /// The pieces that begin within a span, which begins where one of them does.
+    /// Returns the key ranges that begin within a span. The span must begin at the edge of a key range.
     ///
     /// # Errors
-    /// None begins there. There are more than are listed beside sums. They cannot be read in time, or are damaged.
+    /// - No key range begins at the start of the span.
+    /// - There are more than [`MAX_OPENED_PIECES`] key ranges.
+    /// - The range map cannot be read in time, or is damaged.
     pub(crate) async fn pieces_from(
         &self,
         place: &Place,
@@ -165,10 +169,10 @@ impl PieceStore {
         Err(PiecesError::new(PiecesErrorKind::Conflict, message))
     }
 
-    /// Forgets the blocks that begin at edges of pieces that are no more, which lie beside each other.
+    /// Removes the blocks that begin at edges of removed key ranges. The key ranges must be consecutive.
     ///
     /// # Errors
-    /// It cannot be done in time.
+    /// The blocks cannot be removed in time.
     pub(crate) async fn forget_sums(&self, place: &Place, gone: &[Key]) -> Result<()> {
         let (Some(first), Some(last)) = (gone.first(), gone.last()) else {
             return Ok(());
@@ -186,7 +190,7 @@ impl PieceStore {
         written.map_err(|undone| undone.error)
     }
 
-    /// The block that has a key, if there is one.
+    /// Returns the block that contains a key, if there is one.
     async fn block_of(&self, place: &Place, key: &Key, deadline: Deadline) -> Result<Option<Block>> {
         let slice = Slice {
             to: Bound::After(edge(key)),
@@ -197,7 +201,8 @@ impl PieceStore {
         Ok(blocks.into_iter().next())
     }
 
-    /// The blocks that begin within a span and not where it does: all of them, or one.
+    /// Returns the blocks that begin within a span but not at its start. With a limit of 1, returns only the first of
+    /// them.
     async fn blocks_behind(
         &self,
         place: &Place,
@@ -238,7 +243,7 @@ impl PieceStore {
     }
 
     async fn write_blocks(&self, place: &Place, pieces: &[(Span, Piece)], deadline: Deadline) -> Result<()> {
-        // A block that outgrows its size becomes several that have room.
+        // A block that has become too large is replaced by several blocks that have room for further splits.
         let each = if pieces.len() <= MAX_BLOCK_PIECES {
             pieces.len().max(1)
         } else {
@@ -265,7 +270,7 @@ impl PieceStore {
     }
 }
 
-/// These pieces as a block; none: there are none.
+/// Returns these key ranges as a block, or `None` if there are no key ranges.
 pub(crate) fn summed(pieces: &[(Span, Piece)]) -> Option<Block> {
     let (first, _) = pieces.first()?;
     Some(Block {
@@ -274,7 +279,7 @@ pub(crate) fn summed(pieces: &[(Span, Piece)]) -> Option<Block> {
     })
 }
 
-/// What is recorded of pieces together: nothing of those of which it is not known.
+/// Returns the sum of the recorded contents of key ranges. Unknown content counts as nothing.
 pub(crate) fn several<'p>(pieces: impl Iterator<Item = &'p Piece>) -> Several {
     let nothing = Several::default();
     pieces.fold(nothing, |all, piece| Several {

@@ -1,8 +1,10 @@
-//! How many rows a span has, and where so many of them end, by samples: at the same cost however many pieces it lies in.
+//! Estimates the number of rows of a span, and finds the row of a given rank, from samples. The cost does not depend on
+//! the number of key ranges.
 //!
-//! What each piece held when it was cut off is in the directory, and sums of that stand beside it (`sums`). Those at both ends are looked
-//! at, as is what is asked for in part or not known; of all others so many are drawn, and what is recorded is corrected by how far it
-//! is off in those ([`corrected`]).
+//! The range map has the content of each key range at the time of its split, and module `sums` has sums of that. The
+//! estimate reads the samples of key ranges at both ends, and of key ranges that are requested in part or whose content
+//! is unknown. Of all other key ranges, it draws a fixed number, and corrects the recorded content by the error that it
+//! finds in these ([`corrected`]).
 
 use std::sync::Arc;
 
@@ -17,10 +19,10 @@ use crate::place::{Deadline, Partition, PieceStore, Place};
 use crate::samples::Dated;
 use crate::sums::{Block, several};
 
-/// Where there are fewer blocks what lies in them is listed.
+/// Minimum number of blocks. If there are fewer, the key ranges in them are listed.
 const FEWEST_BLOCKS: usize = 3;
 
-/// A piece that was looked at, or what of it was asked for.
+/// Key range whose samples were read, or the requested part of it.
 #[derive(Debug, Clone)]
 pub(crate) struct Look {
     pub(crate) span: Span,
@@ -29,28 +31,29 @@ pub(crate) struct Look {
     figures: Figures,
 }
 
-/// What is known of a span.
+/// Estimate of the rows of a span.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Survey {
     parts: Vec<Part>,
-    /// How many rows there are.
+    /// Estimated content of the whole span.
     pub(crate) figures: Figures,
-    /// How many rows pieces have that were not looked at, for each that is recorded, and for each piece.
+    /// Estimated number of rows of key ranges whose samples were not read: for each recorded row, and for each key
+    /// range.
     scale: (f64, f64),
 }
 
-/// A part of a span.
+/// Part of a span.
 #[derive(Debug, Clone)]
 enum Part {
-    /// A piece that is there as it was found.
+    /// Key range whose samples were read.
     Looked(Look),
-    /// One that was not looked at.
+    /// Key range whose samples were not read.
     Listed(Span, Piece),
-    /// Several that were not listed.
+    /// Several key ranges that were not listed.
     Summed(Span, Several),
 }
 
-/// A piece that is listed, and what of it lies in the span.
+/// Listed key range, and its part within the span.
 #[derive(Debug)]
 struct Opened {
     span: Span,
@@ -58,41 +61,42 @@ struct Opened {
     is_whole: bool,
 }
 
-/// Where a span lies.
+/// Key ranges and sums that cover a span.
 #[derive(Debug, Default)]
 pub(crate) struct Layout {
     left: Vec<Opened>,
-    /// Those that lie in it as a whole.
+    /// Blocks that are completely in the span, each with its end.
     blocks: Vec<(Block, Key)>,
     right: Vec<Opened>,
 }
 
 impl Layout {
-    /// Whether it lies in so few pieces that all of its rows may be read as soon.
+    /// Returns whether the span has so few key ranges that reading all of its rows may be as fast.
     pub(crate) fn is_short(&self) -> bool {
         self.blocks.is_empty() && self.left.len() <= MAX_EXACT_PIECES
     }
 }
 
-/// What may be drawn: pieces that are listed, by where they stand, and then blocks.
+/// Key ranges that may be drawn: the listed key ranges by index, followed by the key ranges of the blocks.
 struct Pool {
     listed: Vec<usize>,
     pieces: u64,
 }
 
-/// What is drawn.
+/// Result of one draw.
 #[derive(Debug, Clone, Copy)]
 enum Draw {
     Listed(usize),
-    /// A block, and a number by which one of its pieces is.
+    /// Index of a block, and a random number that selects one of its key ranges.
     Summed(usize, u64),
 }
 
 impl PieceStore {
-    /// Where a span of a partition lies; none: nothing of it is kept.
+    /// Returns the key ranges and sums that cover a span of a partition, or `None` if the whole span is below the
+    /// retention bound.
     ///
     /// # Errors
-    /// The directory, or sums, cannot be read in time, or are damaged.
+    /// The range map or the sums cannot be read in time, or are damaged.
     pub(crate) async fn layout(
         &self,
         place: &Arc<Place>,
@@ -114,10 +118,10 @@ impl PieceStore {
         layout.await.map(Some)
     }
 
-    /// What is known of what lies so.
+    /// Returns the estimate for a span with this layout.
     ///
     /// # Errors
-    /// Samples, or pieces, cannot be read in time, or are damaged.
+    /// Samples or key ranges cannot be read in time, or are damaged.
     pub(crate) async fn survey(&self, place: &Place, layout: Layout, deadline: Deadline) -> Result<Survey> {
         let (left, blocks) = (layout.left.len(), layout.blocks);
         let mut listed: Vec<Opened> = layout.left;
@@ -169,7 +173,7 @@ impl PieceStore {
                 ..Layout::default()
             });
         }
-        // Buckets by time are not summed up: more may come between others at any time.
+        // Time buckets have no sums, because new ones may appear between others at any time.
         let is_by_time = place.pieced.times.is_some();
         let mut blocks = if is_by_time {
             Vec::new()
@@ -177,7 +181,7 @@ impl PieceStore {
             self.blocks(place, span, deadline).await?
         };
         if blocks.len() < FEWEST_BLOCKS && !is_by_time {
-            // What was cut at last was not summed up.
+            // The last split did not write its sums.
             self.sum_up(place, std::slice::from_ref(&span.start)).await?;
             blocks = self.blocks(place, span, deadline).await?;
         }
@@ -215,7 +219,7 @@ impl PieceStore {
         })
     }
 
-    /// The pieces that a span lies in, of which this window has the first ones.
+    /// Returns the key ranges of a span. `window` has the first of them.
     async fn listed(
         &self,
         place: &Place,
@@ -249,7 +253,7 @@ impl PieceStore {
         })
     }
 
-    /// Which are drawn: all different ones where all are listed.
+    /// Draws key ranges. If all key ranges are listed, draws no key range twice.
     fn draws(&self, pool: &Pool, blocks: &[(Block, Key)]) -> Vec<Draw> {
         if blocks.is_empty() {
             let mut left = pool.listed.clone();
@@ -280,13 +284,14 @@ impl PieceStore {
         draws
     }
 
-    /// A number below this one, drawn.
+    /// Returns a random number below `most`.
     fn below(&self, most: u64) -> u64 {
         let drawn = u128::from(u64::from_be_bytes(self.environment.random()));
         u64::try_from((drawn * u128::from(most)) >> 64).unwrap_or(0)
     }
 
-    /// By how much what was drawn is off; and what was seen of pieces that are listed.
+    /// Reads the samples of drawn key ranges. Returns how far their recorded content is off, and the results for listed
+    /// key ranges.
     async fn drawn_from(
         &self,
         place: &Place,
@@ -318,7 +323,7 @@ impl PieceStore {
         Ok((drawn, looked.into_iter().flatten().collect()))
     }
 
-    /// One of a block's pieces, as they are by now.
+    /// Reads the samples of one of the key ranges that a block has now.
     async fn drawn_of(
         &self,
         place: &Place,
@@ -340,7 +345,8 @@ impl PieceStore {
         Ok(Drawn::of(block.summed, now, recorded, look.figures))
     }
 
-    /// The piece in which the row lies that so many stand before, and how many of those lie in it: about. None: there are not so many.
+    /// Returns the key range that contains the row of rank `rank`, and the number of preceding rows within this key
+    /// range, both estimated. Returns `None` if there are fewer rows.
     pub(crate) async fn piece_at(
         &self,
         place: &Place,
@@ -361,7 +367,7 @@ impl PieceStore {
                     .map(|(span, piece)| Part::Listed(span, piece))
                     .collect();
                 let all: f64 = pieces.iter().map(|piece| survey.rows_of(piece)).sum();
-                // As many as the block was taken for.
+                // Scale the rank from the assumed rows of the block to the rows of its key ranges.
                 left *= all / rows.max(1.0);
                 match nth(&survey, pieces, is_backward, &mut left) {
                     Some((part, _)) => part,
@@ -385,10 +391,10 @@ impl PieceStore {
 }
 
 impl Survey {
-    /// How many rows a part has.
+    /// Returns the estimated number of rows of a part.
     fn rows_of(&self, part: &Part) -> f64 {
         let (for_each_row, for_each_piece) = self.scale;
-        // Where little was known of most pieces, each is like the others.
+        // If most recorded contents are of little use, assume that all key ranges have the same number of rows.
         let scaled = |several: Several| {
             if for_each_row > 0.0 && for_each_row < 4.0 {
                 several.recorded.rows as f64 * for_each_row
@@ -423,8 +429,11 @@ impl Pool {
     }
 }
 
-/// Which pieces are looked at in any case: what is asked for in part, what begins or ends the partition, where rows come in as a rule, and
-/// what nothing is recorded of.
+/// Returns the indexes of the key ranges whose samples are read in any case:
+///
+/// - key ranges that are requested in part
+/// - the first and the last key range of the partition, where new rows usually arrive
+/// - key ranges without recorded content
 fn certain(listed: &[Opened]) -> Vec<usize> {
     let is_end = |opened: &Opened| opened.span.start.is_empty() || opened.span.end.is_none();
     let is_unknown = |opened: &Opened| !opened.piece.roles.is_at_rest() || opened.piece.figures.is_none();
@@ -446,7 +455,7 @@ fn spans(window: &Directory) -> Vec<(Span, Piece)> {
         .collect()
 }
 
-/// What of these pieces lies in a span.
+/// Returns the parts of key ranges within a span.
 fn opened(pieces: &[(Span, Piece)], span: &Span) -> Vec<Opened> {
     let opened = pieces.iter().filter_map(|(of, piece)| {
         let common = of.common(span)?;
@@ -459,12 +468,12 @@ fn opened(pieces: &[(Span, Piece)], span: &Span) -> Vec<Opened> {
     opened.collect()
 }
 
-/// What of a span is kept; none: nothing.
+/// Returns the part of a span that is kept, or `None` if the whole span is below the retention bound.
 fn kept(floor: Option<&Floor>, span: &Span) -> Option<Span> {
     floor.map_or_else(|| Some(span.clone()), |floor| floor.kept_span().common(span))
 }
 
-/// All parts in their order, those that were looked at as they were found.
+/// Returns all parts in their order, with the results of those whose samples were read.
 fn parts(
     listed: Vec<Opened>,
     left: usize,
@@ -487,7 +496,8 @@ fn parts(
     parts
 }
 
-/// The part in which so many rows end, which is then what is left of them, and how many it has; the last one if there are fewer.
+/// Returns the part that contains the row of rank `left`, and its number of rows. Subtracts the rows of earlier parts
+/// from `left`. If there are fewer rows, returns the last part.
 fn nth(survey: &Survey, mut parts: Vec<Part>, is_backward: bool, left: &mut f64) -> Option<(Part, f64)> {
     if is_backward {
         parts.reverse();

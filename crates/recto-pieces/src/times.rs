@@ -1,7 +1,7 @@
-//! Buckets by time: which one a key belongs to, by arithmetic alone.
+//! Time buckets: the key of a row alone determines its bucket, by arithmetic.
 //!
-//! The bucket of a row is the width of the calendar, in UTC, that its first order column lies in. Rows without a time have one of their
-//! own. So nothing says where a row belongs but its key, and nothing is ever cut.
+//! The bucket of a row is the interval of the calendar, in UTC, that contains the time in the first order column. Rows
+//! without a time have their own bucket. No range map is needed, and a time bucket is never split.
 
 use std::time::Duration;
 
@@ -13,35 +13,36 @@ use recto_protocol::buckets::{Bucket, Floor, Kept, Key, Span};
 use crate::error::{PiecesError, PiecesErrorKind, Result};
 use crate::tables::direction_of;
 
-/// The bucket of rows that have no time.
+/// Bucket of rows without a time.
 const TIMELESS: Bucket = Bucket(1);
-/// The number of the bucket that begins in 1970; each second is one more. Bucket 0 is the root, where scans meet the partition.
+/// Number of the bucket that begins in 1970. The number increases by one for each second. Bucket 0 is the root, where
+/// scans find the partition.
 const EPOCH_BUCKET: i64 = 1 << 62;
 const MS_PER_SECOND: i64 = 1_000;
-/// Buckets that are not by time go by so many steps of the length that they are kept for.
+/// Number of steps into which the retention length is divided, for buckets that are not time buckets.
 const STEPS_OF_LENGTH: i64 = 8;
-/// How keys of a table are put into buckets by time.
+/// Mapping from the keys of a table to time buckets.
 #[derive(Debug, Clone)]
 pub(crate) struct Times {
     width: Width,
     ty: Type,
     direction: Direction,
-    /// The direction of the column before the time that says whether there is one.
+    /// Direction of the column before the time that says whether a row has a time.
     presence: Option<Direction>,
 }
 
-/// A bucket by time.
+/// Time bucket.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct TimeBucket {
-    /// The edge before its first key.
+    /// Edge before its first key.
     pub(crate) start: Key,
-    /// The edge before the first key of the one behind it; none: there can be none.
+    /// Edge before the first key of the next bucket. `None`: there can be no next bucket.
     pub(crate) end: Option<Key>,
     pub(crate) bucket: Bucket,
 }
 
 impl TimeBucket {
-    /// The keys that belong to it.
+    /// Returns the span of the keys of this bucket.
     pub(crate) fn span(&self) -> Span {
         Span {
             start: self.start.clone(),
@@ -51,10 +52,10 @@ impl TimeBucket {
 }
 
 impl Times {
-    /// Of a table that is ordered by a time first.
+    /// Returns the mapping for a table that is ordered by a time first.
     ///
     /// # Errors
-    /// It is not.
+    /// The table is not ordered by a time first.
     pub(crate) fn of(table: &Table, width: Width) -> Result<Self> {
         let columns = table.clustering();
         let (presence, time) = match columns.first() {
@@ -74,10 +75,10 @@ impl Times {
         })
     }
 
-    /// The time of a key, in milliseconds since 1970; none: it has none.
+    /// Returns the time of a key in milliseconds since 1970, or `None` if the key has no time.
     ///
     /// # Errors
-    /// It is none of the table's keys.
+    /// The key is not a key of the table.
     fn time_of(&self, key: &[u8]) -> Result<Option<i64>> {
         let mut rest = key;
         if let Some(direction) = self.presence {
@@ -92,10 +93,10 @@ impl Times {
         Ok(Some(instants::ms_of(&self.ty, &cell)))
     }
 
-    /// The bucket that a key belongs to.
+    /// Returns the bucket of a key.
     ///
     /// # Errors
-    /// It is none of the table's keys.
+    /// The key is not a key of the table.
     pub(crate) fn bucket_of(&self, key: &[u8]) -> Result<TimeBucket> {
         match self.time_of(key)? {
             Some(time_ms) => self.bucket_at(time_ms),
@@ -103,7 +104,7 @@ impl Times {
         }
     }
 
-    /// The bucket that is called by a number; none: no key belongs to such a one.
+    /// Returns the bucket with a number, or `None` if no key belongs to such a bucket.
     pub(crate) fn numbered(&self, bucket: Bucket) -> Option<TimeBucket> {
         let found = if bucket == TIMELESS {
             self.presence.and_then(|_| self.timeless().ok())
@@ -114,11 +115,11 @@ impl Times {
         found.filter(|found| found.bucket == bucket)
     }
 
-    /// The bucket of a time.
+    /// Returns the bucket of a time.
     fn bucket_at(&self, time_ms: i64) -> Result<TimeBucket> {
         let start_ms = self.width.floor_ms(time_ms);
         let next_ms = self.width.next_ms(time_ms);
-        // Never less than nothing: seconds of 64 bits of milliseconds are fewer than half of what there is room for.
+        // The number is never negative: 64 bits of milliseconds have fewer seconds than `EPOCH_BUCKET`.
         let number = EPOCH_BUCKET + start_ms.div_euclid(MS_PER_SECOND);
         let bucket = Bucket(u64::try_from(number).unwrap_or(TIMELESS.0));
         let (first, behind) = match self.direction {
@@ -126,7 +127,7 @@ impl Times {
                 instants::first_from(&self.ty, start_ms),
                 next_ms.and_then(|next| instants::first_from(&self.ty, next)),
             ),
-            // The newest keys are the first.
+            // The newest keys come first.
             Direction::Descending => {
                 let before = self.width.floor_ms(start_ms.saturating_sub(1));
                 let is_some = before < start_ms;
@@ -144,8 +145,8 @@ impl Times {
         Ok(TimeBucket { start, end, bucket })
     }
 
-    /// The edge at which the buckets lie whose widths ended before a time: those that lie behind it where the newest keys are the
-    /// first, else those before it.
+    /// Returns the edge between the keys from a time on and the older keys. The older keys are behind the edge if the
+    /// newest keys come first, else before it.
     ///
     /// # Errors
     /// There can be no such key.
@@ -157,7 +158,7 @@ impl Times {
         self.edge(&cell.ok_or_else(no_such_time)?)
     }
 
-    /// Whether rows without a time stand behind the others; none: each has one.
+    /// Returns whether rows without a time come last, or `None` if each row has a time.
     fn has_timeless_last(&self) -> Option<bool> {
         self.presence.map(|direction| direction == Direction::Ascending)
     }
@@ -175,7 +176,7 @@ impl Times {
         })
     }
 
-    /// Where keys end that have a time; none: there are no others behind them.
+    /// Returns the edge behind the keys that have a time, or `None` if no other keys follow.
     fn end_of_times(&self) -> Result<Option<Key>> {
         match self.has_timeless_last() {
             Some(true) => self.presence_edge(ABSENT).map(Some),
@@ -204,35 +205,36 @@ fn no_such_time() -> PiecesError {
         .with_hint("make the buckets, or what is kept, shorter")
 }
 
-/// For how long rows are kept, by the time that they are ordered by first.
+/// Retention of rows by the time in their first order column.
 #[derive(Debug, Clone)]
 pub(crate) struct Keep {
     times: Times,
     length_ms: i64,
-    /// Whether the floor stands at the edges of buckets by time.
+    /// Whether the retention bound is always at the edge of a time bucket.
     is_by_time: bool,
 }
 
 impl Keep {
-    /// Of a table that is ordered by a time first; `by_time`: how its keys are put into buckets, if that is by time.
+    /// Returns the retention for a table that is ordered by a time first. `by_time` is the mapping of its keys to time
+    /// buckets, if it has time buckets.
     ///
     /// # Errors
-    /// It is not.
+    /// The table is not ordered by a time first.
     pub(crate) fn of(table: &Table, length: Width, by_time: Option<&Times>) -> Result<Self> {
         Ok(Self {
             times: by_time.map_or_else(|| Times::of(table, length), |times| Ok(times.clone()))?,
-            // Months have 31 days, and years 366: what is kept is kept for no less.
+            // A month counts 31 days and a year 366 days, so that rows are never kept for less than the length.
             length_ms: length.longest_ms(),
             is_by_time: by_time.is_some(),
         })
     }
 
-    /// Returns how long rows are kept.
+    /// Returns the retention length.
     pub(crate) fn length(&self) -> Duration {
         Duration::from_millis(u64::try_from(self.length_ms).unwrap_or(0))
     }
 
-    /// What is not kept any more when it is so late. It moves by steps: those of buckets by time, or an eighth of the length.
+    /// Returns the retention bound at a time. It moves by steps: by time buckets, or by an eighth of the length.
     ///
     /// # Errors
     /// There is no such edge.
@@ -250,7 +252,8 @@ impl Keep {
         })
     }
 
-    /// Where buckets end that are not by time: the steps that it moves by, of which the last one is yet to come, each with its time.
+    /// Returns the ends of buckets that are not time buckets: the steps of the retention bound, each with its time. The
+    /// last step is in the future.
     ///
     /// # Errors
     /// There is no such edge.
@@ -269,7 +272,7 @@ impl Keep {
         Ok(steps)
     }
 
-    /// How far the floor moves at a time, about: nothing is due more often.
+    /// Returns the approximate length of a step of the retention bound. Retention has no work to do more often.
     pub(crate) fn step_ms(&self) -> i64 {
         let step = if self.is_by_time {
             self.times.width.longest_ms()
@@ -279,16 +282,16 @@ impl Keep {
         step.max(MS_PER_SECOND)
     }
 
-    /// The time of a key, in milliseconds since 1970.
+    /// Returns the time of a key in milliseconds since 1970.
     ///
     /// # Errors
-    /// It is none of the table's keys.
+    /// The key is not a key of the table.
     pub(crate) fn time_of(&self, key: &[u8]) -> Result<i64> {
-        // Keys of what is kept for a time have one.
+        // In a table with retention, each key has a time.
         Ok(self.times.time_of(key)?.unwrap_or(i64::MAX))
     }
 
-    /// On which side of a floor rows are kept.
+    /// Returns the side of the retention bound on which rows are kept.
     pub(crate) fn kept(&self) -> Kept {
         match self.times.direction {
             Direction::Ascending => Kept::After,
@@ -297,7 +300,7 @@ impl Keep {
     }
 }
 
-/// What the column before a time holds where there is one, and where there is none.
+/// Values of the column before a time: for rows with a time, and for rows without a time.
 const PRESENT: &[u8] = &[0];
 const ABSENT: &[u8] = &[1];
 
@@ -341,7 +344,7 @@ mod tests {
         (count, prop::sample::select(units)).prop_map(|(count, unit)| Width { count, unit })
     }
 
-    /// Times, near each other as often as not.
+    /// Generates times that are often close to each other.
     fn any_ms() -> impl Strategy<Value = i64> {
         prop_oneof![
             any::<i64>(),
@@ -352,7 +355,7 @@ mod tests {
         ]
     }
 
-    /// The nearest value to a time; of a time uuid, with other bytes behind the time.
+    /// Returns the value that is nearest to a time. In a timeuuid, the bytes behind the time are set to `other`.
     fn cell(ty: &Type, ms: i64, other: u8) -> Vec<u8> {
         let (first, last) = (instants::first_from(ty, ms), instants::last_before(ty, None));
         if *ty == Type::TimeUuid {
@@ -365,8 +368,8 @@ mod tests {
     }
 
     proptest! {
-        /// Buckets hold what lies between their edges and nothing else, follow each other as their keys do, and are called by one
-        /// number each.
+        /// Each bucket contains exactly the keys between its edges. Buckets have the order of their keys and distinct
+        /// numbers.
         #[test]
         fn each_key_is_in_one_bucket(
             ty in prop::sample::select(vec![Type::Timestamp, Type::Date, Type::TimeUuid]),

@@ -1,4 +1,4 @@
-//! Rows that are written, alone or together with others.
+//! Writes of rows, alone or in a group.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,83 +14,85 @@ use crate::place::{Deadline, Partition};
 use crate::samples::Became;
 use crate::tables::{PiecedTable, counted, mutation};
 
-/// What becomes of a row.
+/// Change of a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RowChange {
-    /// All of its clustering columns.
+    /// Cells of all clustering columns.
     pub clustering: Cells,
-    /// What becomes of it.
+    /// The change.
     pub change: Change,
 }
 
-/// What becomes of a row. What it counts as is written beside, whatever cell is given for that.
+/// Kind of the change of a row. The engine writes the counted size of the row in addition. It ignores a cell that is
+/// given for the column of the counted size.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// It is there, as in [`Operation::Put`].
+    /// Writes the row, as [`Operation::Put`] does.
     Put {
-        /// All regular columns.
+        /// Cells of all regular columns.
         cells: Cells,
-        /// Whether it takes the place of a row that is there.
+        /// Whether the new row replaces an existing row.
         replace: bool,
-        /// How long it lives, in whole seconds; none: for ever.
+        /// Lifetime in whole seconds. `None`: unlimited.
         ttl_seconds: Option<u32>,
     },
-    /// Some columns of it are set, as in [`Operation::Patch`]. A row is copied whole at its newest stamp: of patches that are made at
-    /// once the later one may stand alone.
+    /// Sets some columns of the row, as [`Operation::Patch`] does. A split copies a row as a whole at its newest
+    /// timestamp. So if two patches of a row are concurrent, only the later patch may survive.
     Patch {
-        /// Which regular columns.
+        /// Indexes of the regular columns to set.
         columns: Vec<u16>,
-        /// Their cells, in the same order.
+        /// Cells of these columns, in the same order.
         cells: Cells,
-        /// How long they live, in whole seconds; none: for ever.
+        /// Lifetime of the cells in whole seconds. `None`: unlimited.
         ttl_seconds: Option<u32>,
     },
-    /// It is deleted.
+    /// Deletes the row.
     Delete,
 }
 
-/// A row on its way.
+/// Write of a row under way.
 #[derive(Clone)]
 pub(crate) struct RowWrite {
     pub(crate) partition: Partition,
     pub(crate) key: Key,
-    /// Which of a bucket's it goes to.
+    /// Shard of the bucket that stores the row.
     pub(crate) shard: Shard,
     pub(crate) operation: Operation,
     pub(crate) became: Became,
     pub(crate) stamp: Stamp,
     pub(crate) ttl_seconds: Option<u32>,
-    /// Rows of one number that go to one bucket are one write.
+    /// Number of the write. Rows with the same number and the same bucket form one write.
     pub(crate) number: usize,
 }
 
-/// What is written together.
+/// Writes that belong together.
 pub(crate) struct Group {
     pub(crate) rows: Vec<RowWrite>,
-    /// Of tables that are not kept in pieces.
+    /// Writes to tables that are not kept in buckets.
     pub(crate) others: Vec<PartitionWrite>,
-    /// Of what goes to further buckets each partition is written for itself.
+    /// Atomicity of the writes to first buckets. Each partition of a further bucket is written on its own.
     pub(crate) atomicity: Atomicity,
     pub(crate) since: Since,
     pub(crate) options: WriteOptions,
 }
 
-/// What a copy of a directory must be older than, for a write to go by it: a deletion that was acknowledged before the
-/// copy, and which the write is older than, may not have gone everywhere where the copy says.
+/// Moment before which a cached range map must have been read, so that a write may use it. With a newer range map, the
+/// write could reach a bucket that lacks a deletion. Such a deletion is newer than the write, but was acknowledged
+/// before the range map was read. It may not have gone to all buckets that the range map names.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Since {
-    /// The stamps of the write.
+    /// The timestamps of the rows.
     Stamps,
-    /// When it was read, by the clock that never goes back, what the write rests on. What is deleted at the stamp that it was
-    /// found at goes wherever deletions go, whenever that became known: whoever puts it later at an older stamp does so by
-    /// something older.
+    /// Time, by the monotonic clock, when the data was read on which the write is based. Deletions may use any range
+    /// map: such a deletion has the timestamp at which the row was found. A writer that later puts the row at an older
+    /// timestamp relies on older data.
     Looked(u64),
-    /// Nothing: the write is taken for one that is made when it is sent.
+    /// No limit: the write counts as made when it is sent.
     Sent,
 }
 
 impl Since {
-    /// Whether a row may go by a copy.
+    /// Returns whether a row may use a cached range map.
     pub(crate) fn allows(self, copy: &Taken, row: &RowWrite) -> bool {
         match self {
             Self::Stamps => copy.stamp < row.stamp,
@@ -101,8 +103,8 @@ impl Since {
 }
 
 impl Group {
-    /// Whether it goes on by a newer copy where rows came to lie elsewhere. Who loads gives the same rows the same stamps, whenever
-    /// it sends them.
+    /// Returns whether the group may continue with a newer range map after its rows moved to other buckets. A load
+    /// sends the same rows with the same timestamps at each attempt.
     pub(crate) fn may_go_on(&self) -> bool {
         match self.since {
             Since::Stamps => false,
@@ -112,31 +114,31 @@ impl Group {
     }
 }
 
-/// Where a row is written to beside the reading of the directory.
+/// Assumed bucket of a row. The row is written there while the range map is read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Guess {
     pub(crate) bucket: Bucket,
-    /// By what rows are sampled there.
+    /// Sampling of rows in this bucket.
     pub(crate) sampling: Sampling,
 }
 
-/// How a write ended.
+/// Result of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ended {
-    /// All who read from now on see it.
+    /// Each later read sees the write.
     Done,
-    /// It is to be begun again, at newer stamps.
+    /// The caller must repeat the write with newer timestamps.
     Moved {
-        /// Whether any of it may be there, or come.
+        /// Whether some rows may be stored, now or later.
         is_sent: bool,
     },
 }
 
 impl RowWrite {
-    /// The row that becomes this, with what it counts as.
+    /// Returns the write for a change of a row, with the row's counted size.
     ///
     /// # Errors
-    /// Its key is none of the table's.
+    /// The key is not a key of the table.
     pub(crate) fn new(partition: Partition, change: RowChange, stamp: Stamp) -> Result<Self> {
         let key = partition.place.key(&change.clustering)?;
         let (operation, became, ttl_seconds) = operation(&partition.place.pieced, change);
@@ -163,13 +165,14 @@ impl RowWrite {
         Seek::At(self.key.clone())
     }
 
-    /// Whether it is put below a floor.
+    /// Returns whether the write puts a row below the retention bound.
     pub(crate) fn is_below(&self, floor: Option<&Floor>) -> bool {
         self.kind() == Kind::Put && floor.is_some_and(|floor| floor.hides(&self.key))
     }
 
-    /// Whether it may go by the copy that another row goes by, where that has its key. A deletion asks for no entry of a registry, and for no
-    /// floor: what it goes by says nothing to who puts a row.
+    /// Returns whether this row may use the cached range map of another row, if the map contains its key. A deletion
+    /// needs neither a registry entry nor the retention bound. So the range map that a deletion uses does not suffice
+    /// for a put.
     pub(crate) fn may_go_as(&self, other: &Self) -> bool {
         let is_registered = self.partition.place.pieced.times.is_none()
             || self.kind() == Kind::Delete
@@ -177,7 +180,7 @@ impl RowWrite {
         is_registered && Arc::ptr_eq(&self.partition.place, &other.partition.place)
     }
 
-    /// What it may go by at once.
+    /// Returns the range map that the row may use without a read.
     pub(crate) fn living(&self) -> Option<Taken> {
         let place = &self.partition.place;
         match &place.pieced.times {
@@ -192,10 +195,10 @@ impl RowWrite {
         }
     }
 
-    /// What it may go by, read if need be; `is_anew`: in any case.
+    /// Returns the range map that the row may use, and reads it if necessary. If `is_anew`, always reads it.
     ///
     /// # Errors
-    /// It cannot be read in time, or is damaged.
+    /// The range map cannot be read in time, or is damaged.
     pub(crate) async fn take(&self, is_anew: bool, deadline: Deadline) -> Result<Taken> {
         let (partition, seek) = (&self.partition, self.seek());
         match &partition.place.pieced.times {
@@ -210,7 +213,7 @@ impl RowWrite {
         }
     }
 
-    /// Where a window begins that has it, by what was known last: rows of one wait for it together.
+    /// Returns the start of the last known window that contains the row. Rows of one window wait for one read.
     pub(crate) fn window(&self) -> Option<Key> {
         let place = &self.partition.place;
         match &place.pieced.times {
@@ -222,15 +225,16 @@ impl RowWrite {
         }
     }
 
-    /// The bucket that takes it, as far as it was known last, where no copy of the directory lives; and by what rows are sampled
-    /// there.
+    /// Returns the bucket to which the row can be written before the range map is read, and the sampling there: the
+    /// last known bucket, or bucket 0 if no range map is known. Returns `None` if a valid range map is cached, or if no
+    /// single bucket is safe.
     pub(crate) fn guess(&self, since: Since) -> Option<Guess> {
         let (pieces, place) = (&self.partition.pieces, &self.partition.place);
         if place.pieced.times.is_some() {
             return None;
         }
         let Some(last) = pieces.copies.last(&place.id, &self.seek()) else {
-            // Most partitions were never cut.
+            // Most partitions were never split.
             return Some(Guess {
                 bucket: Bucket(0),
                 sampling: place.pieced.sampling,
@@ -243,7 +247,7 @@ impl RowWrite {
         let takers = takers.ok()?;
         let piece = last.directory().piece_of(&self.key)?;
         let only = takers.first().filter(|_| takers.len() == 1)?;
-        // Bucket 0 took everything once, and so did not come to take this later than the write was made.
+        // Bucket 0 took all rows at first, so it did not begin to take this row after the write was made.
         let is_safe = *only == Bucket(0) || since.allows(&last, self);
         is_safe.then_some(Guess {
             bucket: *only,
@@ -262,7 +266,7 @@ impl RowWrite {
         }
     }
 
-    /// A write to a bucket that does nothing yet.
+    /// Returns an empty write to a bucket.
     pub(crate) fn nothing_to(&self, bucket: Bucket) -> PartitionWrite {
         let place = &self.partition.place;
         PartitionWrite {
@@ -273,7 +277,7 @@ impl RowWrite {
     }
 }
 
-/// What is written to each bucket.
+/// Returns the operation for each bucket, the effect on the samples, and the lifetime in seconds.
 fn operation(pieced: &PiecedTable, change: RowChange) -> (Operation, Became, Option<u32>) {
     let clustering = change.clustering;
     let row = pieced.row_column();
@@ -318,10 +322,12 @@ fn operation(pieced: &PiecedTable, change: RowChange) -> (Operation, Became, Opt
 }
 
 impl Partition {
-    /// Writes a row, or deletes it: its stamp, when all who read from now on see it.
+    /// Writes or deletes a row. Returns its timestamp after each later read sees the change.
     ///
     /// # Errors
-    /// It is none of the table's; the store refuses it; it was not done in time, or is of unknown outcome, as the kind says.
+    /// - The row does not fit the table.
+    /// - The store rejects the write.
+    /// - The write was not done in time, or its outcome is unknown. The kind of the error says which.
     pub async fn write(&self, change: &RowChange, time: Duration) -> Result<Stamp> {
         let deadline = self.pieces.deadline(time);
         let mut may_be_there = false;

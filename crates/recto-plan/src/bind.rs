@@ -1,4 +1,5 @@
-//! Giving filter and sort text its meaning in a collection: fields, types, values.
+//! Binds filter and sort text to a collection: resolves names to fields, and literals to values of the
+//! fields' types.
 
 use recto_model::schema::Collection;
 use recto_model::table::Direction;
@@ -8,11 +9,11 @@ use crate::error::{QueryError, QueryErrorKind};
 use crate::query::{Condition, Query, no_prefix};
 use crate::text::{Literal, LiteralValue, Name, Operator, Span, Subject, Term, TextError, filter, sort};
 
-/// The query that filter and sort text ask of a collection.
+/// Returns the query that filter and sort text express on a collection.
 ///
 /// # Errors
-/// Text that is not filter or sort text, fields that are not there, literals that are not of their
-/// field's type: each with the column it stands at.
+/// The text is not filter or sort text, it names a field that the collection does not have, or a literal does
+/// not have the type of its field. Each error has the column of the text where it occurred.
 pub fn query(collection: &Collection, filter_text: &str, sort_text: &str) -> Result<Query, QueryError> {
     Query::new(
         collection,
@@ -21,7 +22,7 @@ pub fn query(collection: &Collection, filter_text: &str, sort_text: &str) -> Res
     )
 }
 
-/// The conditions of filter text.
+/// Returns the conditions of filter text.
 pub fn conditions(collection: &Collection, text: &str) -> Result<Vec<Condition>, QueryError> {
     let binder = Binder {
         collection,
@@ -32,7 +33,7 @@ pub fn conditions(collection: &Collection, text: &str) -> Result<Vec<Condition>,
     parsed.terms.iter().map(|term| binder.condition(term)).collect()
 }
 
-/// The fields and directions of sort text.
+/// Returns the fields and directions of sort text.
 pub fn sort_terms(collection: &Collection, text: &str) -> Result<Vec<(usize, Direction)>, QueryError> {
     let binder = Binder {
         collection,
@@ -152,7 +153,7 @@ impl Binder<'_> {
             .with_hint(hint))
     }
 
-    /// The cell of a literal, which takes the type of its field.
+    /// Returns the cell of a literal, which takes the type of its field.
     fn value(&self, field: usize, literal: &Literal) -> Result<Vec<u8>, QueryError> {
         let field = &self.collection.fields[field];
         let wrong = |message: String| self.error(literal.span, message).with_field(&field.name);
@@ -188,7 +189,7 @@ impl Binder<'_> {
     }
 }
 
-/// What to say to someone who named a field that a collection does not have.
+/// Returns a hint for a user who named a field that the collection does not have.
 pub fn no_field_hint(collection: &Collection, name: &str) -> String {
     if let Some(nearest) = collection.nearest_field(name) {
         return format!("did you mean {nearest}?");

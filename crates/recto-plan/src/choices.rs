@@ -1,8 +1,8 @@
-//! What can be asked of a collection beside what is asked of it: the conditions and sorts that a view serves, and
-//! the fields that a partition lacks.
+//! Possible changes of a query: the conditions and sorts that a view can serve in addition, and the partition
+//! fields that the query lacks.
 //!
-//! Only what a view has in its key can be served, so that the answer takes three looks at each such field,
-//! however many fields there are.
+//! A view can serve only a field that is in its key. The computation therefore calls the planner three times
+//! for each field that is in a key, and not at all for the other fields.
 
 use std::sync::Arc;
 
@@ -13,45 +13,47 @@ use crate::planner::{self, Serves, Wishes};
 use crate::query::{Constraint, Query, RangeEnd, no_prefix};
 use crate::sort_order::SortOrder;
 
-/// What can be asked of a collection.
+/// Possible changes of a query.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Choices {
-    /// Of each field, in the collection's order.
+    /// Possible changes for each field, in the collection's order.
     pub fields: Vec<FieldChoices>,
-    /// The fields to pin with `=` before anything is served: those of the first view's partition that are not
-    /// pinned.
+    /// Fields that the query must fix by `=` before any view can serve it: the partition fields of the first
+    /// view that are not fixed yet.
     pub missing_partition_fields: Vec<String>,
 }
 
-/// What a field can be asked, beside the other conditions and in the order that was asked for.
+/// Possible changes of a query in one field. The other conditions and the sort of the query stay.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FieldChoices {
-    /// The field.
+    /// Name of the field.
     pub name: String,
     /// Whether a view serves `=`, and an OR of equalities.
     pub equality: bool,
     /// Whether a view serves `<`, `<=`, `>`, `>=`.
     pub range: bool,
-    /// Whether a view serves `startsWith`: as ranges of text that has no collation.
+    /// Whether a view serves `startsWith`. That is so if a view serves ranges of the field, the field is
+    /// text, and it has no collation.
     pub prefix: bool,
-    /// Whether rows can be sorted by it.
+    /// Whether the rows can be sorted by the field.
     pub sort: SortChoice,
 }
 
-/// Whether rows can be sorted by a field.
+/// Answer to the question whether rows can be sorted by a field.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum SortChoice {
-    /// A view serves it.
+    /// A view serves the sort.
     Served,
-    /// All rows have one value of it, or its type has no order.
+    /// The sort has no effect or no meaning: all rows have the same value of the field, or its type has no
+    /// order.
     #[default]
     Pointless,
-    /// No view serves it.
+    /// No view serves the sort.
     Unserved,
 }
 
-/// What can be asked of a collection that is asked `query`, to which the conditions of `rows` belong, which no one
-/// can take back. A new condition on a field stands in the place of those that `query` has on it.
+/// Returns the possible changes of `query`. `rows` contains the conditions of `query` that cannot be removed.
+/// A new condition on a field replaces the conditions that `query` has on that field.
 pub fn choices(
     collection: &Collection,
     sort_orders: &[Arc<SortOrder>],
@@ -87,7 +89,8 @@ fn choices_by(
         };
         match alone {
             Some(alone) if alone.filter_scan.is_empty() => Some(alone),
-            // Without a sort several serve it only in the order of the first that does.
+            // Without a sort, the order of the first view that can serve the query is the order of the
+            // result. Several views together may serve the query only in that order.
             Some(alone) => {
                 let several = together(query).filter(|several| is_sorted || several.order == alone.order);
                 several.or(Some(alone))
@@ -135,7 +138,8 @@ fn choices_by(
     }
 }
 
-/// An equality; which value it is with does not matter to what is served.
+/// Returns an equality. Its value is arbitrary, because the value does not affect the views that serve the
+/// query.
 pub fn any_value() -> Constraint {
     Constraint::In(vec![Vec::new()])
 }
@@ -150,7 +154,8 @@ fn any_range() -> Constraint {
     }
 }
 
-/// The query with another constraint on a field, unless `rows` pins it.
+/// Returns the query with another constraint on a field. If `rows` fixes the field, returns the query with
+/// its constraints unchanged.
 fn with_constraint(query: &Query, rows: &Query, field: usize, constraint: Constraint) -> Query {
     let mut changed = Query {
         contradiction: false,
@@ -178,7 +183,7 @@ mod tests {
     use super::*;
     use crate::bind;
 
-    /// A hundred fields, three of them in the key.
+    /// Returns a collection of a hundred fields, three of them in the key.
     fn wide() -> Arc<Collection> {
         let others: Vec<String> = (0..97).map(|index| format!("f{index} = \"int\"")).collect();
         let text = format!(
@@ -216,7 +221,7 @@ mod tests {
         assert_eq!((choices.fields.len(), looks), (100, 9));
         let at = of(&choices, "at");
         assert!(at.equality && at.range && at.sort == SortChoice::Served);
-        // Rows of one time are sorted by `id`, those of many are not.
+        // Rows of one `at` are sorted by `id`. Rows of many values of `at` are not.
         let id = of(&choices, "id");
         assert!(!id.equality && !id.range && id.sort == SortChoice::Unserved);
         let day = of(&choices, "day");
@@ -234,7 +239,7 @@ mod tests {
         let (pinned, _) = asked(&wide, "day = \"mon\" AND at = 1", "", "");
         assert!(of(&pinned, "id").range && of(&pinned, "id").sort == SortChoice::Served);
         assert_eq!(of(&pinned, "at").sort, SortChoice::Pointless);
-        // A contradiction is taken back by the condition that stands in its place.
+        // A condition that replaces the contradictory ones removes the contradiction.
         let (contradiction, _) = asked(&wide, "day = \"mon\" AND at > 2 AND at < 1", "", "");
         assert!(of(&contradiction, "at").equality && !of(&contradiction, "f0").equality);
     }

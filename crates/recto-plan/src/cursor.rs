@@ -1,14 +1,13 @@
-//! Cursors: positions between rows, sealed so that only the query that made them can use them.
+//! Cursors: positions between rows, encrypted so that only the query that created them can use them.
 //!
-//! A cursor carries key values, and a page read from an altered one would be a page of somebody
-//! else's partition. So it is encrypted and authenticated (XChaCha20-Poly1305: a random nonce of 24
-//! bytes needs no counter that several servers would have to share), and nothing inside it is
-//! looked at before it is authenticated. The bytes are written down in `docs/format.md`, section
-//! Cursor.
+//! A cursor contains key values. An altered cursor could return a page of another user's partition. So a
+//! cursor is encrypted and authenticated with XChaCha20-Poly1305. Its random nonce of 24 bytes needs no
+//! counter that several servers would have to share. No code reads the content of a cursor before it is
+//! authenticated. The section Cursor of `docs/format.md` describes the bytes.
 //!
-//! What the query is stands inside as three fingerprints, so that a cursor given to another query
-//! is refused with the reason. Which table is read is not among them: a cursor goes on wherever the
-//! query is answered in the same total order.
+//! A cursor contains its query as three fingerprints, so that an error can say why another query rejects the
+//! cursor. The fingerprints do not contain the table that is read: a cursor continues on every table that
+//! serves the query in the same total order.
 
 pub(crate) mod bytes;
 mod content;
@@ -32,43 +31,43 @@ use crate::{place_token, scan_token};
 use content::{Content, Found};
 use envelope::{Kind, Unopened, check_identity, check_time};
 
-/// The longest cursor text, in characters.
+/// Maximum length of a cursor text, in characters.
 ///
-/// Cassandra's limits of 64 KiB for a partition key and 64 KiB for all clustering columns of a row
-/// leave every position well below it.
+/// Cassandra's limits of 64 KiB for a partition key and of 64 KiB for all clustering columns of a row keep
+/// every position well below this length.
 pub const MAX_CURSOR_CHARACTERS: usize = 256 * 1024;
 
-/// The version of the outer bytes: header, algorithm, what is authenticated.
+/// Version of the outer bytes: the header, the algorithm and the authenticated bytes.
 const FORMAT_VERSION: u8 = 1;
-/// How cursors are sealed.
+/// Format of cursors.
 const CURSOR: Kind = Kind {
     prefix: &[FORMAT_VERSION],
     max_characters: MAX_CURSOR_CHARACTERS,
     min_content_bytes: content::MIN_BYTES,
 };
 
-/// On which side of a row an edge lies, in the query's order.
+/// Side of a row on which an edge is, in the query's order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Side {
-    /// The edge lies before the row.
+    /// The edge is before the row.
     Before,
-    /// The edge lies after the row.
+    /// The edge is after the row.
     After,
 }
 
-/// A place between rows in a query's order. It needs no row to exist there.
+/// Position between rows in a query's order. No row needs to exist there.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Position {
     /// Cells of the query's order columns: all of them, or the first few.
     pub values: Cells,
-    /// Whether the edge lies before or after what begins with these cells, in the query's order.
+    /// Whether the edge is before or after all rows that begin with these cells, in the query's order.
     pub side: Side,
 }
 
-/// A sealed cursor: base64url without padding.
+/// Encrypted cursor: base64url without padding.
 ///
-/// It is text to hand to a client and to take back, also by serde; what it says, only the store that sealed it can
-/// read, and whether it is one of the query is found out where a page is asked for.
+/// An application can give the text to a client and accept it back, also with serde. Only the store that
+/// encrypted the cursor can decrypt it. A request for a page checks that the cursor belongs to the query.
 ///
 /// ```
 /// use recto_plan::cursor::Cursor;
@@ -83,12 +82,12 @@ pub struct Position {
 pub struct Cursor(String);
 
 impl Cursor {
-    /// Its text.
+    /// Returns the text of the cursor.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Its text.
+    /// Returns the text of the cursor.
     pub fn into_string(self) -> String {
         self.0
     }
@@ -120,76 +119,78 @@ impl From<Cursor> for String {
     }
 }
 
-/// What an opened cursor holds.
+/// Content of an opened cursor.
 ///
-/// The cells are those that were sealed. Who seals them answers for their number and types, since
-/// the order's fingerprint names both.
+/// The cells are the cells that were encrypted. The caller that encrypts them is responsible for their number
+/// and types, because the fingerprint of the order covers both.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OpenedCursor {
-    /// Where the page goes on.
+    /// Position at which the page continues.
     pub position: Position,
-    /// Which way it goes on.
+    /// Direction in which the page continues.
     pub travel: Travel,
-    /// Which bucket the position lay in when it was sealed. A hint: the bucket may be gone.
+    /// Bucket that contained the position when the cursor was created. This is a hint: the bucket may no
+    /// longer exist.
     pub bucket_hint: Option<Vec<u8>>,
 }
 
-/// Why a cursor was not made or not opened.
+/// Reason why a cursor was not created or not opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CursorError {
-    /// There is no text.
+    /// The text is empty.
     Empty,
     /// The text is longer than any cursor.
     TooLong {
-        /// How long it is.
+        /// Length of the text, in characters.
         characters: usize,
     },
-    /// The text is not base64url without padding, or not in its one canonical form.
+    /// The text is not base64url without padding, or not in its canonical form.
     NotBase64 {
-        /// The first character that is wrong, counted in bytes from 1.
+        /// Position of the first wrong character, counted in bytes from 1.
         position: usize,
     },
     /// The text has a length that no cursor has.
     Truncated,
-    /// The cursor says that it is of a format that this release does not know.
+    /// The cursor has a format that this release does not know.
     UnknownFormat {
-        /// The version of its format.
+        /// Version of the format.
         version: u8,
     },
-    /// It is the resume token of a scan.
+    /// The text is the resume token of a scan.
     OfScan,
-    /// It was not sealed with a key of the ring, or was altered since: these cannot be told apart.
+    /// The cursor was encrypted with a key that is not in the ring, or was altered. The two cases cannot be
+    /// distinguished.
     NotOurs,
-    /// It is authentic but holds what this release does not understand.
+    /// The cursor is authentic, but this release does not understand its content.
     UnknownContent,
-    /// It was made by a query of another collection.
+    /// A query of another collection created the cursor.
     OtherCollection,
-    /// It was made when the query was served in another order than any view has now.
+    /// No view serves the query in the order of the cursor now.
     OtherSortOrder,
-    /// It was made by a query with another filter or sort.
+    /// A query with another filter or sort created the cursor.
     OtherQuery,
-    /// Its time is over.
+    /// The cursor has expired.
     Expired {
-        /// The first second in which it no longer opened, since 1970-01-01T00:00:00Z.
+        /// First second in which the cursor no longer opened, since 1970-01-01T00:00:00Z.
         expired_at_seconds: u64,
     },
-    /// The position's cells are too large for a cursor. Only when sealing.
+    /// The cells of the position are too large for a cursor. Occurs only when a cursor is created.
     PositionTooLarge {
-        /// The size it would have, sealed.
+        /// Size that the encrypted cursor would have, in bytes.
         bytes: usize,
     },
 }
 
-/// What a cursor is called by those who are told of it.
+/// Name of a cursor in messages to its user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CursorName {
-    /// As the crate calls it.
+    /// Name in the crate.
     Cursor,
-    /// As lists call where they go on.
+    /// Name in lists of an edge of a page.
     PageToken,
-    /// As lists call where a row stands.
+    /// Name in lists of the position of a row.
     RowToken,
 }
 
@@ -204,7 +205,7 @@ impl fmt::Display for CursorName {
 }
 
 impl CursorError {
-    /// What is wrong, in the words of who calls a cursor that.
+    /// Returns the error message, in which the cursor has the given name.
     pub fn message(&self, name: CursorName) -> String {
         match self {
             Self::Empty => format!("the {name} is empty"),
@@ -237,7 +238,7 @@ impl CursorError {
         }
     }
 
-    /// What to do about it, in the same words.
+    /// Returns a hint, in which the cursor has the given name.
     pub fn hint(&self, name: CursorName) -> String {
         match self {
             Self::Empty => format!("leave the {name} out to read from the beginning"),
@@ -279,15 +280,15 @@ impl fmt::Display for CursorError {
 
 impl std::error::Error for CursorError {}
 
-/// Seals `position`, for the query `identity` and no other, with the active key of `ring`. `travel`
-/// is the way in which the cursor leads on from it.
+/// Encrypts `position`, for the query `identity` only, with the active key of `ring`. `travel` is the
+/// direction in which the cursor continues.
 ///
-/// `bucket_hint` comes back when the cursor is opened. From the second `expires_at_seconds` on
-/// (since 1970-01-01T00:00:00Z) the cursor no longer opens; without it, it never expires.
+/// Opening the cursor returns `bucket_hint`. From the second `expires_at_seconds` on (since
+/// 1970-01-01T00:00:00Z), the cursor no longer opens. Without `expires_at_seconds`, it never expires.
 ///
 /// # Errors
-/// [`CursorError::PositionTooLarge`] if the cursor would be longer than
-/// [`MAX_CURSOR_CHARACTERS`], which keys within Cassandra's limits never are.
+/// [`CursorError::PositionTooLarge`] if the cursor would be longer than [`MAX_CURSOR_CHARACTERS`]. Keys
+/// within Cassandra's limits never cause this error.
 pub fn seal(
     ring: &KeyRing,
     environment: &Environment,
@@ -312,8 +313,8 @@ pub fn seal(
     })
 }
 
-/// The id of the key that a cursor, the resume token of a scan, or the token of a place says it was sealed with; `None` if
-/// the text does not begin as one of a known format does. Not authenticated: anybody can write it.
+/// Returns the key id in the header of a cursor, of the resume token of a scan, or of a place token. `None`
+/// if the text does not begin like a known format. The id is not authenticated: anybody can write it.
 pub fn key_id(text: &str) -> Option<u32> {
     CURSOR
         .key_id(text)
@@ -321,25 +322,26 @@ pub fn key_id(text: &str) -> Option<u32> {
         .or_else(|| place_token::PLACE_TOKEN.key_id(text))
 }
 
-/// Opens a cursor, as far as it can be before it is known for which query: [`AuthenticCursor`].
+/// Decrypts a cursor before its query is known. [`AuthenticCursor`] completes the checks.
 ///
-/// **What it takes does not tell a forged cursor from an expired one.** In this order:
+/// **The duration does not distinguish a forged cursor from an expired one.** The steps, in this order:
 ///
-/// 1. What anybody can see of a text: its length, its alphabet, the version in the clear.
-/// 2. The clock is read, for every cursor, whatever becomes of it.
-/// 3. The tag is computed over header and ciphertext, as long as the text is, with the key that the
-///    header names or, where there is none of that id, with the active one; and compared in constant
-///    time (`poly1305` through `subtle`). So how much of a forged tag is right does not show, nor
-///    whether a key exists. Until here every cursor of one length takes the same steps.
-/// 4. Only an authentic cursor is decrypted, read, compared with the query, and at last with the
-///    time. A forged one ends before: what stands in its expiry, fingerprints or cells has no
-///    effect on anything, so that neither can be probed by altering a cursor.
+/// 1. Check the properties of the text that anybody can see: its length, its alphabet, the version in the
+///    clear.
+/// 2. Read the clock, for every cursor, regardless of the outcome.
+/// 3. Compute the tag over the header and the ciphertext, so over the whole length of the text. The key is
+///    the key that the header names, or the active key if the ring has no key of that id. Compare the tag in
+///    constant time (`poly1305` through `subtle`). So the duration does not show how much of a forged tag is
+///    right, nor whether a key exists. Until here, every cursor of one length takes the same steps.
+/// 4. Only an authentic cursor is decrypted, read, compared with the query, and finally compared with the
+///    time. A forged cursor is rejected before. Its expiry, fingerprints and cells have no effect, so nobody
+///    can probe them by altering a cursor.
 ///
-/// That step 4 takes some time shows whether a cursor is authentic, and no more than the answer says
-/// in words: altered, or expired.
+/// The time of step 4 shows whether a cursor is authentic. It shows no more than the error message, which
+/// says "altered" or "expired".
 ///
 /// # Errors
-/// What is wrong with it whatever the query.
+/// Errors that do not depend on the query.
 pub fn open(ring: &KeyRing, environment: &Environment, text: &str) -> Result<AuthenticCursor, CursorError> {
     CURSOR.open(ring, environment, text, check_version, |now_seconds, body| {
         let (found, opened) = content::read(body).ok_or(CursorError::UnknownContent)?;
@@ -351,7 +353,7 @@ pub fn open(ring: &KeyRing, environment: &Environment, text: &str) -> Result<Aut
     })
 }
 
-/// A cursor that was sealed here, of which is not known yet whether it is of the query at hand.
+/// Cursor that this store encrypted, and that has not been compared with a query yet.
 #[derive(Debug)]
 pub struct AuthenticCursor {
     found: Found,
@@ -360,10 +362,11 @@ pub struct AuthenticCursor {
 }
 
 impl AuthenticCursor {
-    /// Whether it is of the query `identity`; `of_version_1` is what a cursor of version 1 was bound to.
+    /// Checks that the cursor belongs to the query `identity`. `of_version_1` returns the identity to which a
+    /// cursor of version 1 was bound.
     ///
     /// # Errors
-    /// It is another's: of which kind.
+    /// The cursor belongs to another query. The error says how the queries differ.
     pub fn check(
         &self,
         identity: &QueryIdentity,
@@ -373,17 +376,18 @@ impl AuthenticCursor {
         if self.found.is_by_sort_order {
             return Ok(check_identity(found, &of_version_1())?);
         }
-        // Another filter may have another order, too.
+        // Report a different filter before a different order, because another filter can also have another
+        // order.
         if found.collection == identity.collection && found.query != identity.query {
             return Err(CursorError::OtherQuery);
         }
         Ok(check_identity(found, identity)?)
     }
 
-    /// What it holds, for the query `identity` that made it.
+    /// Returns the content of the cursor, for the query `identity` that created it.
     ///
     /// # Errors
-    /// As [`check`](Self::check); or its time is over.
+    /// The errors of [`check`](Self::check), and [`CursorError::Expired`].
     pub fn bind(
         self,
         identity: &QueryIdentity,

@@ -1,4 +1,4 @@
-//! Conditions that no view serves, checked row by row.
+//! Filter scans: conditions that no view serves and that are checked on each row.
 
 use recto_model::RowRef;
 
@@ -9,35 +9,36 @@ use crate::text::Operator;
 /// One condition on the fields of a collection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ScanCondition {
-    /// A field must satisfy a constraint.
+    /// The field must satisfy the constraint.
     Field {
-        /// The field.
+        /// Index of the field.
         field: usize,
-        /// The constraint.
+        /// Constraint on the field.
         constraint: Constraint,
     },
-    /// The same of a field that rows are sorted by rounded: the slices have all that satisfy it, and in their first and last
-    /// intervals some that do not.
+    /// The field must satisfy the constraint, and rows are sorted by the rounded values of the field. The
+    /// slices that are read contain all rows that satisfy the constraint. Their first and last intervals also
+    /// contain rows that do not.
     Edges {
-        /// The field.
+        /// Index of the field.
         field: usize,
-        /// The constraint.
+        /// Constraint on the field.
         constraint: Constraint,
     },
-    /// Fields must compare to values, by value.
+    /// The fields must satisfy a comparison with the values, as tuples.
     Tuple {
-        /// The fields.
+        /// Indexes of the fields.
         fields: Vec<usize>,
-        /// How.
+        /// Operator of the comparison.
         operator: Operator,
-        /// The values.
+        /// Values, one for each field.
         values: Vec<Vec<u8>>,
     },
 }
 
 impl ScanCondition {
-    /// Whether a row satisfies it, as far as its table can tell: what that lacks is asked of the base row. A null
-    /// satisfies nothing.
+    /// Returns whether a row satisfies the condition, as far as the row's table has the fields. If the table
+    /// lacks a field, returns true: the base row is checked later. A null satisfies no condition.
     pub fn matches(&self, sort_order: &SortOrder, row: RowRef<'_>) -> bool {
         match self {
             Self::Field { field, constraint } | Self::Edges { field, constraint } => {
@@ -66,18 +67,20 @@ impl ScanCondition {
         }
     }
 
-    /// Whether slices serve it but for their ends, so that few rows are looked at in vain.
+    /// Returns whether the slices serve the condition except at their ends, so that the scan discards few
+    /// rows.
     pub fn is_of_edges(&self) -> bool {
         matches!(self, Self::Edges { .. })
     }
 
-    /// The fields that conditions look at row by row, of those that any row may fail.
+    /// Returns the fields of the conditions that the scan checks on every row, which are all but the
+    /// conditions on edges.
     pub fn checked_fields(conditions: &[Self]) -> Vec<usize> {
         let checked = conditions.iter().filter(|one| !one.is_of_edges());
         checked.flat_map(Self::fields).copied().collect()
     }
 
-    /// The fields it looks at.
+    /// Returns the fields of the condition.
     pub fn fields(&self) -> &[usize] {
         match self {
             Self::Field { field, .. } | Self::Edges { field, .. } => std::slice::from_ref(field),

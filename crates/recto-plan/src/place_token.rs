@@ -1,33 +1,34 @@
-//! How far long work over a store is, sealed so that only this store goes on with it.
+//! Place tokens: progress of long work over a store, encrypted so that only this store can continue the work.
 //!
-//! What a token says is the engine's; here it is bytes. It holds what the work found so far, keys of records among it, so it
-//! is sealed as cursors are, with the same keys. The bytes are written down in `docs/format.md`, section Place token.
+//! The engine defines the content of a token. This module handles it as bytes. The content includes the
+//! findings of the work so far, with keys of records. So the token is encrypted like a cursor, with the same
+//! keys. The section Place token of `docs/format.md` describes the bytes.
 
 use recto_model::Environment;
 
 use crate::cursor::KeyRing;
 use crate::cursor::envelope::{Kind, Unopened};
 
-/// The longest place token, in characters.
+/// Maximum length of a place token, in characters.
 pub const MAX_PLACE_TOKEN_CHARACTERS: usize = 256 * 1024;
 
-/// The first byte of place tokens; cursors begin with the version of their format.
+/// First byte of place tokens. Cursors begin with the version of their format instead.
 const MARK: u8 = b'P';
-/// The version of the outer bytes: header, algorithm, what is authenticated.
+/// Version of the outer bytes: the header, the algorithm and the authenticated bytes.
 const FORMAT_VERSION: u8 = 1;
 
-/// How place tokens are sealed.
+/// Format of place tokens.
 pub(crate) const PLACE_TOKEN: Kind = Kind {
     prefix: &[MARK, FORMAT_VERSION],
     max_characters: MAX_PLACE_TOKEN_CHARACTERS,
     min_content_bytes: 1,
 };
 
-/// Why a place token was not opened.
+/// Reason why a place token was not opened.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlaceTokenError {
-    /// There is no text.
+    /// The text is empty.
     #[error("the token of the place is empty")]
     Empty,
     /// The text is longer than any token.
@@ -35,28 +36,29 @@ pub enum PlaceTokenError {
         "the token of the place is {characters} characters long; none is longer than {MAX_PLACE_TOKEN_CHARACTERS}"
     )]
     TooLong {
-        /// How long it is.
+        /// Length of the text, in characters.
         characters: usize,
     },
-    /// The text is not base64url without padding, or not in its one canonical form.
+    /// The text is not base64url without padding, or not in its canonical form.
     #[error("the token of the place is not base64url text: character {position} does not belong there")]
     NotBase64 {
-        /// The first character that is wrong, counted in bytes from 1.
+        /// Position of the first wrong character, counted in bytes from 1.
         position: usize,
     },
     /// The text has a length that no token has.
     #[error("the token of the place is not whole: characters are missing, or there is one too many")]
     Truncated,
-    /// It is something else.
+    /// The text is not a place token.
     #[error("this is not the token of a place")]
     NotOfPlace,
-    /// The token says that it is of a format that this release does not know.
+    /// The token has a format that this release does not know.
     #[error("the token of the place is of format {version}, which this release does not know")]
     UnknownFormat {
-        /// The version of its format.
+        /// Version of the format.
         version: u8,
     },
-    /// It was not sealed with a key of the ring, or was altered since: these cannot be told apart.
+    /// The token was encrypted with a key that is not in the ring, or was altered. The two cases cannot be
+    /// distinguished.
     #[error("the token of the place was altered, or was made with a key that is not known here")]
     NotOurs,
 }
@@ -77,13 +79,13 @@ impl From<Unopened> for PlaceTokenError {
     }
 }
 
-/// Seals a place with the active key of `ring`; none if the token would be longer than
+/// Encrypts a place with the active key of `ring`. Returns `None` if the token would be longer than
 /// [`MAX_PLACE_TOKEN_CHARACTERS`].
 pub fn seal(ring: &KeyRing, environment: &Environment, place: &[u8]) -> Option<String> {
     PLACE_TOKEN.seal(ring, environment, place.len(), |out| out.copy_from_slice(place))
 }
 
-/// Opens a token: the place that was sealed in it.
+/// Opens a token, and returns the place that it contains.
 ///
 /// # Errors
 /// [`PlaceTokenError`].

@@ -1,4 +1,4 @@
-//! Queries: what is asked of a collection, reduced to one constraint per field.
+//! Queries of a collection in normal form, with at most one constraint per field.
 
 use std::cmp::Ordering;
 
@@ -13,7 +13,7 @@ use crate::text::Operator;
 use crate::text::filter::{MAX_CONDITIONS, MAX_VALUES};
 
 impl Operator {
-    /// Whether something that compares as `ordering` to the value satisfies it.
+    /// Returns whether a value that compares as `ordering` to the condition's value satisfies the condition.
     pub fn holds(self, ordering: Ordering) -> bool {
         match self {
             Self::Equal => ordering.is_eq(),
@@ -25,96 +25,97 @@ impl Operator {
     }
 }
 
-/// One condition on fields, given by their index in the collection. Values are cells of the
-/// fields' types.
+/// Condition on fields, which are given by their index in the collection. Values are cells of the fields'
+/// types.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Condition {
-    /// A field compared with a value.
+    /// Comparison of a field with a value.
     Compare {
-        /// The field.
+        /// Index of the field.
         field: usize,
-        /// How.
+        /// Operator of the comparison.
         operator: Operator,
-        /// The value.
+        /// Value.
         value: Vec<u8>,
     },
-    /// A field equal to one of some values.
+    /// Condition that a field equals one of several values.
     AnyOf {
-        /// The field.
+        /// Index of the field.
         field: usize,
-        /// The values.
+        /// Values.
         values: Vec<Vec<u8>>,
     },
-    /// A text field that starts with a text.
+    /// Condition that a text field starts with a text.
     StartsWith {
-        /// The field.
+        /// Index of the field.
         field: usize,
-        /// The text.
+        /// Prefix.
         prefix: String,
     },
-    /// Several fields compared with as many values, by value, the first that differs deciding.
+    /// Comparison of several fields with the same number of values, as tuples. The first field that differs
+    /// from its value decides.
     Tuple {
-        /// The fields.
+        /// Indexes of the fields.
         fields: Vec<usize>,
-        /// How.
+        /// Operator of the comparison.
         operator: Operator,
-        /// The values.
+        /// Values, one for each field.
         values: Vec<Vec<u8>>,
     },
 }
 
-/// One end of a range.
+/// End of a range.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct RangeEnd {
-    /// The value.
+    /// Value of the end.
     pub value: Vec<u8>,
-    /// Whether the value itself is in the range.
+    /// Whether the range includes the value.
     pub inclusive: bool,
 }
 
-/// What all conditions on one field come to.
+/// Combination of all conditions on one field.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Constraint {
-    /// One of these values, sorted, each once, at least one.
+    /// The field has one of these values. The list is sorted, has no duplicates, and has at least one value.
     In(Vec<Vec<u8>>),
-    /// Between two ends.
+    /// The field is between two ends.
     Range {
-        /// The lower end.
+        /// Lower end. `None`: the range has no lower end.
         lower: Option<RangeEnd>,
-        /// The upper end.
+        /// Upper end. `None`: the range has no upper end.
         upper: Option<RangeEnd>,
     },
 }
 
-/// A tuple range over two or more different fields.
+/// Tuple range over two or more different fields.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct TupleRange {
-    /// The fields.
+    /// Indexes of the fields.
     pub fields: Vec<usize>,
-    /// How they compare; never [`Operator::Equal`].
+    /// Operator of the comparison; never [`Operator::Equal`].
     pub operator: Operator,
-    /// The values.
+    /// Values, one for each field.
     pub values: Vec<Vec<u8>>,
 }
 
-/// A query in normal form: one constraint per field at most, tuple ranges, a sort.
+/// Query in normal form: at most one constraint per field, tuple ranges, and a sort.
 ///
-/// Two queries that mean the same conditions in another order have one normal form, and so one
+/// Queries that have the same conditions in different orders have the same normal form, and so the same
 /// fingerprint.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Query {
-    /// Fields with their constraints, by field index.
+    /// Constrained fields with their constraints, sorted by the index of the field.
     pub constraints: Vec<(usize, Constraint)>,
-    /// Tuple ranges, each once, in an order of their own.
+    /// Tuple ranges without duplicates, in an order that depends only on the ranges.
     pub tuples: Vec<TupleRange>,
-    /// Sort fields with directions, as given; empty: the view's own order.
+    /// Sort fields with directions, as given. If the list is empty, the sort is the view's own order.
     pub sort: Vec<(usize, Direction)>,
-    /// Whether the conditions contradict, so that no row can match.
+    /// Whether the conditions contradict each other, so that no row can match.
     pub contradiction: bool,
 }
 
 impl Query {
-    /// Whether a list of values that this field may have names the empty one.
+    /// Returns whether the list of values that a field may have contains the empty value.
     pub fn allows_empty(&self, field: usize) -> bool {
         self.constraints.iter().any(|(of, constraint)| {
             let is_empty = |values: &Vec<Vec<u8>>| values.iter().any(Vec::is_empty);
@@ -122,11 +123,11 @@ impl Query {
         })
     }
 
-    /// The normal form of `conditions` and `sort`.
+    /// Returns the normal form of `conditions` and `sort`.
     ///
     /// # Errors
-    /// Fields that are not there, values that are not of their field's type, ranges over types
-    /// without order, too many conditions or values, a field sorted twice.
+    /// A field does not exist, a value does not have the type of its field, a range is over a type without
+    /// order, there are too many conditions or values, or a field is twice in the sort.
     pub fn new(
         collection: &Collection,
         conditions: &[Condition],
@@ -159,7 +160,7 @@ impl Query {
         Ok(query)
     }
 
-    /// The constraint on a field.
+    /// Returns the constraint on a field.
     pub fn constraint(&self, field: usize) -> Option<&Constraint> {
         self.constraints
             .binary_search_by_key(&field, |(field, _)| *field)
@@ -167,7 +168,7 @@ impl Query {
             .map(|index| &self.constraints[index].1)
     }
 
-    /// The fields that there are conditions on.
+    /// Returns the fields that have conditions.
     pub fn fields(&self) -> impl Iterator<Item = usize> {
         let of_constraints = self.constraints.iter().map(|(field, _)| *field);
         let of_tuples = self.tuples.iter().flat_map(|tuple| tuple.fields.iter().copied());
@@ -190,13 +191,13 @@ impl Query {
         of_constraints.chain(of_tuples)
     }
 
-    /// The sort without the fields that have one value.
+    /// Returns the sort without the fields that are fixed to one value.
     pub fn sorts(&self) -> impl Iterator<Item = (usize, Direction)> {
         let sort = self.sort.iter().copied();
         sort.filter(|(field, _)| self.pinned(*field).is_none())
     }
 
-    /// The one value a field is pinned to by `=`.
+    /// Returns the value to which `=` fixes a field.
     pub fn pinned(&self, field: usize) -> Option<&[u8]> {
         match self.constraint(field) {
             Some(Constraint::In(values)) if values.len() == 1 => Some(&values[0]),
@@ -286,7 +287,8 @@ impl Query {
         Ok(())
     }
 
-    /// A prefix is the range from it to the next text that does not start with it.
+    /// Adds the range that a prefix is equivalent to: from the prefix to the next text that does not start
+    /// with it.
     fn add_prefix(&mut self, collection: &Collection, field: usize, prefix: &str) -> Result<(), QueryError> {
         let definition = field_of(collection, field)?;
         if !definition.ty.is_textual() {
@@ -373,7 +375,7 @@ impl Query {
         Ok(())
     }
 
-    /// Puts a constraint in the place of the field's own.
+    /// Replaces the constraint of a field.
     pub fn constrain(&mut self, field: usize, constraint: Constraint) {
         match self.constraints.binary_search_by_key(&field, |(field, _)| *field) {
             Ok(index) => self.constraints[index].1 = constraint,
@@ -381,7 +383,7 @@ impl Query {
         }
     }
 
-    /// Narrows a field's constraint by another.
+    /// Narrows the constraint of a field by another constraint.
     fn merge(&mut self, order: FieldOrder<'_>, field: usize, constraint: Constraint) {
         let slot = match self.constraints.binary_search_by_key(&field, |(field, _)| *field) {
             Err(index) => {
@@ -398,15 +400,15 @@ impl Query {
             return;
         }
         self.contradiction = true;
-        // The list stays, so that the plan does not depend on the order of conditions.
+        // Keep the list, so that the plan does not depend on the order of conditions.
         if matches!(constraint, Constraint::In(_)) {
             *slot = constraint;
         }
     }
 }
 
-/// Why no prefix can be asked of a field, and what can be instead: texts that begin alike do not stand together in the order
-/// of a collation. None if one can.
+/// Returns the error message and the hint for `startsWith` on a field with a collation. In the order of a
+/// collation, texts that begin alike are not adjacent. Returns `None` if the field has no collation.
 pub(crate) fn no_prefix(collection: &Collection, field: &Field) -> Option<(String, String)> {
     let (collation, name) = (collection.collation_of(&field.name)?, &field.name);
     Some((
@@ -452,7 +454,7 @@ fn field_of(collection: &Collection, field: usize) -> Result<&Field, QueryError>
     })
 }
 
-/// The value in the form keys use, if it is of the field's type.
+/// Returns the value in the form that keys use. Checks that the value has the type of the field.
 fn checked(collection: &Collection, field: usize, value: &[u8]) -> Result<Vec<u8>, QueryError> {
     let definition = field_of(collection, field)?;
     let malformed = |error: cell::CellError| {
@@ -465,7 +467,7 @@ fn checked(collection: &Collection, field: usize, value: &[u8]) -> Result<Vec<u8
     Ok(canonical)
 }
 
-/// How the values of a field compare: by their type's order, or text by a collation.
+/// Order of the values of a field: the order of the type, or for text the order of a collation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FieldOrder<'a> {
     ty: &'a Type,
@@ -481,7 +483,7 @@ impl<'a> FieldOrder<'a> {
         Self::new(&field.ty, collection.collation_of(&field.name))
     }
 
-    /// Compares cells: equal are those that are in all cases.
+    /// Compares cells. With a collation, only cells with the same bytes are equal.
     pub(crate) fn compare(self, left: &[u8], right: &[u8]) -> Ordering {
         match self.collation {
             Some(collation) => collation.compare(left, right),
@@ -489,7 +491,7 @@ impl<'a> FieldOrder<'a> {
         }
     }
 
-    /// Whether one of some values, which are in the order of their type.
+    /// Returns whether a value is in a list of values, which must be sorted in the order of their type.
     fn is_among(self, value: &[u8], values: &[Vec<u8>]) -> bool {
         values
             .binary_search_by(|probe| compare(self.ty, probe, value))
@@ -497,7 +499,8 @@ impl<'a> FieldOrder<'a> {
     }
 }
 
-/// Compares cells of any type: by its order, or by bytes where there is none (equality only).
+/// Compares cells of any type: by the order of the type, or by bytes if the type has no order (for equality
+/// only).
 pub(crate) fn compare(ty: &Type, left: &[u8], right: &[u8]) -> Ordering {
     if ty.is_orderable() {
         order::compare(ty, left, right)
@@ -507,8 +510,8 @@ pub(crate) fn compare(ty: &Type, left: &[u8], right: &[u8]) -> Ordering {
 }
 
 impl Query {
-    /// Whether a record satisfies the conditions; `cell` gives the cell of a field, `None` for null,
-    /// which satisfies nothing.
+    /// Returns whether a record satisfies the conditions. `cell` returns the cell of a field, `None` for
+    /// null. A null satisfies no condition.
     pub fn matches<'a>(&self, collection: &Collection, cell: impl Fn(usize) -> Option<&'a [u8]>) -> bool {
         let order = |field: usize| FieldOrder::of(collection, &collection.fields[field]);
         let satisfied = |(field, constraint): &(usize, Constraint)| {
@@ -522,8 +525,9 @@ impl Query {
     }
 }
 
-/// Whether cells, each with its type, compare to values as a tuple range says. A null satisfies nothing, whatever stands
-/// before it: a view that leaves out records which lack one of the fields has all that the range asks for.
+/// Returns whether cells, each with the order of its field, satisfy a tuple range. If one cell is null, the
+/// tuple does not satisfy the range, even if an earlier cell decides the comparison. So a view that omits
+/// records without one of the fields still contains all records that the range selects.
 pub(crate) fn tuple_satisfies<'a>(
     cells: impl Iterator<Item = (FieldOrder<'a>, Option<&'a [u8]>)>,
     operator: Operator,
@@ -541,7 +545,7 @@ pub(crate) fn tuple_satisfies<'a>(
     operator.holds(decided)
 }
 
-/// Whether a value satisfies a constraint.
+/// Returns whether a value satisfies a constraint.
 pub(crate) fn satisfies(order: FieldOrder<'_>, value: &[u8], constraint: &Constraint) -> bool {
     match constraint {
         Constraint::In(values) => order.is_among(value, values),
@@ -558,8 +562,10 @@ pub(crate) fn satisfies(order: FieldOrder<'_>, value: &[u8], constraint: &Constr
 }
 
 impl Constraint {
-    /// The constraint on what is derived from a field that all satisfy which satisfy this one on the field, of type `ty`; and whether all
-    /// satisfy this one that satisfy that. What is derived must rise with the field, and never be above it.
+    /// Returns the weakest constraint on the derived value of a field: every value of the field, of type
+    /// `ty`, that satisfies `self` has a derived value that satisfies the result. Also returns whether the
+    /// converse is true. The derivation must be monotonic, and the derived value must never be above the
+    /// value.
     pub(crate) fn rounded(&self, derivation: Derivation, ty: &Type) -> (Self, bool) {
         let rounded = |value: &[u8]| derivation.of(ty, Some(value)).into_owned();
         let of = derivation.ty(ty);
@@ -575,7 +581,8 @@ impl Constraint {
                 let mut end = |end: &Option<RangeEnd>, is_lower: bool| {
                     let end = end.as_ref()?;
                     let value = rounded(&end.value);
-                    // From where an interval begins on, and up to there, all rows of each rounding are in the range, or none.
+                    // At the start of an interval, no interval is partly inside the range: each is inside or
+                    // outside.
                     let is_start = of == *ty && value == end.value && end.inclusive == is_lower;
                     is_exact &= is_start;
                     Some(RangeEnd {
@@ -621,7 +628,8 @@ fn intersect(order: FieldOrder<'_>, left: &Constraint, right: &Constraint) -> Op
     }
 }
 
-/// The tighter of two ends of one side, where `wins` says how the tighter value compares.
+/// Returns the tighter of two ends of the same side. `wins` is the ordering of the tighter value to the
+/// other.
 fn tighter(
     order: FieldOrder<'_>,
     left: Option<&RangeEnd>,
@@ -652,11 +660,12 @@ fn is_empty(order: FieldOrder<'_>, constraint: &Constraint) -> bool {
     }
 }
 
-/// The smallest text greater than every text that starts with `prefix`; `None` if there is none.
+/// Returns the smallest text that is greater than every text that starts with `prefix`. `None` if there is
+/// none.
 ///
-/// UTF-8's byte order is the order of code points, so it is the prefix with its last code point
-/// that has a next one replaced by that and the rest dropped. Surrogates are not code points of
-/// text and are stepped over; ASCII ends at U+007F.
+/// UTF-8's byte order is the order of code points. So the function finds the last code point of the prefix
+/// that has a successor, replaces it by the successor, and drops the rest. Surrogates are not code points of
+/// text, so the function skips them. The last code point of ASCII is U+007F.
 fn text_successor(prefix: &str, ty: &Type) -> Option<String> {
     let last_scalar = if matches!(ty, Type::Ascii) {
         '\u{7F}'

@@ -1,8 +1,8 @@
-//! Resume tokens of scans: how far a scan of a collection is, sealed so that only that scan goes on.
+//! Resume tokens of scans: progress of a scan of a collection, encrypted so that only this scan can continue.
 //!
-//! A token holds keys of rows, of rows too that a row filter hides from whoever holds the token. So it
-//! is sealed as cursors are, with the same keys, and no cursor opens as a resume token nor the reverse.
-//! The bytes are written down in `docs/format.md`, section Resume token.
+//! A token contains keys of rows, even of rows that a row filter hides from the holder of the token. So a
+//! token is encrypted like a cursor, with the same keys. No cursor opens as a resume token, and no resume
+//! token opens as a cursor. The section Resume token of `docs/format.md` describes the bytes.
 
 use recto_model::Environment;
 
@@ -10,28 +10,28 @@ use crate::cursor::bytes::{Reader, Writer, cells_len, optional_len, part_len, va
 use crate::cursor::envelope::{Kind, Unopened, check_identity, check_time};
 use crate::cursor::{Fingerprint, KeyRing, Position, QueryIdentity, Side};
 
-/// The longest resume token, in characters.
+/// Maximum length of a resume token, in characters.
 ///
-/// A scan of 16 ranges with the longest keys that Cassandra takes (64 KiB of partition key, 64 KiB of
-/// clustering columns) stays below it, though the embedded store may make a key twice as long. One of
-/// more that does not is an error.
+/// The token of a scan of 16 ranges is below this length, even with the longest keys that Cassandra accepts
+/// (64 KiB of partition key, 64 KiB of clustering columns), and even if the embedded store makes a key twice
+/// as long. A scan of more ranges whose token would be longer is an error.
 pub const MAX_SCAN_TOKEN_CHARACTERS: usize = 32 << 20;
 
-/// The most ranges in a token.
+/// Maximum number of ranges in a token.
 const MAX_RANGES: usize = 1_024;
-/// The first byte of resume tokens; cursors begin with the version of their format.
+/// First byte of resume tokens. Cursors begin with the version of their format instead.
 pub(crate) const MARK: u8 = b'R';
-/// The version of the outer bytes: header, algorithm, what is authenticated.
+/// Version of the outer bytes: the header, the algorithm and the authenticated bytes.
 const FORMAT_VERSION: u8 = 1;
-/// The version of the content's layout.
+/// Version of the layout of the content.
 const CONTENT_VERSION: u8 = 1;
-/// The content's length is a multiple of this: how long a token is says little of how long the keys in
-/// it are, which may be of rows that its holder does not see.
+/// Unit of the content's length, in bytes. The padding hides the exact length of the keys in a token. The
+/// keys can belong to rows that the holder of the token must not see.
 const PADDED_BYTES: usize = 256;
-/// The content of the smallest token: version, flags, identity, padding.
+/// Length of the shortest content: version, flags, identity, padding.
 const MIN_BYTES: usize = PADDED_BYTES;
 
-/// How resume tokens are sealed.
+/// Format of resume tokens.
 pub(crate) const SCAN_TOKEN: Kind = Kind {
     prefix: &[MARK, FORMAT_VERSION],
     max_characters: MAX_SCAN_TOKEN_CHARACTERS,
@@ -43,36 +43,38 @@ const EXPIRES: u8 = 2;
 const AFTER: u8 = 4;
 const KNOWN_FLAGS: u8 = AT_POSITION | EXPIRES | AFTER;
 
-/// How far a scan is.
+/// Progress of a scan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ScanProgress {
-    /// It reads whole tables, in the store's own order.
+    /// Progress of a scan that reads whole tables, in the store's own order.
     Ranges {
-        /// The kind of store whose order that is.
+        /// Kind of the store that defines the order.
         store: String,
-        /// What is not read to its end.
+        /// Ranges that are not completely read.
         ranges: Vec<ScanRange>,
     },
-    /// It reads what a plan says, in the plan's order, and goes on from here.
+    /// Progress of a scan that reads the rows of a plan, in the plan's order: the position where the scan
+    /// continues.
     Position(Position),
 }
 
-/// A piece of a table in the store's own order, and how far it is read; all in the store's own form.
+/// Contiguous part of a table in the store's own order, and the progress in it. All values are in the store's
+/// own form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScanRange {
-    /// Where it begins; empty for the beginning of the table, and where `after` says more.
+    /// Start of the range. Empty for the start of the table, and if `after` makes the start redundant.
     pub start: Vec<u8>,
-    /// Where it ends; empty for the end of the table.
+    /// End of the range. Empty for the end of the table.
     pub end: Vec<u8>,
-    /// The last row that was read of it.
+    /// Last row of the range that was read.
     pub after: Option<Vec<u8>>,
 }
 
-/// Why a resume token was not made or not opened.
+/// Reason why a resume token was not created or not opened.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ScanTokenError {
-    /// There is no text.
+    /// The text is empty.
     #[error("the resume token is empty")]
     Empty,
     /// The text is longer than any token.
@@ -80,61 +82,63 @@ pub enum ScanTokenError {
         "the resume token is {characters} characters long; none is longer than {MAX_SCAN_TOKEN_CHARACTERS}"
     )]
     TooLong {
-        /// How long it is.
+        /// Length of the text, in characters.
         characters: usize,
     },
-    /// The text is not base64url without padding, or not in its one canonical form.
+    /// The text is not base64url without padding, or not in its canonical form.
     #[error("the resume token is not base64url text: character {position} does not belong there")]
     NotBase64 {
-        /// The first character that is wrong, counted in bytes from 1.
+        /// Position of the first wrong character, counted in bytes from 1.
         position: usize,
     },
     /// The text has a length that no token has.
     #[error("the resume token is not whole: characters are missing, or there is one too many")]
     Truncated,
-    /// It is something else: the cursor of a page, or a token made before they were sealed.
+    /// The text is not a resume token: it is the cursor of a page, or a token from the time before tokens were
+    /// encrypted.
     #[error("this is not the resume token of an export or a scan")]
     NotOfScan,
-    /// The token says that it is of a format that this release does not know.
+    /// The token has a format that this release does not know.
     #[error("the resume token is of format {version}, which this release does not know")]
     UnknownFormat {
-        /// The version of its format.
+        /// Version of the format.
         version: u8,
     },
-    /// It was not sealed with a key of the ring, or was altered since: these cannot be told apart.
+    /// The token was encrypted with a key that is not in the ring, or was altered. The two cases cannot be
+    /// distinguished.
     #[error("the resume token was altered, or was made with a key that is not known here")]
     NotOurs,
-    /// It is authentic but holds what this release does not understand.
+    /// The token is authentic, but this release does not understand its content.
     #[error("the resume token holds what this release does not understand")]
     UnknownContent,
-    /// It was made by a scan of another collection.
+    /// A scan of another collection created the token.
     #[error("the resume token is of another collection")]
     OtherCollection,
-    /// The collection's key or order was another one.
+    /// The collection had another key or order when the token was created.
     #[error("the resume token is of an earlier sort order of the collection")]
     OtherSortOrder,
-    /// It was made by a scan of other rows.
+    /// A scan of other rows created the token.
     #[error("the resume token is of a scan with another filter, or of other rows than may be seen here")]
     OtherFilter,
-    /// It was made on a store of another kind, which has its rows in another order.
+    /// A scan on a store of another kind, which sorts its rows in another order, created the token.
     #[error("the resume token is of a scan on another kind of store")]
     OtherStore,
-    /// Its time is over.
+    /// The token has expired.
     #[error("the resume token expired at {expired_at_seconds} (seconds since 1970-01-01T00:00:00Z)")]
     Expired {
-        /// The first second in which it no longer opened, since 1970-01-01T00:00:00Z.
+        /// First second in which the token no longer opened, since 1970-01-01T00:00:00Z.
         expired_at_seconds: u64,
     },
-    /// The keys in it are too large. Only when sealing.
+    /// The keys in the token are too large. Occurs only when a token is created.
     #[error("keys of {bytes} bytes do not fit in a resume token of {MAX_SCAN_TOKEN_CHARACTERS} characters")]
     TooLarge {
-        /// The size it would have, sealed.
+        /// Size that the encrypted token would have, in bytes.
         bytes: usize,
     },
 }
 
 impl ScanTokenError {
-    /// What to do about it.
+    /// Returns a hint that says how to resolve the error.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Empty => "leave the token out to begin at the beginning",
@@ -180,9 +184,9 @@ impl From<Unopened> for ScanTokenError {
     }
 }
 
-/// Seals how far the scan `identity` is, for it and no other, with the active key of `ring`. From the
-/// second `expires_at_seconds` on (since 1970-01-01T00:00:00Z) the token no longer opens; without it,
-/// it never expires.
+/// Encrypts the progress of the scan `identity`, for this scan only, with the active key of `ring`. From the
+/// second `expires_at_seconds` on (since 1970-01-01T00:00:00Z), the token no longer opens. Without
+/// `expires_at_seconds`, it never expires.
 ///
 /// # Errors
 /// [`ScanTokenError::TooLarge`] if the token would be longer than [`MAX_SCAN_TOKEN_CHARACTERS`].
@@ -205,14 +209,14 @@ pub fn seal(
     })
 }
 
-/// Opens a token that the scan `identity` made, on a store of the kind `store`; a scan that goes on
-/// from a position does so on any.
+/// Opens a token that the scan `identity` created on a store of the kind `store`. A scan that continues from
+/// a position can continue on a store of any kind.
 ///
-/// As with cursors, nothing in it is looked at before it is authenticated, and what it takes does not
-/// tell a forged token from an expired one ([`cursor::open`](crate::cursor::open)).
+/// As for cursors, no code reads the content of a token before it is authenticated. The duration does not
+/// distinguish a forged token from an expired one ([`cursor::open`](crate::cursor::open)).
 ///
 /// # Errors
-/// [`ScanTokenError`], every variant but [`ScanTokenError::TooLarge`].
+/// Every variant of [`ScanTokenError`] except [`ScanTokenError::TooLarge`].
 pub fn open(
     ring: &KeyRing,
     environment: &Environment,
@@ -240,14 +244,14 @@ fn check_prefix(sealed: &[u8]) -> Result<(), ScanTokenError> {
     }
 }
 
-/// What goes into a token.
+/// Content of a token to write.
 struct Content<'a> {
     identity: &'a QueryIdentity,
     progress: &'a ScanProgress,
     expires_at_seconds: Option<u64>,
 }
 
-/// What an authentic token holds.
+/// Content of an authentic token.
 struct Found {
     identity: QueryIdentity,
     progress: ScanProgress,
@@ -255,7 +259,7 @@ struct Found {
 }
 
 impl Content<'_> {
-    /// How many bytes [`write`](Self::write) writes before the padding.
+    /// Returns the number of bytes that [`write`](Self::write) writes before the padding.
     fn len(&self) -> usize {
         let expiry = self.expires_at_seconds.map_or(0, |_| 8);
         let progress = match self.progress {
@@ -272,7 +276,7 @@ impl Content<'_> {
         2 + 3 * Fingerprint::BYTES + expiry + progress
     }
 
-    /// Writes into `out`, whose end stays zero.
+    /// Writes the content into `out`. The padding at the end of `out` stays zero.
     fn write(&self, out: &mut [u8]) {
         let mut flags = self.expires_at_seconds.map_or(0, |_| EXPIRES);
         if let ScanProgress::Position(position) = self.progress {
@@ -303,7 +307,7 @@ impl Content<'_> {
     }
 }
 
-/// Reads a content; `None` if it is not one of this version.
+/// Reads a content. Returns `None` if the content does not have this version.
 fn read(content: &[u8]) -> Option<Found> {
     let mut reader = Reader::new(content);
     let [version, flags] = reader.array()?;

@@ -1,8 +1,8 @@
-//! Ranges of values as pieces of clustering order.
+//! Conversion of ranges of values to ranges of the clustering order.
 //!
-//! Cassandra compares tuples by value, and a table keeps rows in clustering order, whose columns
-//! may ascend and descend. A range of values is therefore one contiguous piece of clustering order
-//! where directions do not mix, and several where they do (10-pages, "Planning onto CQL").
+//! Cassandra compares tuples by value. A table sorts rows in clustering order, in which columns can ascend
+//! and descend. If all columns have the same direction, a range of values is therefore one contiguous range
+//! of the clustering order. If directions differ, it is several ranges (10-pages, "Planning onto CQL").
 
 use std::cmp::Ordering;
 
@@ -12,17 +12,17 @@ use recto_model::{Bound, Cells, Table};
 use crate::query::RangeEnd;
 use crate::text::Operator;
 
-/// A contiguous piece of one partition: the rows between two edges, in clustering order.
+/// Contiguous range of one partition: the rows between two edges, in clustering order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Segment {
-    /// Where it begins.
+    /// Start of the range.
     pub from: Bound,
-    /// Where it ends.
+    /// End of the range.
     pub to: Bound,
 }
 
 impl Segment {
-    /// All rows that begin with `prefix`.
+    /// Returns the range of all rows that begin with `prefix`.
     pub fn of_prefix(prefix: &Cells) -> Self {
         Self {
             from: Bound::Before(prefix.clone()),
@@ -30,7 +30,7 @@ impl Segment {
         }
     }
 
-    /// Whether no row can lie in it.
+    /// Returns whether the range cannot contain a row.
     pub fn is_empty(&self, table: &Table) -> bool {
         self.from.compare(&self.to, table).is_ge()
     }
@@ -46,7 +46,7 @@ impl Segment {
     }
 }
 
-/// The later of two edges.
+/// Returns the later of two edges.
 pub(crate) fn later<'a>(left: &'a Bound, right: &'a Bound, table: &Table) -> &'a Bound {
     if left.compare(right, table) == Ordering::Less {
         right
@@ -55,7 +55,7 @@ pub(crate) fn later<'a>(left: &'a Bound, right: &'a Bound, table: &Table) -> &'a
     }
 }
 
-/// The earlier of two edges.
+/// Returns the earlier of two edges.
 pub(crate) fn earlier<'a>(left: &'a Bound, right: &'a Bound, table: &Table) -> &'a Bound {
     if left.compare(right, table) == Ordering::Greater {
         right
@@ -64,7 +64,7 @@ pub(crate) fn earlier<'a>(left: &'a Bound, right: &'a Bound, table: &Table) -> &
     }
 }
 
-/// The rows in both lists of pieces, in clustering order.
+/// Returns the ranges that are in both lists, in clustering order.
 pub(crate) fn intersect(left: &[Segment], right: &[Segment], table: &Table) -> Vec<Segment> {
     let mut pieces: Vec<Segment> = left
         .iter()
@@ -74,7 +74,7 @@ pub(crate) fn intersect(left: &[Segment], right: &[Segment], table: &Table) -> V
     pieces
 }
 
-/// The piece of `prefix`'s rows whose next column lies between two ends.
+/// Returns the range of the rows with `prefix` whose next column is between two ends.
 pub(crate) fn of_range(
     table: &Table,
     prefix: &Cells,
@@ -96,11 +96,12 @@ pub(crate) fn of_range(
     Segment { from, to }
 }
 
-/// The pieces of `prefix`'s rows whose next columns compare as `operator` to `values`, by value.
+/// Returns the ranges of the rows with `prefix` whose next columns satisfy a comparison with `values`, as
+/// tuples.
 ///
-/// "Greater than (v1, v2)" is "x1 > v1" and, within x1 = v1, "x2 > v2": one piece per column, each
-/// on the side that its column's direction puts it. Pieces that touch are joined, so that uniform
-/// directions give one piece.
+/// "Greater than (v1, v2)" means "x1 > v1", and for x1 = v1 "x2 > v2". So there is one range for each column.
+/// The direction of the column determines the side of the range. Ranges that touch are joined, so that
+/// columns of the same direction give one range.
 pub(crate) fn of_tuple(
     table: &Table,
     prefix: &Cells,
@@ -155,7 +156,7 @@ fn edge(after: bool, cells: Cells) -> Bound {
     }
 }
 
-/// `prefix` with one more cell.
+/// Returns `prefix` with one more cell.
 pub(crate) fn with(prefix: &Cells, value: &[u8]) -> Cells {
     let mut cells = prefix.clone();
     cells.push(Some(value));

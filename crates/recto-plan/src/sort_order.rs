@@ -1,4 +1,5 @@
-//! Sort orders: the tables a collection can be read from, tied to its fields.
+//! Sort orders: the tables from which a collection can be read, with the relation of their columns to its
+//! fields.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -13,61 +14,65 @@ use recto_model::{RowRef, Table, Type};
 
 use crate::query::FieldOrder;
 
-/// One sort order of a collection: a table, with what each of its columns is to the collection.
+/// Sort order of a collection: a table, and the meaning of each of its columns in the collection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SortOrder {
-    /// What a query calls it by.
+    /// Name of the sort order in queries.
     pub name: String,
-    /// Whether it is the base table's, which has every record.
+    /// Whether the table is the base table, which contains every record.
     pub is_base: bool,
-    /// The table.
+    /// Table.
     pub table: Arc<Table>,
-    /// What each column of the table holds.
+    /// Content of each column of the table.
     pub holds: Vec<Holds>,
-    /// For each field of the collection, the column that holds it.
+    /// For each field of the collection, the column that contains it.
     pub column_of_field: Vec<Option<usize>>,
-    /// For each field, the column in which it stands rounded: rows are sorted by that, and not by the field.
+    /// For each field, the column that contains its rounded value. Rows are sorted by this column and not by
+    /// the field.
     rounding_column_of_field: Vec<Option<usize>>,
-    /// For each field, the column of the sort keys of its text: rows are sorted by that, then by the field.
+    /// For each field, the column that contains the sort keys of its text. Rows are sorted by this column,
+    /// then by the field.
     sort_column_of_field: Vec<Option<usize>>,
-    /// For each field, the collation by which it is compared, whether rows are sorted by that or not.
+    /// For each field, the collation that compares its values. Rows are not necessarily sorted by the
+    /// collation.
     collation_of_field: Vec<Option<Collation>>,
-    /// For each column, the one that says that its field is null; empty if no column has such a one.
+    /// For each column, the column that says whether its field is null. Empty if no column has such a column.
     null_columns: Vec<Option<usize>>,
-    /// The order fields without which a record is not in it, though others of the collection have none.
+    /// Sort fields that can be null in the collection. A record in which one of them is null is not in this
+    /// sort order.
     pub skips_nulls_of: Vec<usize>,
-    /// The column that has a record's version; none if its collection's records have none.
+    /// Column that contains the version of a record. `None` if the records of the collection have no version.
     pub version: Option<usize>,
-    /// In the base table of records that change, the column that says how long one lives.
+    /// In the base table of records that change: column that contains the lifetime of a record.
     pub head: Option<usize>,
-    /// Whether a row is shown only if the base row, read after it, says that the record stands there. Then all fields
-    /// are the base row's.
+    /// Whether a row is shown only if the base row, which is read afterwards, confirms that the record has
+    /// this position. All field values then come from the base row.
     pub is_verified: bool,
-    /// Maximum number of records that it should have and lacks.
+    /// Maximum number of records that belong to the sort order but are missing.
     pub lacks: LackedRecords,
 }
 
-/// Maximum number of records that a view should have and lacks, because they do not fit it.
+/// Maximum number of records that belong to a view but are missing, because they do not fit into it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LackedRecords {
-    /// Records whose value of the only partition field is empty: they are in no partition of the view.
+    /// Records with an empty value of the only partition field. The view has no partition for them.
     pub empty: u64,
-    /// Records whose key in the view would be too large: they may be missing from any partition.
+    /// Records whose key in the view would be too large. They can be missing from any partition.
     pub too_large: u64,
 }
 
 impl SortOrder {
-    /// The sort order of a collection's base table.
+    /// Returns the sort order of a collection's base table.
     pub fn base(collection: &Collection) -> Self {
         let base = collection.base();
         Self::new(&base, base.table_name(0))
             .expect("a collection's key is orderable and its fields distinct: checked when made")
     }
 
-    /// A sort order of a collection, in the table of this name.
+    /// Returns a sort order of a collection, for the table of this name.
     ///
     /// # Errors
-    /// A field that it is by cannot be in a key.
+    /// A field of the partition or the order cannot be in a key.
     pub fn new(arranged: &schema::SortOrder<'_>, table: impl Into<String>) -> Result<Self, TableError> {
         let (table, holds) = arranged.table(&table.into())?;
         let fields = arranged.collection.fields.len();
@@ -130,7 +135,8 @@ impl SortOrder {
         })
     }
 
-    /// The field that a column holds; none if it is derived from one, or Recto's own.
+    /// Returns the field that a column contains. `None` if the column is derived from a field, or belongs to
+    /// Recto itself.
     pub fn field_of(&self, column: usize) -> Option<usize> {
         match self.holds[column] {
             Holds::Field(field) => Some(field),
@@ -138,7 +144,7 @@ impl SortOrder {
         }
     }
 
-    /// The field whose empty value it lacks records of; none if it has them all.
+    /// Returns the field for whose empty value records are missing. `None` if no records are missing.
     pub fn lacks_empty_values_of(&self) -> Option<usize> {
         if self.lacks.empty == 0 || self.table.partition().len() != 1 {
             return None;
@@ -146,35 +152,35 @@ impl SortOrder {
         self.field_of(0)
     }
 
-    /// The field that rows are sorted by in a column, be it rounded; none if the column only stands before another of its field,
-    /// or is Recto's own.
+    /// Returns the field by which a column sorts rows, directly or rounded. `None` if the column only
+    /// precedes another column of its field, or belongs to Recto itself.
     pub fn sorted_by(&self, column: usize) -> Option<usize> {
         sorted_by(self.holds[column])
     }
 
-    /// The column of the key by which rows are sorted by a field, be it rounded; none if they are not.
+    /// Returns the key column that sorts rows by a field, directly or rounded. `None` if no column does.
     pub fn sorting_column(&self, field: usize) -> Option<usize> {
         let column = self.column_of_field[field].filter(|column| *column < self.table.key_len());
         column.or(self.rounding_column_of_field[field])
     }
 
-    /// The cell of a column that is derived from a field, for a cell of that; none if the column is not derived.
+    /// Returns the derived cell of a column for a cell of its field. `None` if the column is not derived.
     pub fn derived(&self, column: usize, cell: Option<&[u8]>) -> Option<Cow<'static, [u8]>> {
         let Holds::Derived(field, derivation) = self.holds[column] else {
             return None;
         };
-        // What a view is ordered by it has.
+        // A view contains every field by which it sorts.
         let ty = self.type_of(self.column_of_field[field]?);
         Some(derivation.of(ty, cell))
     }
 
-    /// The column of the sort keys of a field's text, which stands just before the field's; none if rows are not sorted by
-    /// a collation of it.
+    /// Returns the column of the sort keys of a field's text, which is directly before the column of the
+    /// field. `None` if rows are not sorted by a collation of the field.
     pub fn sort_column(&self, field: usize) -> Option<usize> {
         self.sort_column_of_field[field]
     }
 
-    /// The field whose text a column has sort keys of; none if it has none.
+    /// Returns the field whose sort keys a column contains. `None` if the column contains no sort keys.
     pub fn sort_keys_of(&self, column: usize) -> Option<usize> {
         match self.holds[column] {
             Holds::Derived(field, Derivation::SortKey(_)) => Some(field),
@@ -182,7 +188,8 @@ impl SortOrder {
         }
     }
 
-    /// By which collation the sort keys of a column are; none if it has none.
+    /// Returns the collation of the sort keys that a column contains. `None` if the column contains no sort
+    /// keys.
     pub fn collation_at(&self, column: usize) -> Option<Collation> {
         match self.holds[column] {
             Holds::Derived(_, Derivation::SortKey(collation)) => Some(collation),
@@ -190,17 +197,18 @@ impl SortOrder {
         }
     }
 
-    /// The collation by which a field is compared, if it is, in another order than its column's rows are.
+    /// Returns the collation that compares a field, if the rows are not sorted by this collation.
     pub fn unsorted_collation(&self, field: usize) -> Option<Collation> {
         self.collation_of_field[field].filter(|_| self.sort_column_of_field[field].is_none())
     }
 
-    /// How the values of a field compare, which stand in this column.
+    /// Returns the order of the values of a field that is in this column.
     pub(crate) fn order_of(&self, field: usize, column: usize) -> FieldOrder<'_> {
         FieldOrder::new(self.type_of(column), self.collation_of_field[field])
     }
 
-    /// How coarsely rows are sorted by a field; none if by its values, or not at all.
+    /// Returns the interval to which the sort rounds a field. `None` if rows are sorted by the exact values,
+    /// or not by the field.
     pub fn rounding_of(&self, field: usize) -> Option<Width> {
         match self.holds[self.rounding_column_of_field[field]?] {
             Holds::Derived(_, Derivation::Rounding(width)) => Some(width),
@@ -208,7 +216,7 @@ impl SortOrder {
         }
     }
 
-    /// The columns that hold fields, with the field that each holds.
+    /// Returns the columns that contain fields, each with its field.
     pub fn fields(&self) -> impl Iterator<Item = (usize, usize)> {
         let columns = self.holds.iter().enumerate();
         columns.filter_map(|(column, holds)| match *holds {
@@ -217,23 +225,23 @@ impl SortOrder {
         })
     }
 
-    /// The names of those columns, of the ones given, that hold fields.
+    /// Returns the names of those of the given columns that contain fields.
     pub fn field_names(&self, columns: &[usize]) -> Vec<String> {
         let of_fields = columns.iter().filter(|column| self.field_of(**column).is_some());
         of_fields.map(|column| self.name_of(*column).to_owned()).collect()
     }
 
-    /// Whether rows have the values of all fields.
+    /// Returns whether rows contain the values of all fields.
     pub fn is_full(&self) -> bool {
         self.column_of_field.iter().all(Option::is_some)
     }
 
-    /// Whether nulls of a field are told by another column: then [`cell`](Self::cell) must be asked.
+    /// Returns whether another column says that a field is null. In that case use [`cell`](Self::cell).
     pub fn derives_nulls(&self) -> bool {
         !self.null_columns.is_empty()
     }
 
-    /// The cell of a column in a row; none if its field is null.
+    /// Returns the cell of a column in a row. `None` if its field is null.
     pub fn cell<'r>(&self, row: RowRef<'r>, column: usize) -> Option<&'r [u8]> {
         if let Some(Some(nulls)) = self.null_columns.get(column)
             && row.get(*nulls) != Some(&[0])
@@ -243,17 +251,17 @@ impl SortOrder {
         row.get(column)
     }
 
-    /// How many partition columns there are; clustering columns follow them.
+    /// Returns the number of partition columns. Clustering columns follow them.
     pub fn partition_len(&self) -> usize {
         self.table.partition().len()
     }
 
-    /// Whether a column is a partition column.
+    /// Returns whether a column is a partition column.
     pub fn is_partition(&self, column: usize) -> bool {
         column < self.partition_len()
     }
 
-    /// The direction in which the table holds a key column; partition columns count as ascending.
+    /// Returns the direction in which the table sorts a key column. For partition columns, returns ascending.
     pub fn direction(&self, column: usize) -> Direction {
         match column.checked_sub(self.partition_len()) {
             None => Direction::Ascending,
@@ -261,17 +269,17 @@ impl SortOrder {
         }
     }
 
-    /// The type of a column.
+    /// Returns the type of a column.
     pub fn type_of(&self, column: usize) -> &Type {
         &self.table.columns()[column].ty
     }
 
-    /// The name of a column.
+    /// Returns the name of a column.
     pub fn name_of(&self, column: usize) -> &str {
         &self.table.columns()[column].name
     }
 
-    /// What the view is called in messages.
+    /// Returns the name of the sort order in messages.
     pub fn title(&self) -> String {
         if self.is_base {
             format!("collection {}", self.table.name())
@@ -280,7 +288,8 @@ impl SortOrder {
         }
     }
 
-    /// The name of the field that a column holds, or is derived from, for people. Recto's own columns have their names.
+    /// Returns the name, for users, of the field that a column contains or is derived from. Recto's own
+    /// columns have their own names.
     pub fn shown_name_of(&self, column: usize) -> &str {
         match self.holds[column] {
             Holds::Derived(field, _) => self.column_of_field[field].map_or("", |column| self.name_of(column)),
@@ -288,7 +297,8 @@ impl SortOrder {
         }
     }
 
-    /// The name of a column that rows are sorted by, for people: `seen rounded to 1 minute` where the view has an interval.
+    /// Returns the name, for users, of a column that sorts rows. With rounding, the name has the form
+    /// `seen rounded to 1 minute`.
     pub fn shown_sort_of(&self, column: usize) -> Cow<'_, str> {
         match self.holds[column] {
             Holds::Derived(_, Derivation::Rounding(width)) => {
@@ -298,8 +308,8 @@ impl SortOrder {
         }
     }
 
-    /// The partition and order of its rows for people: without the columns that Recto derives from fields to
-    /// sort by.
+    /// Returns the partition and the order of the rows, for users. Omits the columns that Recto derives from
+    /// fields only to sort by them.
     pub fn shown_by(&self) -> ArrangedBy {
         let is_shown = |column: usize| match self.holds[column] {
             Holds::Derived(_, derivation) => derivation.replaces_field(),
@@ -318,7 +328,7 @@ impl SortOrder {
         }
     }
 
-    /// What its rows are arranged by: columns of fields, and what is derived from them.
+    /// Returns the partition and the order of the rows, as columns of fields and derived columns.
     pub fn arranged_by(&self) -> ArrangedBy {
         let partition = self.table.partition().iter();
         let clustering = self.table.clustering().iter().enumerate();

@@ -1,8 +1,8 @@
-//! A store with tables of other keyspaces beside its own, which are read there and never written.
+//! Store that can also read tables of other keyspaces, and never writes them.
 //!
-//! A table whose name has a dot, `keyspace.table`, is of another keyspace; no table of Recto's own has one. What is
-//! asked of it goes to the store that reaches that keyspace, everything else to the store itself. Whatever would change it is
-//! refused here, before anything is sent.
+//! A table whose name has a dot, `keyspace.table`, is in another keyspace. No table of Recto itself has a dot
+//! in its name. Reads of such a table use the store that is connected to that keyspace. All other calls use
+//! the store itself. Calls that would change such a table are rejected here, before a request is sent.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -19,17 +19,17 @@ use crate::{
     TransactionOutcome, WriteOptions, WriteOutcome,
 };
 
-/// Stores by the keyspaces that they reach.
+/// Stores by the keyspaces to which they are connected.
 type Reached = Arc<BTreeMap<String, Arc<dyn Store>>>;
 
-/// A store, and those that reach keyspaces of which tables are attached.
+/// Store, and the stores that are connected to the keyspaces of attached tables.
 pub struct AttachedStore {
     own: Arc<dyn Store>,
     reached: RwLock<Reached>,
 }
 
 impl AttachedStore {
-    /// Nothing is attached yet.
+    /// Returns a store without attached keyspaces.
     pub fn over(own: Arc<dyn Store>) -> Self {
         Self {
             own,
@@ -37,7 +37,7 @@ impl AttachedStore {
         }
     }
 
-    /// Has tables of this keyspace read from `store`, from now on; from what reached it before no longer.
+    /// Reads tables of this keyspace from `store` from now on. Replaces the store that read them before.
     pub fn reach(&self, keyspace: &str, store: Arc<dyn Store>) {
         let mut reached = self.reached.write().unwrap_or_else(PoisonError::into_inner);
         let mut all = BTreeMap::clone(&reached);
@@ -45,7 +45,7 @@ impl AttachedStore {
         *reached = Arc::new(all);
     }
 
-    /// What reaches this keyspace, if anything does.
+    /// Returns the store that is connected to this keyspace. `None` if there is none.
     pub fn reached_by(&self, keyspace: &str) -> Option<Arc<dyn Store>> {
         self.reached().get(keyspace).cloned()
     }
@@ -54,7 +54,8 @@ impl AttachedStore {
         Arc::clone(&self.reached.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The store that has a table of this name; the own one too where nobody reaches the table's.
+    /// Returns the store that contains a table of this name. Returns the own store if no store is connected
+    /// to the keyspace of the table.
     fn of(&self, table: &str) -> Arc<dyn Store> {
         store_of(table, &self.reached()).map_or_else(
             |_| Arc::clone(&self.own),
@@ -63,7 +64,8 @@ impl AttachedStore {
     }
 }
 
-/// The store that reaches the keyspace of an attached table; none for a table that is not attached.
+/// Returns the store that is connected to the keyspace of an attached table. `None` for a table that is not
+/// attached.
 fn store_of<'r>(table: &str, reached: &'r Reached) -> Result<Option<&'r Arc<dyn Store>>, StoreError> {
     let Some(keyspace) = AttachedTable::keyspace_of(table) else {
         return Ok(None);
@@ -84,7 +86,7 @@ fn not_reached(table: &str, keyspace: &str) -> StoreError {
         .with_table(table)
 }
 
-/// That a table is another's to change.
+/// Returns the error of a change of a table that belongs to another program.
 #[cold]
 fn read_only(table: &str) -> StoreError {
     StoreError::new(
@@ -95,7 +97,7 @@ fn read_only(table: &str) -> StoreError {
     .with_table(table)
 }
 
-/// The first of these tables that is attached, as the error of who would change it.
+/// Returns the error for the first attached table among these tables, which must not be changed.
 fn refuses<'t>(tables: impl IntoIterator<Item = &'t str>) -> Option<StoreError> {
     let mut tables = tables.into_iter();
     tables
@@ -103,7 +105,7 @@ fn refuses<'t>(tables: impl IntoIterator<Item = &'t str>) -> Option<StoreError> 
         .map(read_only)
 }
 
-/// The same, of changes of tables themselves.
+/// Checks that no table is attached, for changes of tables themselves.
 fn check_own<'t>(tables: impl IntoIterator<Item = &'t str>) -> Result<(), StoreError> {
     refuses(tables).map_or(Ok(()), Err)
 }
@@ -243,7 +245,8 @@ impl Store for AttachedStore {
         Ok(states)
     }
 
-    /// Of its own tables: keyspaces that it reaches may be away, and are asked [each for itself](AttachedStore::reached_by).
+    /// Returns the version of the own tables only. Other keyspaces may be unreachable, and callers query each
+    /// of them [separately](AttachedStore::reached_by).
     async fn tables_version(&self) -> Result<Option<String>, StoreError> {
         self.own.tables_version().await
     }
@@ -271,7 +274,7 @@ impl Store for AttachedStore {
         self.own.close().await
     }
 
-    /// Of its own servers, and of those that are reached beside them.
+    /// Returns the metrics of the own servers and of the servers of the attached keyspaces.
     fn metrics(&self) -> StoreMetrics {
         let mut metrics = self.own.metrics();
         for store in self.reached().values() {
@@ -299,14 +302,15 @@ impl Store for AttachedStore {
     }
 }
 
-/// A snapshot of the store's own tables, and what reaches those of other keyspaces, which are read as they are at each read.
+/// Snapshot of the own tables, and the stores of the other keyspaces. Tables of other keyspaces are read in
+/// their state at the time of each read.
 struct AttachedSnapshot {
     own: Arc<dyn Snapshot>,
     reached: Reached,
 }
 
 impl AttachedSnapshot {
-    /// What a table of this name is read through.
+    /// Returns the snapshot that reads a table of this name.
     fn of(&self, table: &str) -> Result<Arc<dyn Snapshot>, StoreError> {
         match store_of(table, &self.reached)? {
             None => Ok(Arc::clone(&self.own)),
@@ -314,7 +318,8 @@ impl AttachedSnapshot {
         }
     }
 
-    /// Adds to a failure of a keyspace that does not answer where that is: no message of a driver says so.
+    /// Adds the address of a keyspace to the error of a keyspace that does not answer, because no message of
+    /// a driver contains it.
     fn located(&self, table: &str) -> impl Fn(StoreError) -> StoreError {
         move |error| match (store_of(table, &self.reached), error.kind()) {
             (Ok(Some(store)), StoreErrorKind::Unavailable | StoreErrorKind::Timeout) => {
@@ -325,8 +330,8 @@ impl AttachedSnapshot {
     }
 }
 
-/// Leaves out partitions that have static cells and no rows: static columns of a table that is attached are known as any other, and a
-/// row without a key would be taken for one.
+/// Removes partitions that have static cells and no rows. The static columns of an attached table are
+/// ordinary columns here, so such a partition would look like a row without a key.
 fn leave_out_rowless(table: &Table, read: &mut ScanRead) {
     let key = table.partition().len()..table.key_len();
     let is_row = |row: RowRef<'_>| key.clone().all(|column| row.get(column).is_some());

@@ -1,7 +1,7 @@
-//! What makes a request one that no store may serve, checked the same way before every store.
+//! Checks of requests that no store may serve. They are the same for all stores.
 //!
-//! A store calls the check of its request first and refuses what it refuses. So the same request is
-//! refused on the embedded store and on Cassandra, before anything is sent.
+//! A store first calls the check of a request, and rejects the request if the check fails. So the embedded
+//! store and Cassandra reject the same requests, before anything is sent.
 
 use std::collections::HashSet;
 
@@ -14,23 +14,23 @@ use crate::{
     StoreErrorKind, StoreKind, WriteOptions,
 };
 
-/// What a mutation is counted with beside its bytes, against [`Limits::mutation_bytes`].
+/// Bytes that a mutation counts in addition to its content, for [`Limits::mutation_bytes`].
 pub const MUTATION_OVERHEAD_BYTES: usize = 32;
 
-/// What a cell is counted with beside its bytes, against [`Limits::mutation_bytes`].
+/// Bytes that a cell counts in addition to its content, for [`Limits::mutation_bytes`].
 pub const CELL_OVERHEAD_BYTES: usize = 16;
 
-/// The most conditional and plain writes of one transaction.
+/// Maximum number of conditional and plain writes of one transaction.
 pub const MAX_TRANSACTION_WRITES: usize = 131_072;
 
-/// The longest expiry Cassandra takes: 20 years.
+/// Maximum expiry that Cassandra accepts, in seconds: 20 years.
 pub const MAX_TTL_SECONDS: u32 = 630_720_000;
 
 fn invalid(message: String) -> StoreError {
     StoreError::new(StoreErrorKind::Invalid, message)
 }
 
-/// That a store has no transactions.
+/// Returns the error of a store without transactions.
 pub(crate) fn no_transactions(kind: StoreKind) -> StoreError {
     invalid(format!(
         "the {kind} store has no transactions over several partitions"
@@ -38,7 +38,7 @@ pub(crate) fn no_transactions(kind: StoreKind) -> StoreError {
     .with_hint("write conditionally to one partition at a time")
 }
 
-/// That a table does not count its partitions.
+/// Returns the error of a table that does not count its partitions.
 pub(crate) fn does_not_count(table: &Table) -> StoreError {
     invalid(format!("table {} does not count its partitions", table.name()))
         .with_hint("a table counts if it was made so, in a store that can")
@@ -49,7 +49,7 @@ fn require(holds: bool, message: impl FnOnce() -> String) -> Result<(), StoreErr
 }
 
 impl Limits {
-    /// Checks what a table asks of the store that it is to be made in.
+    /// Checks that the store supports the options of a table to create.
     pub fn check_table(&self, table: &Table) -> Result<(), StoreError> {
         require(table.options().buckets.is_none(), || {
             format!(
@@ -68,7 +68,8 @@ impl Limits {
         )
     }
 
-    /// Checks a read of counts: that the table counts, and how many partitions there are, and their keys.
+    /// Checks a read of counts: the table must count its partitions, and the number of partitions and their
+    /// keys must be valid.
     pub fn check_counted(&self, table: &Table, partitions: &[Cells]) -> Result<(), StoreError> {
         if !table.options().counts_partitions {
             return Err(does_not_count(table));
@@ -83,21 +84,22 @@ impl Limits {
         each.try_for_each(|partition| self.check_partition(table, partition))
     }
 
-    /// Checks one plain write: keys, arities, stamps, expiries, that it touches no column that is
-    /// written by [`Cas`] only, and its size.
+    /// Checks one plain write: keys, arities, stamps, expiries and size. The write must not contain a column
+    /// that only [`Cas`] writes.
     pub fn check_write(&self, write: &PartitionWrite) -> Result<(), StoreError> {
         check_inserts(std::slice::from_ref(write))?;
         self.check_alone(write, Some(WriteKind::Plain))
     }
 
-    /// Checks what of a write is no matter of the others of its call; it may touch columns of this kind, or of any.
+    /// Checks the properties of a write that do not depend on the other writes of its call. The write may
+    /// contain columns of this kind, or of any kind if `kind` is `None`.
     fn check_alone(&self, write: &PartitionWrite, kind: Option<WriteKind>) -> Result<(), StoreError> {
         self.check_partition(&write.table, &write.partition)?;
         for mutation in &write.mutations {
             require(mutation.stamp.is_some(), || {
                 format!("a plain write to table {} has no stamp", write.table.name())
             })?;
-            // Both stores keep it for what was never written (Cassandra: `NO_TIMESTAMP`).
+            // Both stores use this stamp for cells that were never written (Cassandra: `NO_TIMESTAMP`).
             require(mutation.stamp != Some(Stamp(i64::MIN)), || {
                 format!(
                     "a write to table {} has the stamp that stands for none",
@@ -111,7 +113,7 @@ impl Limits {
     }
 
     /// Checks the writes of one [`write_many`](crate::Store::write_many): each as
-    /// [`check_write`](Self::check_write) does and, if they are `logged`, their size together.
+    /// [`check_write`](Self::check_write) does, and for `logged` writes their total size.
     pub fn check_writes(&self, writes: &[PartitionWrite], logged: bool) -> Result<(), StoreError> {
         check_inserts(writes)?;
         let mut together = 0;
@@ -130,9 +132,15 @@ impl Limits {
         })
     }
 
-    /// Checks one conditional write: at least one condition and one mutation, keys and arities; no
-    /// stamps; only puts, patches (of some column) and row deletions; each row written once; each
-    /// row with a condition written; no column that plain writes write; and its size.
+    /// Checks one conditional write. The rules are:
+    ///
+    /// - It has at least one condition and one mutation.
+    /// - Keys and arities are valid.
+    /// - It has no stamps.
+    /// - It has only puts, patches of at least one column, and row deletions.
+    /// - It writes each row once, and it writes each row that has a condition.
+    /// - It contains no column of plain writes.
+    /// - Its size is within the limit.
     pub fn check_cas(&self, cas: &Cas) -> Result<(), StoreError> {
         require(!cas.mutations.is_empty(), || {
             format!(
@@ -143,10 +151,14 @@ impl Limits {
         self.check_conditional(cas, true)
     }
 
-    /// Checks one transaction of a store that has them: each conditional write as
-    /// [`check_cas`](Self::check_cas) does, except that conditions need no mutation; at most one of them for a
-    /// partition; each plain write as [`check_write`](Self::check_write) does; all of them may look at and touch
-    /// columns of either kind; not row by row; and how many they are and their size together.
+    /// Checks one transaction of a store that supports transactions. The rules are:
+    ///
+    /// - Each conditional write satisfies [`check_cas`](Self::check_cas), but conditions need no mutation.
+    /// - A partition has at most one conditional write.
+    /// - Each plain write satisfies [`check_write`](Self::check_write).
+    /// - All writes may read and write columns of either kind.
+    /// - The transaction is not written row by row.
+    /// - The number of writes and their total size are within the limits.
     pub fn check_transaction(
         &self,
         conditional: &[Cas],
@@ -184,8 +196,8 @@ impl Limits {
         .map_err(|error| error.with_hint("write less at once"))
     }
 
-    /// Checks one conditional write. One that stands `alone`, in no transaction, must write the rows that it has
-    /// conditions on, and keeps to the columns of conditional writes.
+    /// Checks one conditional write. A write that is `alone`, outside a transaction, must write the rows of
+    /// its conditions, and must use only columns of conditional writes.
     fn check_conditional(&self, cas: &Cas, alone: bool) -> Result<(), StoreError> {
         let table = &cas.table;
         let kind = alone.then_some(WriteKind::Cas);
@@ -234,8 +246,8 @@ impl Limits {
         self.check_mutation_size(table, cas.byte_len(), cas.byte_len())
     }
 
-    /// Checks a slice: its partition, its edges (prefixes of the clustering columns, without
-    /// nulls) and its limit.
+    /// Checks a slice: its partition, its edges (prefixes of the clustering columns, without nulls) and its
+    /// limit.
     pub fn check_slice(&self, slice: &Slice) -> Result<(), StoreError> {
         self.check_partition(&slice.table, &slice.partition)?;
         self.check_bound(&slice.table, &slice.from)?;
@@ -262,7 +274,7 @@ impl Limits {
         self.check_parts(table.clustering(), cells)
     }
 
-    /// Checks a mutation that may touch columns of this kind, or of any.
+    /// Checks a mutation that may contain columns of this kind, or of any kind if `kind` is `None`.
     fn check_mutation(
         &self,
         table: &Table,
@@ -323,7 +335,7 @@ impl Limits {
         }
     }
 
-    /// Checks the bytes of a write to one partition, whose largest mutation has `largest` of them.
+    /// Checks the size of a write to one partition, whose largest mutation has `largest` bytes.
     fn check_mutation_size(&self, table: &Table, bytes: usize, largest: usize) -> Result<(), StoreError> {
         require(bytes <= self.mutation_bytes, || {
             format!(
@@ -342,8 +354,8 @@ impl Limits {
     }
 }
 
-/// Refuses inserts beside deletions of ranges or partitions: whether a row is there would depend on
-/// them, and they cannot be taken back.
+/// Rejects inserts together with deletions of ranges or partitions. The existence of a row would depend on
+/// these deletions, which cannot be undone.
 fn check_inserts(writes: &[PartitionWrite]) -> Result<(), StoreError> {
     let operations = || {
         writes
@@ -443,7 +455,8 @@ fn check_kind(table: &Table, column: &Column, kind: Option<WriteKind>) -> Result
 }
 
 impl Operation {
-    /// The clustering cells of the one row it writes or deletes, if it is about one row.
+    /// Returns the clustering cells of the row that the operation writes or deletes. `None` if it is not
+    /// about one row.
     pub fn row(&self) -> Option<&Cells> {
         match self {
             Self::Put { clustering, .. }
@@ -453,7 +466,8 @@ impl Operation {
         }
     }
 
-    /// Whether it deletes: of mutations of one stamp, these act last.
+    /// Returns whether the operation is a deletion. Among mutations of the same stamp, deletions are applied
+    /// last.
     pub fn deletes(&self) -> bool {
         matches!(
             self,
@@ -461,7 +475,8 @@ impl Operation {
         )
     }
 
-    /// Whether it patches a row without naming a column, which CQL cannot make conditional.
+    /// Returns whether the operation patches a row without naming a column, which CQL cannot make
+    /// conditional.
     fn is_bare_patch(&self) -> bool {
         matches!(self, Self::Patch { columns, .. } if columns.is_empty())
     }
@@ -484,7 +499,7 @@ impl Operation {
 }
 
 impl Mutation {
-    /// How many bytes it is counted with against [`Limits`], beside its partition's key.
+    /// Returns the number of bytes that count for [`Limits`], without the key of the partition.
     pub fn byte_len(&self) -> usize {
         MUTATION_OVERHEAD_BYTES + self.operation.byte_len()
     }
@@ -495,14 +510,14 @@ fn mutations_len(partition: &Cells, mutations: &[Mutation]) -> usize {
 }
 
 impl PartitionWrite {
-    /// How many bytes it is counted with against [`Limits`]: an estimate, the same for every store.
+    /// Returns the number of bytes that count for [`Limits`]: an estimate that is the same for every store.
     pub fn byte_len(&self) -> usize {
         mutations_len(&self.partition, &self.mutations)
     }
 }
 
 impl CasCondition {
-    /// How many bytes it is counted with against the size of a transaction.
+    /// Returns the number of bytes that count for the size of a transaction.
     fn byte_len(&self) -> usize {
         let row = match &self.row {
             RowAddress::Static => 0,
@@ -513,7 +528,7 @@ impl CasCondition {
 }
 
 impl Cas {
-    /// How many bytes it is counted with against [`Limits`]: an estimate, the same for every store.
+    /// Returns the number of bytes that count for [`Limits`]: an estimate that is the same for every store.
     pub fn byte_len(&self) -> usize {
         mutations_len(&self.partition, &self.mutations)
     }

@@ -1,23 +1,23 @@
-//! Which store it is.
+//! Kind of a store.
 
 use std::fmt;
 
-/// What a store is. Whoever keeps something in a store's own form ([`ScanPosition`](crate::ScanPosition)) keeps
-/// this beside it; what a store can do it says in its [`Limits`](crate::Limits), whatever its kind.
+/// Kind of a store. Code that keeps data in a store's own form ([`ScanPosition`](crate::ScanPosition)) keeps
+/// the kind with it. The abilities of a store are in its [`Limits`](crate::Limits), independent of its kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StoreKind {
     /// Files of this machine.
     Embedded,
-    /// A keyspace of a cluster.
+    /// Keyspace of a cluster.
     Cassandra,
-    /// The memory of this process, for tests.
+    /// Memory of this process, for tests.
     Memory,
 }
 
 impl StoreKind {
-    /// Its name, which stands first in what a store [says of itself](crate::Store::describe) and is sealed in
-    /// tokens: it never changes.
+    /// Returns the name of the kind, which never changes. The [description](crate::Store::describe) of a
+    /// store begins with it, and encrypted tokens contain it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Embedded => "embedded",

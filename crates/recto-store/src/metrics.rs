@@ -1,34 +1,34 @@
-//! What a store has seen of the servers it asks, for whoever watches over it.
+//! Metrics of the servers that a store uses, for monitoring.
 
-/// What a store has counted since it was opened. Counts only rise.
+/// Counters of a store since it was opened. They never decrease.
 ///
-/// A store that asks nobody else, as the embedded one, has no nodes and counts nothing.
+/// A store without servers, such as the embedded store, has no nodes and counts nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StoreMetrics {
-    /// The nodes it knows, by address; those that left the cluster are in it no more.
+    /// Known nodes, by address. A node that left the cluster is removed.
     pub nodes: Vec<NodeMetrics>,
-    /// Requests that were sent again, after one failed that may have failed in passing.
+    /// Number of requests that were retried after a failure that may have been transient.
     pub retries: u64,
-    /// Reads that crossed too many tombstones and were asked again for fewer rows.
+    /// Number of reads that crossed too many tombstones and were repeated with fewer rows.
     pub narrowed_reads: u64,
-    /// Tombstones that reads crossed, as far as the store tells of them (Cassandra: of reads past its
+    /// Number of tombstones that reads crossed, as far as the store reports them (Cassandra: for reads above
     /// `tombstone_warn_threshold`).
     pub tombstones: u64,
 }
 
-/// What a store has seen of one node.
+/// Metrics of one node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NodeMetrics {
-    /// Where it is reached, `address:port`.
+    /// Address of the node, `address:port`.
     pub address: String,
-    /// Its data centre, if it has told.
+    /// Data center of the node, if it is known.
     pub datacenter: Option<String>,
-    /// Whether there is a connection to it now.
+    /// Whether there is a connection to the node now.
     pub up: bool,
-    /// Requests sent to it.
+    /// Number of requests to the node.
     pub requests: u64,
-    /// Requests to it that failed, those that ran out of time among them.
+    /// Number of failed requests to the node, including timeouts.
     pub failures: u64,
-    /// Requests to it that ran out of time: it did not answer, or its replicas did not.
+    /// Number of requests to the node that timed out, because the node or its replicas did not answer.
     pub timeouts: u64,
 }

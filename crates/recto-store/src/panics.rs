@@ -8,18 +8,18 @@ use std::thread;
 static QUIET_HOOK: Once = Once::new();
 
 thread_local! {
-    /// Whether a panic of this thread, now, becomes an error.
+    /// Whether a panic of this thread currently becomes an error.
     static CAUGHT_HERE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs `work` and catches its panic, which its caller tells by an error and which is therefore not
-/// printed. The hook that prints panics is asked about all others as before.
+/// Runs `work` and catches its panic. The panic is not printed, because the caller reports it as an error.
+/// Other panics still call the previous hook, which prints them.
 ///
 /// # Errors
-/// What `work` panicked with.
+/// The payload of the panic of `work`.
 #[inline]
 pub fn caught<T>(work: impl FnOnce() -> T) -> thread::Result<T> {
-    // While a panic unwinds, nobody may touch the hook.
+    // The hook must not be changed while a panic unwinds.
     if !QUIET_HOOK.is_completed() && !thread::panicking() {
         QUIET_HOOK.call_once(keep_caught_panics_quiet);
     }

@@ -1,16 +1,16 @@
-//! A small repeatable source of numbers for tests: the same seed gives the same run.
+//! Small repeatable generator of random numbers for tests: the same seed gives the same run.
 
-/// `SplitMix64`: repeatable, fast, good enough to draw tests from, and unfit for secrets.
+/// `SplitMix64`: repeatable, fast, good enough for tests, and unsuitable for secrets.
 #[derive(Debug, Clone)]
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// A sequence that `seed` decides.
+    /// Returns the sequence that `seed` determines.
     pub(crate) fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// The next 64 bits.
+    /// Returns the next 64 bits.
     pub(crate) fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut bits = self.0;
@@ -19,12 +19,12 @@ impl Random {
         bits ^ (bits >> 31)
     }
 
-    /// A number below `end`, which is not 0.
+    /// Returns a number below `end`, which must not be 0.
     pub(crate) fn below(&mut self, end: usize) -> usize {
         (self.bits() % end as u64) as usize
     }
 
-    /// True with the probability `rate`.
+    /// Returns true with the probability `rate`.
     pub(crate) fn chance(&mut self, rate: f64) -> bool {
         ((self.bits() >> 11) as f64) < rate * (1_u64 << 53) as f64
     }

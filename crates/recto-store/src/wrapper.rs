@@ -1,4 +1,4 @@
-//! Stores that pass on to another what they do not do themselves, for tests.
+//! Wrappers of stores and snapshots that forward the calls that they do not change, for tests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,21 +12,21 @@ use crate::{
     StoreMetrics, TableOutcome, TableState, TokenRange, TransactionOutcome, WriteOptions, WriteOutcome,
 };
 
-/// What is a [`Store`] by passing all calls on, but for those that it has a say in.
+/// Type that is a [`Store`] by forwarding all calls, except the calls that it overrides.
 #[async_trait]
 pub trait StoreWrapper: Send + Sync + 'static {
-    /// The store that calls are passed on to.
+    /// Returns the store that receives the calls.
     fn inner(&self) -> &Arc<dyn Store>;
 
-    /// Waits before each request of rows is sent, and again before its answer is given.
+    /// Waits before each request of rows is sent, and again before its result is returned.
     async fn pass(&self) {}
 
-    /// What to read through, for a snapshot of the inner store.
+    /// Returns the snapshot to use instead of a snapshot of the inner store.
     fn on_snapshot(&self, snapshot: Arc<dyn Snapshot>) -> Arc<dyn Snapshot> {
         snapshot
     }
 
-    /// Plain writes, of one partition too.
+    /// Handles plain writes, including writes of one partition.
     async fn on_writes(
         &self,
         writes: Vec<PartitionWrite>,
@@ -36,12 +36,12 @@ pub trait StoreWrapper: Send + Sync + 'static {
         self.inner().write_many(writes, atomicity, options).await
     }
 
-    /// A conditional write.
+    /// Handles a conditional write.
     async fn on_cas(&self, cas: Cas, options: WriteOptions) -> Result<CasOutcome, StoreError> {
         self.inner().cas(cas, options).await
     }
 
-    /// A transaction.
+    /// Handles a transaction.
     async fn on_transaction(
         &self,
         conditional: Vec<Cas>,
@@ -51,37 +51,37 @@ pub trait StoreWrapper: Send + Sync + 'static {
         self.inner().transact(conditional, plain, options).await
     }
 
-    /// A table that is made.
+    /// Handles the creation of a table.
     async fn on_create_table(&self, table: &Table) -> Result<TableOutcome, StoreError> {
         self.inner().create_table(table).await
     }
 
-    /// A table that is dropped.
+    /// Handles the drop of a table.
     async fn on_drop_table(&self, name: &str) -> Result<TableOutcome, StoreError> {
         self.inner().drop_table(name).await
     }
 
-    /// A table that is emptied.
+    /// Handles the emptying of a table.
     async fn on_empty_table(&self, table: &Table) -> Result<TableOutcome, StoreError> {
         self.inner().empty_table(table).await
     }
 }
 
-/// What is a [`Snapshot`] by passing all reads on, but for those that it has a say in.
+/// Type that is a [`Snapshot`] by forwarding all reads, except the reads that it overrides.
 #[async_trait]
 pub trait SnapshotWrapper: Send + Sync {
-    /// The snapshot that reads are passed on to.
+    /// Returns the snapshot that receives the reads.
     fn inner(&self) -> &Arc<dyn Snapshot>;
 
-    /// A slice.
+    /// Handles the read of a slice.
     async fn on_slice(&self, slice: &Slice, options: &ReadOptions) -> Result<RowsRead, StoreError>;
 
-    /// A row.
+    /// Handles the read of a row.
     async fn on_get(&self, read: &PointRead, options: &ReadOptions) -> Result<RowsRead, StoreError> {
         self.inner().get(read, options).await
     }
 
-    /// The static cells of a partition.
+    /// Handles the read of the static cells of a partition.
     async fn on_get_statics(
         &self,
         table: &Arc<Table>,
@@ -91,16 +91,16 @@ pub trait SnapshotWrapper: Send + Sync {
         self.inner().get_statics(table, partition, options).await
     }
 
-    /// A slice that can be had at once; none are unless the wrapper says so.
+    /// Handles a slice without waiting. The default returns `None`.
     fn on_slice_now(&self, slice: &Slice, options: &ReadOptions) -> Option<Result<RowsRead, StoreError>> {
         let _ = (slice, options);
         None
     }
 
-    /// Hears of each other read before it is passed on.
+    /// Receives a call before each other read is forwarded.
     fn on_other_read(&self) {}
 
-    /// Waits before each read is sent, and again before its answer is given.
+    /// Waits before each read is sent, and again before its result is returned.
     async fn pass(&self) {}
 }
 

@@ -1,9 +1,8 @@
-//! Random collections, rows and questions, from a seed.
+//! Random collections, rows and questions from a seed.
 //!
-//! What is drawn is meant to hurt: values at the edges of their types and their neighbours, many
-//! rows that agree in their first order columns, every mix of directions, every kind of question.
-//! The same seed gives the same draw. A [`Case`] holds a draw as plain data: it can be made simpler, and
-//! printed as a Rust test.
+//! The generator prefers cases that reveal errors: values at the limits of their types, their neighbors, and many rows
+//! with equal first order columns. It covers all combinations of directions and all kinds of questions. The same seed
+//! gives the same result. A [`Case`] holds the result as plain data. It can be simplified, and printed as a Rust test.
 
 mod case;
 mod collated;
@@ -23,21 +22,21 @@ pub use fastrand::Rng;
 pub use question::{from_values, question};
 pub use value::{neighbour, value};
 
-/// The most partition columns of a drawn collection.
+/// Maximum number of partition columns of a generated collection.
 pub const MAX_PARTITION_COLUMNS: usize = 3;
-/// The most order columns of a drawn collection.
+/// Maximum number of order columns of a generated collection.
 pub const MAX_ORDER_COLUMNS: usize = 6;
-/// How many rows may fail to have a new key before drawing rows ends: pools of few values have few
+/// Number of generated rows with an existing key after which no more rows are generated. Small pools of values have few
 /// combinations.
 const MAX_REPEATS: usize = 50;
 
-/// The generator of a seed.
+/// Returns the generator of a seed.
 pub fn rng(seed: u64) -> Rng {
     Rng::with_seed(seed)
 }
 
-/// A collection: one to three partition columns, one to six order columns of any order types in any
-/// directions (the last ones sometimes left to follow by themselves), and three other fields.
+/// Returns a collection: one to three partition columns, one to six order columns of any order types in any directions,
+/// and three other fields. The last order columns are sometimes not declared, so that they follow automatically.
 pub fn collection(rng: &mut Rng, name: &str) -> Collection {
     let partition: Vec<String> = (0..rng.usize(1..=MAX_PARTITION_COLUMNS))
         .map(|index| format!("p{index}"))
@@ -92,16 +91,16 @@ fn order_type(rng: &mut Rng) -> Type {
     Type::ORDERABLE[rng.usize(0..Type::ORDERABLE.len())].clone()
 }
 
-/// Rows of a collection, with the few values per field they are made of.
+/// Rows of a collection, and the small pools of values from which they are made.
 #[derive(Debug, Clone)]
 pub struct Data {
-    /// The rows.
+    /// Rows.
     pub oracle: Oracle,
-    /// For each field, the values its rows have; empty for fields that are no order type.
+    /// Values of each field in the rows. Empty for fields without an order type.
     pub pools: Vec<Vec<Value>>,
 }
 
-/// About `count` rows of the collection of an oracle that has none, no two of one key.
+/// Returns about `count` rows with different keys for the collection of `oracle`, which has no rows.
 pub fn data(rng: &mut Rng, oracle: &Oracle, count: usize) -> Data {
     let fields = oracle.collection().fields.iter();
     let pools = fields.map(|field| pool(rng, oracle, field)).collect();
@@ -122,7 +121,7 @@ pub fn data(rng: &mut Rng, oracle: &Oracle, count: usize) -> Data {
 }
 
 impl Data {
-    /// A row made of the pools' values, whose key may be taken.
+    /// Returns a row of values from the pools. Its key may exist already.
     pub fn row(&self, rng: &mut Rng) -> Row {
         let collection = self.oracle.collection();
         let fields = collection.fields.iter().zip(&self.pools);
@@ -141,8 +140,8 @@ impl Data {
     }
 }
 
-/// Few values for partition columns, so that partitions have rows; a few more for order columns, with
-/// neighbours among them.
+/// Returns the pool of a field: few values for partition columns, so that partitions have several rows, and more values
+/// for order columns, with neighbors among them.
 fn pool(rng: &mut Rng, oracle: &Oracle, field: &Field) -> Vec<Value> {
     let collection = oracle.collection();
     let is_collated = oracle.collations().contains_key(&field.name);
@@ -172,7 +171,7 @@ fn pool(rng: &mut Rng, oracle: &Oracle, field: &Field) -> Vec<Value> {
     pool
 }
 
-/// Stores take no empty value as a sole partition part.
+/// Stores do not accept an empty value as the only partition part.
 fn is_empty(value: &Value) -> bool {
     match value {
         Value::Text(text) | Value::Ascii(text) => text.is_empty(),
@@ -181,7 +180,7 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// A value that is not empty, of a type that has an empty one.
+/// Returns a value that is not empty, for a type that has an empty value.
 fn filler(ty: &Type) -> Value {
     match ty {
         Type::Text => Value::Text("a".into()),

@@ -1,8 +1,8 @@
-//! Test support of Recto. Nothing outside tests depends on this crate.
+//! Test support for Recto. Only tests depend on this crate.
 //!
-//! - [`oracle`]: an in-memory model that answers every query the obvious way.
-//! - [`generate`]: random collections, rows and questions, from a seed.
-//! - [`rig`]: real Apache Cassandra clusters, to run and to hurt.
+//! - [`oracle`]: in-memory model that answers each query in the most direct way.
+//! - [`generate`]: random collections, rows and questions from a seed.
+//! - [`rig`]: real Apache Cassandra clusters, for normal operation and for faults.
 
 pub mod generate;
 pub mod oracle;

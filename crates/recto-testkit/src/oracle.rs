@@ -1,9 +1,8 @@
-//! An in-memory model of a collection that answers every query the obvious way.
+//! In-memory model of a collection that answers each query in the most direct way.
 //!
-//! It keeps a list of rows. A question is answered by trying every condition on every row, sorting
-//! what is left by the question's total order, and cutting the page out of the result. It uses
-//! neither planner nor cursor nor key codec, and compares by an [order] of its own, and by ICU where a field sorts as
-//! people of a language do.
+//! It keeps a list of rows. To answer a question, it tests each condition on each row, and sorts the matching rows by
+//! the question's total order. A page is a part of the result. It uses no planner, no cursor and no key codec of Recto.
+//! It compares by its own [order], and by ICU for a field with a collation.
 
 mod collated;
 pub mod order;
@@ -21,10 +20,10 @@ use collated::Collated;
 pub use collated::Collations;
 pub use question::{Comparison, Condition, Question};
 
-/// A record: a value or null for each field of its collection, in the collection's order.
+/// Record: a value or null for each field of its collection, in the collection's order.
 pub type Row = Vec<Option<Value>>;
 
-/// The rows of one collection.
+/// Rows of one collection.
 #[derive(Debug, Clone)]
 pub struct Oracle {
     collection: Arc<Collection>,
@@ -34,15 +33,15 @@ pub struct Oracle {
 }
 
 impl Oracle {
-    /// A collection without rows.
+    /// Returns an oracle without rows.
     pub fn new(collection: Arc<Collection>) -> Self {
         Self::collated(collection, Collations::new())
     }
 
-    /// A collection without rows, some of whose fields sort as people of a language do.
+    /// Returns an oracle without rows for a collection with collations.
     ///
     /// # Panics
-    /// If ICU does not take a locale.
+    /// If ICU does not accept a locale.
     pub fn collated(collection: Arc<Collection>, collations: Collations) -> Self {
         Self {
             collated: Arc::new(Collated::new(&collection, &collations)),
@@ -52,7 +51,7 @@ impl Oracle {
         }
     }
 
-    /// By which locales fields sort.
+    /// Returns the locales of fields with a collation.
     pub fn collations(&self) -> &Collations {
         &self.collations
     }
@@ -60,34 +59,34 @@ impl Oracle {
     /// Compares two values of a field, ascending.
     ///
     /// # Panics
-    /// If it is of a type without order.
+    /// If the type of the field has no order.
     pub fn compare(&self, field: usize, left: &Value, right: &Value) -> Ordering {
         self.collated.compare(field, left, right)
     }
 
-    /// The collection.
+    /// Returns the collection.
     pub fn collection(&self) -> &Arc<Collection> {
         &self.collection
     }
 
-    /// All rows, in no order.
+    /// Returns all rows, in no particular order.
     pub fn rows(&self) -> &[Row] {
         &self.rows
     }
 
-    /// Stores a row in the place of one with its key.
+    /// Stores a row, and replaces a row with the same key.
     pub fn put(&mut self, row: Row) {
         self.delete(&row);
         self.rows.push(row);
     }
 
-    /// Deletes the row that has the key of `row`, and returns it.
+    /// Deletes the row with the key of `row`, and returns it.
     pub fn delete(&mut self, row: &Row) -> Option<Row> {
         let index = self.rows.iter().position(|other| self.same_key(row, other))?;
         Some(self.rows.swap_remove(index))
     }
 
-    /// The row that has the key of `row`.
+    /// Returns the row with the key of `row`.
     pub fn get(&self, row: &Row) -> Option<&Row> {
         self.rows.iter().find(|other| self.same_key(row, other))
     }
@@ -101,8 +100,8 @@ impl Oracle {
         })
     }
 
-    /// Whether two rows are the same record: keys equal in order (a stored key has its canonical
-    /// form), other values byte for byte.
+    /// Returns whether two rows are the same record: their keys are equal in order (a stored key has its canonical
+    /// form), and their other values have the same bytes.
     pub fn same_row(&self, left: &Row, right: &Row) -> bool {
         self.same_key(left, right)
             && self
@@ -117,7 +116,7 @@ impl Oracle {
                 })
     }
 
-    /// A row for people: its JSON.
+    /// Returns the JSON of a row, for messages.
     pub fn show(&self, row: &Row) -> String {
         let fields = self
             .collection
@@ -130,7 +129,7 @@ impl Oracle {
         serde_json::Value::Object(fields.collect()).to_string()
     }
 
-    /// Every row that satisfies the conditions, in the question's total order.
+    /// Returns each row that satisfies the conditions, in the question's total order.
     pub fn ask(&self, question: &Question) -> Sequence {
         let holds = |row: &&Row| {
             question
@@ -149,8 +148,8 @@ impl Oracle {
         }
     }
 
-    /// Whether the conditions on a field leave none of the values they list for it: there is no row, and
-    /// whether the field is pinned is nobody's business.
+    /// Returns whether the conditions on some field exclude all values that they list for it. Then there are no rows,
+    /// and it does not matter whether the field is fixed.
     pub fn leaves_no_value(&self, question: &Question) -> bool {
         let mut fields = 0..self.collection.fields.len();
         fields.any(|field| {
@@ -159,9 +158,11 @@ impl Oracle {
         })
     }
 
-    /// The sort, without fields that the filter pins to one value; then the sort order of the view
-    /// columns that are not in it, turned round if the sort runs against the sort order; then its
-    /// partition columns, likewise.
+    /// Returns the total order of a question:
+    ///
+    /// 1. the sort, without fields that the filter fixes to one value
+    /// 2. the other order columns of the sort order, reversed if the sort is opposite to the sort order
+    /// 3. its other partition columns, by the same rule
     fn total_order(&self, question: &Question) -> Vec<(usize, Direction)> {
         let is_pinned = |field: usize| {
             self.values_left(question, field)
@@ -221,8 +222,8 @@ impl Oracle {
         self.collection.field(name).expect("a sort order names fields").0
     }
 
-    /// The values that equalities and ORs of equalities leave a field, less those that other
-    /// conditions on the field alone exclude; `None` if no equality is among the conditions.
+    /// Returns the values that equalities and ORs of equalities allow for a field, without those that other conditions
+    /// on this field alone exclude. Returns `None` if there is no equality on the field.
     fn values_left(&self, question: &Question, field: usize) -> Option<Vec<Value>> {
         let mut listed = question
             .conditions
@@ -247,7 +248,7 @@ impl Oracle {
     }
 }
 
-/// The whole answer to a question, to cut pages out of.
+/// Complete answer to a question. A page is a part of it.
 #[derive(Debug, Clone)]
 pub struct Sequence {
     order: Vec<(usize, Direction)>,
@@ -255,29 +256,29 @@ pub struct Sequence {
     rows: Vec<Row>,
 }
 
-/// A page cut out of a sequence.
+/// Page of a sequence.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cut<'a> {
-    /// Its rows.
+    /// Rows of the page.
     pub rows: &'a [Row],
-    /// Whether the sequence has rows before them.
+    /// Whether the sequence has rows before the page.
     pub more_before: bool,
-    /// Whether the sequence has rows after them.
+    /// Whether the sequence has rows after the page.
     pub more_after: bool,
 }
 
 impl Sequence {
-    /// All rows.
+    /// Returns all rows.
     pub fn rows(&self) -> &[Row] {
         &self.rows
     }
 
-    /// The fields it is ordered by, with their directions.
+    /// Returns the fields of the order, with their directions.
     pub fn order(&self) -> &[(usize, Direction)] {
         &self.order
     }
 
-    /// How two rows stand in the sequence's order, whether or not they are in it.
+    /// Compares two rows by the order of the sequence, whether or not they are in it.
     pub fn compare(&self, left: &Row, right: &Row) -> Ordering {
         compare_rows(&self.collated, &self.order, left, right)
     }
@@ -290,17 +291,17 @@ impl Sequence {
         }
     }
 
-    /// The first `count` rows.
+    /// Returns the first `count` rows.
     pub fn first(&self, count: usize) -> Cut<'_> {
         self.cut(0, count.min(self.rows.len()))
     }
 
-    /// The last `count` rows.
+    /// Returns the last `count` rows.
     pub fn last(&self, count: usize) -> Cut<'_> {
         self.cut(self.rows.len().saturating_sub(count), self.rows.len())
     }
 
-    /// The `count` rows after `row`, whether or not it is still there.
+    /// Returns the `count` rows after `row`, whether or not it still exists.
     pub fn after(&self, row: &Row, count: usize) -> Cut<'_> {
         let from = self
             .rows
@@ -308,7 +309,7 @@ impl Sequence {
         self.cut(from, (from + count).min(self.rows.len()))
     }
 
-    /// The `count` rows nearest before `row`, whether or not it is still there.
+    /// Returns the last `count` rows before `row`, whether or not it still exists.
     pub fn before(&self, row: &Row, count: usize) -> Cut<'_> {
         let to = self
             .rows
@@ -316,7 +317,8 @@ impl Sequence {
         self.cut(to.saturating_sub(count), to)
     }
 
-    /// Half of `count` rows before `row`, the rest from it on; a short side is filled by the other.
+    /// Returns half of `count` rows before `row`, and the rest beginning at `row`. If there are too few rows on one
+    /// side, the other side has more.
     pub fn around(&self, row: &Row, count: usize) -> Cut<'_> {
         let place = self
             .rows
@@ -328,7 +330,7 @@ impl Sequence {
         self.cut(from, to)
     }
 
-    /// The `count` rows from some values of the first order fields on.
+    /// Returns the `count` rows that begin at some values of the first order fields.
     pub fn from(&self, values: &[Value], count: usize) -> Cut<'_> {
         let from = self.rows.partition_point(|row| {
             for ((field, direction), value) in self.order.iter().zip(values) {

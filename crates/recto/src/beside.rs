@@ -1,4 +1,5 @@
-//! A view beside the records that it is of: both read one by one, and what makes them equal.
+//! Comparison of one view with the records of its collection: reads of single entries and records, and the writes that
+//! make them equal.
 
 use std::sync::Arc;
 
@@ -22,13 +23,13 @@ use crate::settle::{Attempt, Policy, settle};
 use crate::shared::Shared;
 use crate::viewed::{Viewed, Written};
 
-/// Where something lies: a table, a partition of it, and where in that.
+/// Position of a row: its table, its partition, and its clustering key.
 type Lies<'t> = (&'t Arc<Table>, Cells, Cells);
 
-/// The row of a record.
+/// Base row of a record.
 pub(crate) type RecordRow = Row<Cells, KeyCells>;
 
-/// A view of a collection, and its records.
+/// View of a collection, together with the base table of its records.
 #[derive(Debug, Clone)]
 pub(crate) struct Beside {
     pub(crate) core: Arc<CollectionCore>,
@@ -37,7 +38,7 @@ pub(crate) struct Beside {
     writes: EntryWrites,
 }
 
-/// An entry that is there.
+/// Entry that exists in a view.
 #[derive(Debug)]
 pub(crate) struct There {
     pub(crate) seen: Seen<KeyCells, Cells>,
@@ -45,7 +46,7 @@ pub(crate) struct There {
 }
 
 impl Beside {
-    /// The view of this number; none if the collection does not write it.
+    /// Returns the view with this number. Returns nothing if the collection does not write such a view.
     pub(crate) fn new(core: &Arc<CollectionCore>, number: ViewNumber) -> Option<Self> {
         let viewed = core.viewed.clone()?;
         let view = viewed.views.view(number)?.clone();
@@ -57,19 +58,19 @@ impl Beside {
         })
     }
 
-    /// The table of the records.
+    /// Returns the table of the records.
     pub(crate) fn base(&self) -> &Arc<Table> {
         &self.core.base().table
     }
 
-    /// Whether versions are kept with records. Elsewhere they are what reads tell of stamps, which does not say when a record
-    /// was put last: a null has none.
+    /// Returns whether records store their versions. Otherwise a read derives the version from the timestamps of the
+    /// cells. Such a version is not the time of the last write, because a null has no timestamp.
     pub(crate) fn has_versions(&self) -> bool {
         self.viewed.base.is_some()
     }
 
-    /// Whether an entry is too old to be kept, or its record is, so that neither need be there: what is kept for a time only goes bucket by
-    /// bucket, each table's by its own floor.
+    /// Returns whether the entry or its record is older than the retention bound of its table. Then neither of them
+    /// needs to exist, because expired rows disappear bucket by bucket, and each table has its own bound.
     pub(crate) fn is_late(&self, entry: &KeyCells) -> Result<bool> {
         let Some((store, places)) = self.kept_for_a_time(entry) else {
             return Ok(false);
@@ -82,7 +83,8 @@ impl Beside {
         Ok(false)
     }
 
-    /// The same by the floors that are read now, which may be those of a clock that is ahead.
+    /// Returns the result of [`is_late`](Self::is_late), also by the retention bounds that are stored now. A process
+    /// whose clock is ahead may have raised them further.
     pub(crate) async fn is_hidden(&self, entry: &KeyCells) -> Result<bool> {
         let Some((store, places)) = self.kept_for_a_time(entry) else {
             return Ok(false);
@@ -96,7 +98,8 @@ impl Beside {
         Ok(false)
     }
 
-    /// Where an entry and its record lie, if the tables of any of these are kept for a time only.
+    /// Returns the positions of an entry and of its record, if the view's table or the base table has a retention
+    /// bound.
     fn kept_for_a_time(&self, entry: &KeyCells) -> Option<(&BucketedStore, [Lies<'_>; 2])> {
         let (view, base) = (self.view.table(), self.base());
         let is_kept = |table: &Table| {
@@ -118,34 +121,34 @@ impl Beside {
         Some((store, [of_view, of_base]))
     }
 
-    /// Whether the store is elsewhere: others write to it too, and it keeps tombstones.
+    /// Returns whether the store is remote: other programs write to it, too, and it keeps tombstones.
     pub(crate) fn is_remote(&self) -> bool {
         self.core.shared.store.limits().remote
     }
 
-    /// The row of a record.
+    /// Returns the base row of a record.
     pub(crate) fn row(&self, row: RowRef<'_>, written: Written) -> Result<Option<RecordRow>> {
         self.viewed.row(row, written)
     }
 
-    /// The entry that a record has in the view.
+    /// Returns the entry that a record has in the view.
     pub(crate) fn entry(&self, row: &RecordRow) -> Option<Entry<KeyCells, Cells>> {
         self.outcome(row)?.into_entry()
     }
 
-    /// Derives the entry of a record; none if there is no record.
+    /// Derives the entry of a record. Returns nothing if there is no record.
     pub(crate) fn outcome(&self, row: &RecordRow) -> Option<EntryOutcome<KeyCells, Cells>> {
         self.viewed
             .views
             .outcome(self.view.number(), row.record.as_ref()?)
     }
 
-    /// What the two are compared by.
+    /// Returns the schema by which entries and records are compared.
     pub(crate) fn schema(&self) -> &recto_protocol::views::ViewedCollection {
         &self.viewed.views
     }
 
-    /// What puts the entry of a record; none if it has none, or no longer.
+    /// Returns the write that puts the entry of a record. Returns nothing if the record has no entry, or has expired.
     pub(crate) fn put(&self, row: &RecordRow) -> Option<PartitionWrite> {
         let now = self.core.shared.environment.now_micros();
         let number = self.view.number();
@@ -161,7 +164,7 @@ impl Beside {
         self.writes.put(&self.view, &entry, version, ttl_seconds)
     }
 
-    /// The same, at another stamp than the record's version.
+    /// Returns the write of [`put`](Self::put), with `stamp` as the timestamp instead of the record's version.
     pub(crate) fn put_at(&self, row: &RecordRow, stamp: Micros) -> Option<PartitionWrite> {
         let mut write = self.put(row)?;
         let behind = stamp - row.version.0;
@@ -171,13 +174,14 @@ impl Beside {
         Some(write)
     }
 
-    /// What removes an entry.
+    /// Returns the write that removes an entry.
     pub(crate) fn remove(&self, key: &KeyCells, stamp: Micros) -> Option<PartitionWrite> {
         EntryWrites::remove(&self.view, key, Version(stamp))
     }
 
-    /// Gives a record another version, above this one too, and nothing else: its entries are put once more. Which it is; none
-    /// if that is refused. Where a version says when entries were put, nothing else puts them later.
+    /// Raises the version of a record above its previous version and above `above`, and changes nothing else. The
+    /// entries of the record are put again. Returns the new version, or nothing if the change is rejected. If versions
+    /// decide the timestamps of entries, no other way writes entries with a newer timestamp.
     pub(crate) async fn raise(&self, key: &RecordKey, above: Version) -> Result<Option<Version>> {
         let (core, raise) = (&self.core, Change::Raise(above));
         let (shared, name) = (&core.shared, &core.definition.name);
@@ -192,7 +196,8 @@ impl Beside {
         Ok(raised.await?.ok().map(|changed| changed.version))
     }
 
-    /// Until when the entries of a record live. Only where several clocks decide they outlive it.
+    /// Returns the time until which the entries of a record live. They outlive the record only if the clocks of several
+    /// machines decide when it expires.
     fn entries_until(&self, row: &RecordRow) -> Option<Micros> {
         if self.has_versions() && self.is_remote() {
             row.entries_until()
@@ -201,7 +206,7 @@ impl Beside {
         }
     }
 
-    /// The entry at a key of the view.
+    /// Reads the entry at a key of the view.
     pub(crate) async fn read_entry(&self, snapshot: &dyn Snapshot, key: &KeyCells) -> Result<Option<There>> {
         let Some(read) = self.read_of_entry(key) else {
             return Ok(None);
@@ -210,7 +215,7 @@ impl Beside {
         Ok(self.found_entry(&found))
     }
 
-    /// The record whose entry an entry is.
+    /// Reads the record of an entry.
     pub(crate) async fn read_record(
         &self,
         snapshot: &dyn Snapshot,
@@ -222,7 +227,7 @@ impl Beside {
         self.found_record(&found)
     }
 
-    /// Entries at keys of the view, in the order of the keys, by as few requests as possible.
+    /// Reads the entries at keys of the view, in the order of the keys. Sends as few requests as possible.
     pub(crate) async fn read_entries(
         &self,
         snapshot: &dyn Snapshot,
@@ -239,8 +244,8 @@ impl Beside {
         Ok(reads.iter().map(entry).collect())
     }
 
-    /// Records, in the order of their keys, by as few requests as possible. A decision about a record that is under way may be
-    /// missing.
+    /// Reads records, in the order of their keys. Sends as few requests as possible. The result may lack a conditional
+    /// write that is being decided.
     pub(crate) async fn read_records(
         &self,
         snapshot: &dyn Snapshot,
@@ -251,7 +256,7 @@ impl Beside {
         found.iter().map(|found| self.found_record(found)).collect()
     }
 
-    /// The read of an entry; `None` if the view's table cannot have this key.
+    /// Returns the read of an entry. Returns nothing if the view's table cannot have this key.
     fn read_of_entry(&self, key: &KeyCells) -> Option<PointRead> {
         let (partition, clustering) = key.in_table(self.view.table())?;
         Some(PointRead {
@@ -284,7 +289,7 @@ impl Beside {
         }
     }
 
-    /// What reads tell of one of their rows.
+    /// Returns the timestamp and the expiry of one row of a read.
     pub(crate) fn written(&self, stamps: &[Micros], ends: &[Option<u32>], row: usize) -> Written {
         let now = self.core.shared.environment.now_micros();
         let ends = ends.get(row).copied().flatten();
@@ -294,7 +299,8 @@ impl Beside {
         }
     }
 
-    /// How to read what decides. Of records that are written conditionally a quorum may miss what is decided.
+    /// Returns the options of a read. A quorum read of conditionally written records may miss a write that is already
+    /// decided, so a read that decides is serial.
     fn read_options(&self, decides: bool) -> ReadOptions {
         let shared = &self.core.shared;
         let is_serial = decides && self.has_versions() && self.is_remote();
@@ -305,7 +311,7 @@ impl Beside {
         }
     }
 
-    /// The key of the record that a row of the base table is.
+    /// Returns the key of the record that a base row stores.
     pub(crate) fn key_of_row(&self, row: RowRef<'_>) -> RecordKey {
         let (table, cells) = (self.base(), |range: std::ops::Range<usize>| {
             range.map(|column| row.get(column)).collect()
@@ -317,7 +323,7 @@ impl Beside {
         }
     }
 
-    /// The key of the record that an entry is of.
+    /// Returns the key of the record to which an entry belongs.
     pub(crate) fn key_of_entry(&self, entry: &KeyCells) -> RecordKey {
         let holds = self.view.holds();
         let cells: Vec<&[u8]> = entry.cells().collect();
@@ -334,35 +340,35 @@ impl Beside {
         }
     }
 
-    /// A record's key, for people.
+    /// Returns the key of a record as text for people.
     pub(crate) fn key_text(&self, key: &RecordKey) -> String {
         self.core.key_text(&key.partition, &key.clustering)
     }
 }
 
-/// The key of a record, as the base table has it.
+/// Key of a record, as columns of the base table.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct RecordKey {
     partition: Cells,
     clustering: Cells,
 }
 
-/// How writes of rows ended.
+/// Outcome of writes of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum Sent {
     Written,
-    /// Rows came to lie in other buckets since the records were read: what is there of them is to be read again, and written.
+    /// Rows are in other buckets now than when the records were read. The caller must read the records and write again.
     Moved,
-    /// Nothing is written: a row that is never changed is there as another.
+    /// Nothing was written: a row that never changes exists with other content.
     Conflicts,
 }
 
-/// Writes entries, each for itself, again until they are written. Relaxed, they are durable with the next
-/// durable write. `looked_nanos` is when it was begun to read the records that they are of.
+/// Writes entries, each atomically by itself. Retries until they are written. If `relaxed`, they become durable with
+/// the next durable write. `looked_nanos` is the time at which the read of their records began.
 ///
 /// # Errors
-/// The store failed, or still does not take them when [`Policy::LOAD`] says that it is enough.
+/// The store failed, or still rejects the writes when [`Policy::LOAD`] ends the retries.
 pub(crate) async fn send(
     shared: &Shared,
     writes: Vec<PartitionWrite>,
@@ -383,10 +389,11 @@ pub(crate) async fn send(
     }
 }
 
-/// Writes rows, each for itself, again until they are written; each time only if `check` lets them be sent.
+/// Writes rows, each atomically by itself. Retries until they are written. Sends the rows only if `check` succeeds; an
+/// attempt whose `check` fails counts as failed, and is retried.
 ///
 /// # Errors
-/// As of [`send`].
+/// The errors of [`send`]. Or `check` still fails when the retries end.
 pub(crate) async fn send_if(
     shared: &Shared,
     writes: Vec<PartitionWrite>,

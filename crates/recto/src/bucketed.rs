@@ -1,9 +1,9 @@
-//! The buckets that partitions are kept in, as who looks after a store sees them.
+//! Buckets of partitions, for tools that maintain a store.
 //!
-//! | module | holds |
+//! | module | content |
 //! |---|---|
-//! | `edges` | edges of buckets and partitions as JSON, and what names them |
-//! | `tokens` | where lists go on |
+//! | `edges` | bounds of buckets and keys of partitions as JSON, and filters that name them |
+//! | `tokens` | page tokens of lists |
 
 mod edges;
 mod tokens;
@@ -25,14 +25,14 @@ use crate::session::{
 };
 use edges::Edges;
 
-/// Buckets, or partitions, of a list that asks for no number.
+/// Default number of buckets or partitions of a page.
 const DEFAULT_LISTED: u32 = 50;
-/// The most of them; more is coerced to it.
+/// Maximum number of buckets or partitions of a page. A larger request is reduced to it.
 pub(crate) const MAX_LISTED: u32 = 256;
-/// The most places that a list is asked for.
+/// Maximum number of positions that a request for buckets may name.
 const MAX_PLACES: usize = 16;
 
-/// A sort order that is kept in buckets.
+/// Sort order whose partitions are kept in buckets.
 struct Bucketed<'c> {
     core: &'c CollectionCore,
     store: &'c BucketedStore,
@@ -40,10 +40,10 @@ struct Bucketed<'c> {
     target: BucketTarget,
 }
 
-/// The partitions of a sort order.
+/// Returns a page of the partitions of a sort order.
 ///
 /// # Errors
-/// It is not there, or not kept in buckets; the request is not right; the store cannot be read.
+/// The sort order does not exist, or is not kept in buckets. The request is invalid. The store cannot be read.
 pub(crate) async fn partitions(core: &CollectionCore, request: &BucketsRequest) -> Result<BucketPartitions> {
     let bucketed = Bucketed::new(core, &request.view)?;
     let most = page_size(request.page_size)?;
@@ -69,10 +69,10 @@ pub(crate) async fn partitions(core: &CollectionCore, request: &BucketsRequest) 
     })
 }
 
-/// The buckets of the partition that the filter names.
+/// Returns a page of the buckets of the partition that the filter names.
 ///
 /// # Errors
-/// As of [`partitions`]; the filter names none, or not one.
+/// The errors of [`partitions`]. The filter does not name exactly one partition.
 pub(crate) async fn buckets(core: &CollectionCore, request: &BucketsRequest) -> Result<BucketList> {
     let bucketed = Bucketed::new(core, &request.view)?;
     let most = page_size(request.page_size)?;
@@ -113,10 +113,10 @@ pub(crate) async fn buckets(core: &CollectionCore, request: &BucketsRequest) -> 
     })
 }
 
-/// Splits buckets that are too large, in one partition or in all of them.
+/// Splits buckets that are too large, in one partition or in all partitions.
 ///
 /// # Errors
-/// As of [`buckets`]; something cannot be done in time: what was done before that stays so.
+/// The errors of [`buckets`]. A read or write does not succeed in time; completed changes stay.
 pub(crate) async fn rebalance(
     core: &CollectionCore,
     request: &RebalanceRequest,
@@ -149,11 +149,12 @@ pub(crate) async fn rebalance(
     Ok(report.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Cuts all buckets of a collection and its views that are too large, where the store counts: who was about to cut them may have died, and
-/// others would notice by their next write there. Elsewhere whoever reads a directory notices.
+/// Splits all buckets of a collection and of its views that are too large, on a store that counts rows. A process that
+/// was about to split them may have died, and other processes would notice only with their next write to the partition.
+/// On other stores, every process that reads a range map notices.
 ///
 /// # Errors
-/// Something cannot be done in time: what was done before that stays so.
+/// A read or write does not succeed in time. Completed changes stay.
 pub(crate) async fn cut_what_is_left(core: &CollectionCore) -> Result<()> {
     let Some(store) = core.shared.buckets.as_ref().filter(|store| store.counts()) else {
         return Ok(());
@@ -166,7 +167,8 @@ pub(crate) async fn cut_what_is_left(core: &CollectionCore) -> Result<()> {
     Ok(())
 }
 
-/// A partition, and a row of it, for people: the values of the partition's fields, and order values. What is damaged is null.
+/// Returns a partition, and optionally a row in it, for people: the values of the partition's fields, and the order
+/// values of the row. Damaged values become null.
 pub(crate) fn place(
     core: &CollectionCore,
     sort_order: &SortOrder,
@@ -184,7 +186,7 @@ pub(crate) fn place(
 }
 
 impl<'c> Bucketed<'c> {
-    /// A sort order of a collection; of no name: its own.
+    /// Finds a sort order of a collection by name. An empty name is the collection's own sort order.
     fn new(core: &'c CollectionCore, view: &str) -> Result<Self> {
         let sort_order = match view {
             "" => core.base(),
@@ -258,7 +260,8 @@ fn figures(figures: Figures) -> BucketFigures {
     }
 }
 
-/// AIP-158: absent or 0 is the default, negative is refused, above the most is coerced.
+/// Returns the page size by AIP-158: absent or 0 is the default, a negative number is rejected, and a larger number is
+/// reduced to the maximum.
 fn page_size(asked: Option<i64>) -> Result<usize> {
     match asked.unwrap_or(0) {
         negative if negative < 0 => {

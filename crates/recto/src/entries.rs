@@ -1,4 +1,4 @@
-//! Entries of views, as plain writes of a store.
+//! Conversion of view entries to plain writes of a store.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use recto_protocol::views::collection::{KeyCells, ViewTable};
 use recto_protocol::views::{Entry, EntryOperation, Version, operations};
 use recto_store::{Limits, Mutation, Operation, PartitionWrite, Stamp};
 
-/// How entries are written to a store.
+/// Way in which entries are written to a store.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EntryWrites {
     leaves_tombstones: bool,
@@ -20,7 +20,8 @@ impl EntryWrites {
         }
     }
 
-    /// Puts an entry whole; none if it is of another number of columns than its view.
+    /// Returns the write that puts a whole entry. Returns nothing if the entry does not have the number of columns of
+    /// its view.
     pub(crate) fn put(
         self,
         view: &ViewTable,
@@ -36,8 +37,8 @@ impl EntryWrites {
                 replace,
             };
             if !self.leaves_tombstones {
-                // To clear a row for nulls saves tombstones where there are any. Elsewhere a put that takes no row's
-                // place would conflict with a newer one that is there.
+                // Clearing the row first avoids tombstones for nulls on a store that keeps tombstones. On this store, a
+                // put that does not replace the row would conflict with a newer row.
                 return vec![mutation(put(true), version, ttl_seconds)];
             }
             let operations = operations(entry, version).into_iter();
@@ -49,7 +50,8 @@ impl EntryWrites {
         })
     }
 
-    /// Inserts the entry of a record that is never changed; none as [`put`](Self::put).
+    /// Returns the write that inserts the entry of a record that never changes. Returns nothing in the same case as
+    /// [`put`](Self::put).
     pub(crate) fn insert(
         view: &ViewTable,
         entry: &Entry<KeyCells, Cells>,
@@ -66,7 +68,8 @@ impl EntryWrites {
         })
     }
 
-    /// Puts those cells of an entry that are known, and leaves the others as they are; none as [`put`](Self::put).
+    /// Returns the write that sets the known cells of an entry and keeps the others. Returns nothing in the same case
+    /// as [`put`](Self::put).
     pub(crate) fn patch(
         view: &ViewTable,
         entry: &Entry<KeyCells, Cells>,
@@ -84,13 +87,15 @@ impl EntryWrites {
         })
     }
 
-    /// Deletes an entry at a stamp; none if the key is of another number of columns than its view's.
+    /// Returns the write that deletes an entry at a timestamp. Returns nothing if the key does not have the number of
+    /// columns of the view's key.
     pub(crate) fn remove(view: &ViewTable, key: &KeyCells, stamp: Version) -> Option<PartitionWrite> {
         at(view, key, |clustering| vec![delete(clustering, stamp)])
     }
 }
 
-/// What is written to the row of a view that has this key; none if it is of another number of columns than the view's.
+/// Returns the write to the row of a view with this key. Returns nothing if the key does not have the number of columns
+/// of the view's key.
 fn at(
     view: &ViewTable,
     key: &KeyCells,

@@ -1,4 +1,4 @@
-//! A collection as handles know it: they follow the schema that the store holds.
+//! Collection of a handle, which follows changes of the schema.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -9,24 +9,25 @@ use crate::core::{CollectionCore, no_collection};
 use crate::error::{Error, ErrorKind, Result};
 use crate::shared::Shared;
 
-/// A collection of an open store, by its name. Whoever asks it is given the collection as the store holds it now, which
-/// costs one comparison unless the schema has changed.
+/// Collection of an open store, found by name. The handle returns the collection in its current definition. This costs
+/// one comparison, unless the schema has changed.
 #[derive(Debug)]
 pub(crate) struct Handle {
     shared: Arc<Shared>,
     name: String,
-    /// None: it does not follow. What was begun with the collection as it was goes on with that.
+    /// `None`: the handle does not follow changes. Work that began with one definition of the collection continues with
+    /// it.
     knows: Option<Knows>,
-    /// As last asked for.
+    /// Collection as of the last request.
     core: RwLock<Arc<CollectionCore>>,
 }
 
-/// What the handle's user knows of the collection.
+/// Fields of the collection that the user of the handle knows.
 #[derive(Debug)]
 enum Knows {
-    /// Every field.
+    /// All fields.
     All,
-    /// The fields of a record type, in its order.
+    /// Fields of a record type, in its order.
     Type {
         declared: Box<Collection>,
         fields: &'static [&'static str],
@@ -34,21 +35,25 @@ enum Knows {
 }
 
 impl Handle {
+    /// Creates a handle for dynamic records.
+    ///
     /// # Errors
-    /// The store has no such collection, or its table cannot serve it.
+    /// The store does not have the collection, or its table cannot serve it.
     pub(crate) fn dynamic(shared: &Arc<Shared>, name: &str) -> Result<Self> {
         Self::new(shared, name.to_owned(), Knows::All)
     }
 
+    /// Creates a handle for records of type `T`.
+    ///
     /// # Errors
-    /// As [`dynamic`](Self::dynamic), or the store declares the collection otherwise than `T` does.
+    /// The errors of [`dynamic`](Self::dynamic). Or the store's declaration of the collection differs from that of `T`.
     pub(crate) fn typed<T: Record>(shared: &Arc<Shared>) -> Result<Self> {
         let declared = Box::new(T::collection());
         let fields = T::field_names();
         Self::new(shared, declared.name.clone(), Knows::Type { declared, fields })
     }
 
-    /// A handle that does not follow.
+    /// Creates a handle that does not follow changes of the schema.
     pub(crate) fn pinned(core: Arc<CollectionCore>) -> Self {
         Self {
             shared: Arc::clone(&core.shared),
@@ -76,15 +81,15 @@ impl Handle {
         &self.name
     }
 
-    /// The collection as it was last asked for, be it still there or not.
+    /// Returns the collection as of the last request, even if it no longer exists.
     pub(crate) fn known(&self) -> Arc<CollectionCore> {
         Arc::clone(&self.core.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The collection as the store holds it now.
+    /// Returns the collection in its current definition.
     ///
     /// # Errors
-    /// It was removed, or is one by now that the record type does not fit; its table cannot serve it.
+    /// The collection was removed. Or it no longer fits the record type. Or its table cannot serve it.
     pub(crate) fn now(&self) -> Result<Arc<CollectionCore>> {
         let core = self.known();
         if core.is_current() {
@@ -122,16 +127,16 @@ fn make(shared: &Arc<Shared>, name: &str, knows: &Knows) -> Result<CollectionCor
     }
 }
 
-/// Refuses a record type that declares its collection otherwise than the store does.
+/// Returns an error if a record type declares its collection differently from the store.
 fn check_fits(declared: &Collection, held: &Arc<Collection>) -> Result<()> {
-    // Fields, unique constraints and a bucket that the type does not name are no difference.
+    // The type need not name all fields, unique constraints or a bucket size.
     let mut declared = declared.keeping(held);
     if let (None, Some(attached)) = (&declared.attached, &held.attached) {
         // The owner of the table says how records are written; a type cannot say it.
         declared.attached = Some(attached.clone());
         declared.writes = held.writes;
     }
-    // Nor are views: a query finds those that there are.
+    // The type need not name the views: a query finds the existing views.
     declared.views.clone_from(&held.views);
     let of = |collection| Schema {
         collections: vec![collection],

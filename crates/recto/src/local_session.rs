@@ -1,12 +1,12 @@
-//! The session over a store that this process has open.
+//! Session of a store that this process has open.
 //!
-//! | module | holds |
+//! | module | content |
 //! |---|---|
-//! | `each` | changes of records that have versions, each for itself |
+//! | `each` | independent changes of records that have versions |
 //! | `pages` | pages, scans, partitions |
 //! | `queues` | queues and their messages |
 //! | `records` | single records, and changes to them |
-//! | `tools` | what looks after the store |
+//! | `tools` | maintenance of the store |
 
 mod each;
 mod pages;
@@ -34,7 +34,7 @@ use crate::session::{
 use crate::writer::WriterMetrics;
 use tools::LocalTools;
 
-/// A [`Session`] over a store that this process has open.
+/// [`Session`] of a store that this process has open.
 ///
 /// ```
 /// # use recto::{OpenOptions, Record, Recto};
@@ -62,14 +62,14 @@ use tools::LocalTools;
 #[derive(Debug, Clone)]
 pub struct LocalSession {
     tools: LocalTools,
-    /// None: the session may do everything.
+    /// Row filters. `None`: the session may do everything.
     rows: Option<Arc<RowFilters>>,
-    /// Whether it is told which record has the values of unique fields that another one was to have.
+    /// Whether an error about a unique field names the record that has the value.
     tells_holders: bool,
 }
 
 impl LocalSession {
-    /// The session of an open store.
+    /// Creates the session of an open store.
     pub fn new(recto: Recto) -> Self {
         Self {
             tools: LocalTools { recto },
@@ -78,22 +78,22 @@ impl LocalSession {
         }
     }
 
-    /// Tells other processes the address at which this process serves its store: as [`Recto::announce`].
+    /// Announces to other processes the address at which this process serves its store; see [`Recto::announce`].
     ///
     /// # Errors
-    /// As of [`Recto::announce`].
+    /// The errors of [`Recto::announce`].
     pub fn announce(&self, url: &str) -> Result<()> {
         self.recto().announce(url)
     }
 
-    /// This session, restricted to rows: filter text by collection, which every row that is read or
-    /// written through it satisfies. No filter, sort, cursor or key widens it. It cannot load files,
-    /// change the schema or look after the store, and its refusals name no other collection.
+    /// Returns this session, restricted to rows. `rows` maps a collection to a filter that every row must satisfy that
+    /// is read or written through the session. No filter, sort, cursor or key can circumvent it. The session cannot
+    /// load files, change the schema or maintain the store. Its errors name no other collection.
     ///
-    /// Records of a collection whose filter looks at fields outside the key can only be read, unless they have
-    /// versions (`writes = "update"`): one that is written might take the place of a row that the filter hides. With
-    /// versions, what is there is looked at first, and changed only as it was seen; a hidden record is as if it were not
-    /// there, but that no other can be put in its place.
+    /// If the filter of a collection uses fields outside the key, its records can only be read, unless they have
+    /// versions (`writes = "update"`): a written record could replace a row that the filter hides. A record with a
+    /// version is read before it is changed, and the change is made only if the record is unchanged. A hidden record
+    /// behaves as if it did not exist, except that no other record with its key can be put.
     #[must_use]
     pub fn restricted(&self, rows: BTreeMap<String, String>) -> Self {
         let mut all = self.rows.as_deref().cloned().unwrap_or_default();
@@ -107,7 +107,8 @@ impl LocalSession {
         }
     }
 
-    /// This session, for who may write and not read: where another record has the values of unique fields, it is not told which one.
+    /// Returns this session for a client that may write and not read. If another record has the values of unique
+    /// fields, the error does not name that record.
     #[must_use]
     pub fn without_holders(&self) -> Self {
         Self {
@@ -116,12 +117,12 @@ impl LocalSession {
         }
     }
 
-    /// Whether filter text can restrict sessions to rows of a collection, and, if it is for `writes`,
-    /// whether any record can be written through it.
+    /// Checks that a filter can restrict sessions to rows of a collection. With `writes`, also checks that records can
+    /// be written through such a session.
     ///
     /// # Errors
-    /// There is no such collection; [`ErrorKind::Forbidden`], as such a session would say it, if the
-    /// text is no filter of its fields, or is to be written through and looks at fields outside the key.
+    /// The collection does not exist. [`ErrorKind::Forbidden`], as from such a session: the text is not a filter of the
+    /// collection's fields; or, with `writes`, it uses fields outside the key.
     pub fn check_row_filter(&self, collection: &str, text: &str, writes: bool) -> Result<()> {
         let core = self.recto().core(collection)?;
         let texts = [text.to_owned()];
@@ -129,11 +130,11 @@ impl LocalSession {
         if writes { rows.check_writable() } else { Ok(()) }
     }
 
-    /// Whether a view serves filter text that restricts sessions to rows of a collection. Where none does,
-    /// lists through it need `allow_filter_scan`: rows that it hides are read and left out.
+    /// Returns whether a view serves a filter that restricts sessions to rows of a collection. Without such a view,
+    /// queries of the session need `allow_filter_scan`, because they read hidden rows and omit them.
     ///
     /// # Errors
-    /// As [`check_row_filter`](Self::check_row_filter).
+    /// The errors of [`check_row_filter`](Self::check_row_filter).
     pub fn is_row_filter_served(&self, collection: &str, text: &str) -> Result<bool> {
         let core = self.recto().core(collection)?;
         let conditions = row_filter::conditions(&core.definition, &[text.to_owned()])?;
@@ -144,15 +145,15 @@ impl LocalSession {
         ))
     }
 
-    /// Takes over what another process changed in the store; see [`Recto::refresh`].
+    /// Adopts the changes of the schema and of the cursor keys that another process made; see [`Recto::refresh`].
     ///
     /// # Errors
-    /// As there.
+    /// The errors of [`Recto::refresh`].
     pub async fn refresh(&self) -> Result<bool> {
         self.recto().refresh().await
     }
 
-    /// What the store has seen of the nodes it asks; see [`Recto::store_metrics`].
+    /// Returns what the store has observed of its nodes; see [`Recto::store_metrics`].
     pub fn store_metrics(&self) -> StoreMetrics {
         self.recto().store_metrics()
     }
@@ -167,34 +168,36 @@ impl LocalSession {
         self.recto().clock_status()
     }
 
-    /// How this process is as one of those that change records; none where transactions change them, since nothing is left
-    /// behind then. See [`Recto::writer_metrics`].
+    /// Returns the metrics of this process as a writer; see [`Recto::writer_metrics`]. Returns nothing for a store with
+    /// transactions, where no process leaves unfinished work.
     pub fn writer_metrics(&self) -> Option<WriterMetrics> {
         let recto = self.recto();
         (!recto.store().limits().transactions).then(|| recto.writer_metrics())
     }
 
-    /// Has this process look after what others leave that die: changes, as of [`Recto::recover_in_background`], and messages of queues, of
-    /// which nothing is made where there are none.
+    /// Makes this process recover the work of processes that died: changes of records, as in
+    /// [`Recto::recover_in_background`], and messages of queues. Creates nothing in a store without queues.
     ///
     /// # Errors
+    /// The store cannot be read or written.
     /// The store cannot be read or written.
     pub async fn recover_in_background(&self) -> Result<()> {
         self.recto().recover_in_background().await?;
         self.recto().queues_there().await.map(drop)
     }
 
-    /// The collections that are refused for their tables; see [`Recto::unavailable_collections`].
+    /// Returns the errors of collections that are unavailable because of their tables; see
+    /// [`Recto::unavailable_collections`].
     pub fn unavailable_collections(&self) -> Vec<Error> {
         self.recto().unavailable_collections()
     }
 
-    /// Reads the next `most_bytes` of an embedded store's file, and verifies every page and every row in them;
-    /// `position` says where to go on, after the last step at the beginning. None where the store is on
-    /// Cassandra. Reads and writes go on meanwhile, and no snapshot is held between steps.
+    /// Reads the next `most_bytes` bytes of an embedded store's file, and verifies every page and every row in them.
+    /// `position` is the position from which to continue; after the last step, it is the beginning. Returns nothing for
+    /// a store on Cassandra. Other reads and writes continue during a step, and no snapshot is held between steps.
     ///
     /// # Errors
-    /// The file cannot be read. Damage is no error but in the step. The session is restricted to rows.
+    /// The file cannot be read, or the session is restricted to rows. Damage is not an error; the step reports it.
     pub async fn scrub_step(
         &self,
         position: &mut ScrubPosition,
@@ -204,8 +207,8 @@ impl LocalSession {
         open::scrub_step(recto.operations(), position, most_bytes).await
     }
 
-    /// How the first `most` queues are, by name, and how many there are; none of a store without queues, in which nothing is
-    /// made for that.
+    /// Returns the state of the first `most` queues, by name, and the number of all queues. Returns nothing for a store
+    /// without queues, and creates nothing in it.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -216,8 +219,8 @@ impl LocalSession {
         }
     }
 
-    /// How the tables of bodies stand, with nothing in them counted; none of a store that needs no such tables, or has no queues,
-    /// in which nothing is made for that.
+    /// Returns the state of the tables of message bodies, without numbers of messages. Returns nothing for a store that
+    /// needs no such tables or has no queues, and creates nothing in it.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -231,17 +234,18 @@ impl LocalSession {
         }
     }
 
-    /// What was done for buckets in this process since the store was opened; none where none are kept here.
+    /// Returns what this process did for buckets since the store was opened. Returns nothing if this process maintains
+    /// no buckets.
     pub fn bucket_metrics(&self) -> Option<BucketMetrics> {
         self.recto().bucket_metrics()
     }
 
-    /// The row filters for a collection.
+    /// Returns the row filters for a collection.
     fn filters(&self, collection: &str) -> Option<&[String]> {
         self.rows.as_ref()?.get(collection).map(Vec::as_slice)
     }
 
-    /// What is about the store and not about rows.
+    /// Returns the operations on the store itself, if the session is not restricted to rows.
     fn unrestricted(&self) -> Result<&LocalTools> {
         match self.rows {
             None => Ok(&self.tools),

@@ -1,4 +1,5 @@
-//! Counting records that do not fit views and unique constraints: before these are added, and before records are copied.
+//! Counting of records that do not fit views and unique constraints, before they are added and before records are
+//! copied.
 
 use std::collections::BTreeMap;
 
@@ -15,12 +16,12 @@ use crate::session::{ListedMisfit, MAX_LISTED_MISFITS, MisfitCounts, Misfits};
 use crate::shared::Shared;
 use crate::viewed::{Viewed, Written};
 
-/// Records read at a time.
+/// Number of records of one read.
 const STEP_ROWS: u32 = 1_000;
-/// Bytes of records read at a time.
+/// Maximum size of the records of one read, in bytes.
 const STEP_BYTES: u64 = 2 << 20;
 
-/// Views and unique constraints of a collection, for which its records are read.
+/// Views and unique constraints of a collection for which its records are checked.
 pub(crate) struct Checked(Added);
 
 impl From<Added> for Checked {
@@ -30,7 +31,7 @@ impl From<Added> for Checked {
 }
 
 impl Checked {
-    /// Derives tables of the views and constraints; none if no record could be a misfit.
+    /// Derives the tables of the views and constraints. Returns nothing if no record can be a misfit.
     fn viewed(&self) -> Option<Viewed> {
         let declared = &self.0.declared;
         let views = self.0.views.iter();
@@ -42,7 +43,7 @@ impl Checked {
         Viewed::of(views, &self.0.stored)
     }
 
-    /// The name of a view or of a unique constraint.
+    /// Returns the name of a view or of a unique constraint.
     fn name_of(&self, number: u64) -> Option<String> {
         let view = self.0.views.iter().find(|one| one.number == number);
         let unique = self.0.unique.iter().find(|one| one.number == number);
@@ -50,10 +51,10 @@ impl Checked {
         of_view.or_else(|| Some(format!("unique ({})", unique?.fields.join(", "))))
     }
 
-    /// Reads all records, and returns what does not fit, by the numbers of views and constraints.
+    /// Reads all records, and returns the misfits by the number of their view or constraint.
     ///
     /// # Errors
-    /// The store cannot be read; a row is damaged.
+    /// The store cannot be read, or a row is damaged.
     pub(crate) async fn find(
         &self,
         shared: &Shared,
@@ -128,17 +129,17 @@ impl Checked {
     }
 }
 
-/// The partition and the clustering cells of a row.
+/// Returns the partition and the clustering cells of a row.
 fn key_of(table: &Table, row: RowRef<'_>) -> (Cells, Cells) {
     let cells = |columns: std::ops::Range<usize>| columns.map(|column| row.get(column)).collect();
     let partition = table.partition().len();
     (cells(0..partition), cells(partition..table.key_len()))
 }
 
-/// Returns what a stored row does not fit, of all views and unique constraints of its collection.
+/// Returns the misfits of a stored row, for all views and unique constraints of its collection.
 ///
 /// # Errors
-/// It is damaged, or was written by a newer release.
+/// The row is damaged, or was written by a newer release.
 pub(crate) fn misfits_of(core: &CollectionCore, row: RowRef<'_>) -> Result<Vec<Misfit>> {
     let Some(viewed) = core.viewed.as_deref().filter(|one| one.views.can_have_misfits()) else {
         return Ok(Vec::new());
@@ -151,7 +152,7 @@ pub(crate) fn misfits_of(core: &CollectionCore, row: RowRef<'_>) -> Result<Vec<M
         .unwrap_or_default())
 }
 
-/// Returns a misfit, whose record is stored as this row, for people.
+/// Describes a misfit for people. `row` is the base row of its record.
 pub(crate) fn list(core: &CollectionCore, row: RowRef<'_>, misfit: Misfit) -> ListedMisfit {
     let (partition, clustering) = key_of(&core.base().table, row);
     let field = core.definition.fields.get(misfit.field);
@@ -159,7 +160,7 @@ pub(crate) fn list(core: &CollectionCore, row: RowRef<'_>, misfit: Misfit) -> Li
     listed(core.key_text(&partition, &clustering), field, misfit.cause)
 }
 
-/// Counts a misfit by its cause.
+/// Adds one misfit to the count of its cause.
 pub(crate) fn count(counts: &mut MisfitCounts, cause: MisfitCause) {
     match cause {
         MisfitCause::Empty => counts.empty += 1,

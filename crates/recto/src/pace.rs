@@ -1,10 +1,10 @@
-//! Work over whole tables that leaves room for others.
+//! Rate limit for work over whole tables, so that other work has resources.
 
 use std::time::Duration;
 
 use recto_model::Environment;
 
-/// How many rows a second are done.
+/// Rate limit in rows per second.
 #[derive(Debug)]
 pub(crate) struct Pace {
     rows_per_second: Option<u32>,
@@ -13,7 +13,7 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// At most so many; none: as many as can be.
+    /// Limits the work to `rows_per_second`. Without a limit, the work is as fast as possible.
     pub(crate) fn new(rows_per_second: Option<u32>, environment: &Environment) -> Self {
         Self {
             rows_per_second: rows_per_second.filter(|rows| *rows > 0),
@@ -22,12 +22,12 @@ impl Pace {
         }
     }
 
-    /// The most rows to read at once, so that no step is longer than about a second.
+    /// Returns the maximum number of rows of one read, so that no step takes longer than about a second.
     pub(crate) fn step_rows(&self, most: u32) -> u32 {
         self.rows_per_second.map_or(most, |rows| rows.clamp(1, most))
     }
 
-    /// How long to wait after so many more rows.
+    /// Returns the wait after `rows` more rows.
     pub(crate) fn after(&mut self, rows: u64, environment: &Environment) -> Duration {
         self.rows += rows;
         let Some(per_second) = self.rows_per_second else {

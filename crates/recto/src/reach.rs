@@ -1,5 +1,4 @@
-//! Keyspaces of which tables are attached: each is reached when it is there, and may be away. That refuses what is read from it, and
-//! nothing else.
+//! Connections to keyspaces with attached tables. While a keyspace is unreachable, only reads of its tables fail.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,14 +8,14 @@ use recto_store::{AttachedStore, Store};
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// How long a keyspace that is away is left before it is tried again.
+/// Wait before the next attempt to reach a keyspace that is unreachable.
 pub(crate) const REACH_INTERVAL: Duration = Duration::from_secs(2);
-/// How long a keyspace may take to say whether its tables were changed.
+/// Maximum time for a keyspace to report the version of its tables.
 const LOOK_TIME: Duration = Duration::from_secs(1);
-/// How often in a row it may take longer before it is away.
+/// Number of consecutive late responses after which a keyspace counts as unreachable.
 const MAX_LATE_LOOKS: u32 = 3;
 
-/// Why a keyspace cannot be read from.
+/// Reason why a keyspace cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Away {
     pub(crate) kind: ErrorKind,
@@ -41,13 +40,14 @@ impl Away {
     }
 }
 
-/// That a keyspace cannot be reached by an address, without its parameters: they say where files of this machine are.
+/// Returns the message that a keyspace is unreachable at an address. It omits the parameters of the address, because
+/// they name files of this machine.
 pub(crate) fn away_message(keyspace: &str, address: &str, cause: &str) -> String {
     let address = address.split('?').next().unwrap_or_default();
     format!("keyspace {keyspace}, from which tables are attached, cannot be reached at {address}: {cause}")
 }
 
-/// The same as an error; its cause says what to do, if it knows.
+/// Returns the error that a keyspace is unreachable. It has the hint of its cause, if there is one.
 pub(crate) fn away(keyspace: &str, address: &str, cause: &Error) -> Error {
     let error = Error::new(cause.kind(), away_message(keyspace, address, cause.message()));
     match cause.hint() {
@@ -56,27 +56,27 @@ pub(crate) fn away(keyspace: &str, address: &str, cause: &Error) -> Error {
     }
 }
 
-/// How a keyspace is reached.
+/// State of the connection to a keyspace.
 #[derive(Debug)]
 struct Link {
     address: String,
-    /// Whether nobody has reached it by that address yet.
+    /// Whether no attempt to reach the keyspace at this address has ended yet.
     is_new: bool,
     away: Option<Away>,
     late_looks: u32,
-    /// What its tables were last looked at as.
+    /// Version of its tables, as of the last check.
     version: String,
 }
 
 #[derive(Debug, Default)]
 struct Links {
     by_keyspace: BTreeMap<String, Link>,
-    /// Whether a task reaches what is to be reached.
+    /// Whether a task is reaching keyspaces.
     is_reaching: bool,
     is_closed: bool,
 }
 
-/// The keyspaces of a store of which tables are attached.
+/// Keyspaces with attached tables of a store.
 pub(crate) struct Reach {
     store: Arc<AttachedStore>,
     links: Mutex<Links>,
@@ -94,12 +94,12 @@ impl Reach {
         self.links.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Nothing is reached any more.
+    /// Stops all attempts to reach keyspaces.
     pub(crate) fn close(&self) {
         self.links().is_closed = true;
     }
 
-    /// Why keyspaces cannot be read from, of those that cannot.
+    /// Returns the keyspaces that are unreachable, with the reasons.
     pub(crate) fn away(&self) -> BTreeMap<String, Away> {
         let links = self.links();
         let away = links
@@ -109,7 +109,8 @@ impl Reach {
         away.collect()
     }
 
-    /// How trying to reach a keyspace by an address ended. Nothing changes if it is reached by another by now.
+    /// Records the result of an attempt to reach a keyspace at an address. Ignores the result if the keyspace has
+    /// another address by now.
     pub(crate) fn tried(&self, keyspace: &str, address: &str, ended: Result<Arc<dyn Store>>) {
         let mut links = self.links();
         let link = links
@@ -130,7 +131,7 @@ impl Reach {
         }
     }
 
-    /// A keyspace is reached by that from now on.
+    /// Records that a keyspace was reached at an address, and uses this connection from now on.
     #[cfg_attr(not(feature = "cassandra"), allow(dead_code))]
     pub(crate) fn reached(&self, keyspace: &str, address: &str, store: Arc<dyn Store>) {
         self.links()
@@ -139,7 +140,7 @@ impl Reach {
         self.tried(keyspace, address, Ok(store));
     }
 
-    /// A keyspace that was reached did not answer.
+    /// Records that a keyspace did not answer.
     pub(crate) fn lost(&self, keyspace: &str, error: &Error) {
         let mut links = self.links();
         if let Some(link) = links.by_keyspace.get_mut(keyspace) {
@@ -147,7 +148,7 @@ impl Reach {
         }
     }
 
-    /// Notes by which addresses keyspaces are reached; which of them nobody tried to reach yet.
+    /// Records the addresses of keyspaces. Returns the keyspaces that are new, with their addresses.
     pub(crate) fn unknown<'a>(
         &self,
         keyspaces: &BTreeSet<&str>,
@@ -158,7 +159,7 @@ impl Reach {
         for (keyspace, address) in addresses {
             match links.by_keyspace.get_mut(keyspace) {
                 Some(link) if link.address == *address => {}
-                // What it was reached by serves it until it is reached by the other.
+                // The connection to the old address serves the keyspace until it is reached at the new address.
                 Some(link) => {
                     address.clone_into(&mut link.address);
                     link.is_new = true;
@@ -172,7 +173,8 @@ impl Reach {
         unknown
     }
 
-    /// What is to be reached; the task that asks is at its end if that is nothing.
+    /// Returns the keyspaces to reach, with their addresses. If there are none, the task that calls this function must
+    /// end.
     pub(crate) fn wanted(&self) -> Vec<(String, String)> {
         let mut links = self.links();
         let wanted: Vec<(String, String)> = links
@@ -188,7 +190,7 @@ impl Reach {
         wanted
     }
 
-    /// Whether something is to be reached and no task does it; the caller begins one.
+    /// Returns whether a keyspace must be reached and no task does so. The caller must then start the task.
     pub(crate) fn takes_task(&self) -> bool {
         let mut links = self.links();
         let is_wanted = links.by_keyspace.values().any(Link::is_wanted);
@@ -197,7 +199,8 @@ impl Reach {
         takes
     }
 
-    /// As what tables of keyspaces are there now; none where none is attached. Those that do not answer are away.
+    /// Returns the current versions of the tables of all keyspaces as one text, or nothing if no table is attached.
+    /// Keyspaces that fail, or answer late repeatedly, count as unreachable.
     pub(crate) async fn versions(&self) -> Option<String> {
         let asked: Vec<(String, bool)> = {
             let links = self.links();

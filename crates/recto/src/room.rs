@@ -1,34 +1,34 @@
-//! Room in buckets for many rows that are about to be written: on Cassandra a cut that begins when a bucket is full takes longer than it takes to
-//! load the next one.
+//! Splits of buckets in advance, before many rows are written. On Cassandra, a split that begins when a bucket is full
+//! takes longer than filling the next bucket takes.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::core::CollectionCore;
 
-/// Of so many rows one is told to the store, or fewer.
+/// Default sampling interval: one of this number of rows is passed to the store as a sample.
 pub(crate) const ROOM_EACH: u32 = 16;
-/// Of how many of these one is left when there are too many.
+/// Factor by which the sampling interval grows if the sample is too large.
 pub(crate) const ROOM_FEWER: u32 = 4;
-/// The most rows that are told, all collections together.
+/// Maximum number of rows of a sample, for all collections together.
 pub(crate) const MAX_ROOM_ROWS: u64 = 65_536;
-/// How long it is waited for room; past that it is done with what there is. A cut takes 20 s, and twice that before it where one is gone on with that
-/// somebody left half done.
+/// Maximum time to wait for splits in advance. After it, writing begins with the existing buckets. A split takes 20 s.
+/// If another process left a split unfinished, completing that split takes twice as long before.
 pub(crate) const MAX_ROOM_TIME: Duration = Duration::from_secs(180);
 
-/// When room is made.
+/// Time at which buckets are split in advance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RoomMaking {
-    /// Never: nothing is kept in buckets.
+    /// Never, because no table is kept in buckets.
     No,
-    /// For some rows at a time, which are there anyway: a cut is one transaction.
+    /// For each buffer of rows, which is in memory anyway. A split is one transaction here.
     Steps,
-    /// Once, for all of them, as cuts are waited for.
+    /// Once for all rows, because the caller waits for splits here.
     Once,
 }
 
 impl RoomMaking {
-    /// When it is made for rows of these collections of one store.
+    /// Returns the mode for rows of these collections, which are in one store.
     pub(crate) fn of(collections: &[Arc<CollectionCore>]) -> Self {
         let mut sort_orders = collections.iter().flat_map(|core| &core.sort_orders);
         let are_in_buckets = sort_orders.any(|one| one.table.options().buckets.is_some());
@@ -41,11 +41,11 @@ impl RoomMaking {
     }
 }
 
-/// Whether a row is drawn by its number: one of each so many that follow each other, not always the same of them, as what stands there may take
-/// turns.
+/// Returns whether the sample contains a row, by the row's number. Of each `each` consecutive rows, the sample contains
+/// one. Its position varies, because the content of the rows may be periodic.
 pub(crate) fn is_drawn(row: u64, each: u32) -> bool {
     let each = u64::from(each);
-    // The golden ratio's bits: multiples of it are spread evenly.
+    // These are the bits of the golden ratio, whose multiples are spread evenly.
     let drawn = (row / each).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
     row % each == drawn % each
 }

@@ -1,4 +1,4 @@
-//! What a store needs of the runtime that its futures run on.
+//! Requirements of a store on the runtime that runs its futures.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use tokio::runtime::Handle;
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// Refuses to open a store where its futures could not run: they need Tokio, and its timers.
+/// Returns an error if there is no Tokio runtime with timers, which the futures of a store need.
 pub(crate) fn check() -> Result<()> {
     if Handle::try_current().is_err() {
         return Err(missing(
@@ -22,7 +22,7 @@ pub(crate) fn check() -> Result<()> {
     Ok(())
 }
 
-/// Tokio does not say whether timers are on: a sleep panics where they are not.
+/// Returns whether timers are enabled. Tokio has no function for it, but a sleep panics without timers.
 fn has_timers() -> bool {
     caught(|| drop(tokio::time::sleep(Duration::ZERO))).is_ok()
 }

@@ -71,8 +71,8 @@ pub use tools::{
 };
 pub use views::{Drift, VerifiedView, VerifyReport, VerifyRequest, ViewProgress};
 
-/// The record JSON of a value that is given as text, as in the address of a record or in a form: `7` for an int,
-/// `"7"` for a bigint. Text that is no value of its type stays text, which is refused where it is stored.
+/// Converts a value that is given as text, as in the address of a record or in a form, to the JSON form of records: `7`
+/// for an int, `"7"` for a bigint. Text that is not a value of its type stays text, and is rejected when it is stored.
 pub fn json_of_text(ty: &Type, text: &str) -> Json {
     match json::from_text(ty, text) {
         Ok(value) => json::to_json(ty, &value),
@@ -80,17 +80,17 @@ pub fn json_of_text(ty: &Type, text: &str) -> Json {
     }
 }
 
-/// A page whose records are text already.
+/// Page whose records are already JSON text.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PageText {
-    /// The records: a JSON array.
+    /// Records, as a JSON array.
     pub records: String,
-    /// How many there are.
+    /// Number of records.
     pub count: usize,
-    /// A digest of `records`, the same in every process with the same cursor keys; absent where the
-    /// session has none.
+    /// Digest of `records`. It is the same in every process with the same cursor keys. `None` if the session computes
+    /// no digest.
     pub digest: Option<u128>,
-    /// The rest of the page; its `records` are empty.
+    /// Rest of the page, without records.
     pub reply: PageReply,
 }
 
@@ -114,7 +114,7 @@ impl StoreDescription {
     }
 }
 
-/// What tools ask of Recto.
+/// Operations that tools request from Recto.
 ///
 /// ```
 /// use recto::{OpenOptions, Session};
@@ -130,29 +130,31 @@ impl StoreDescription {
 /// # }
 /// ```
 ///
-/// What it is asked is in parts. Every session answers for [`Pages`] and [`Records`], whose methods are its own. Other
-/// parts are asked for by a method each, as [`tools`](Self::tools): a session that does not have one inherits the
-/// refusal, and need not name it.
+/// The operations are grouped. Every session has [`Pages`] and [`Records`], whose methods it implements itself. A
+/// method returns each other group, such as [`tools`](Self::tools). A session without a group inherits the method,
+/// which returns an error.
 #[async_trait]
 pub trait Session: Pages + Records {
-    /// What store this is.
+    /// Returns a description of the store.
     async fn describe(&self) -> Result<StoreDescription>;
-    /// The schema recorded in the store.
+    /// Returns the recorded schema of the store.
     async fn schema(&self) -> Result<Arc<Schema>>;
-    /// What looks after the store.
+    /// Returns the operations for the maintenance of the store.
     ///
     /// # Errors
-    /// [`ErrorKind::Forbidden`]: the session is restricted to rows. [`ErrorKind::Unsupported`]: it has no such part.
+    /// [`ErrorKind::Forbidden`]: the session is restricted to rows. [`ErrorKind::Unsupported`]: the session does not
+    /// have these operations.
     fn tools(&self) -> Result<&dyn Tools> {
         Err(Error::new(
             ErrorKind::Unsupported,
             "this session does not look after the store",
         ))
     }
-    /// The store's queues.
+    /// Returns the operations on the store's queues.
     ///
     /// # Errors
-    /// [`ErrorKind::Forbidden`]: the session is restricted to rows. [`ErrorKind::Unsupported`]: it has no such part.
+    /// [`ErrorKind::Forbidden`]: the session is restricted to rows. [`ErrorKind::Unsupported`]: the session does not
+    /// have these operations.
     fn queues(&self) -> Result<&dyn Queues> {
         Err(Error::new(ErrorKind::Unsupported, "this session has no queues"))
     }

@@ -1,10 +1,10 @@
-//! Requests whose outcome is unknown, sent again until it is known.
+//! Retries of requests whose outcome is unknown.
 //!
-//! There is one way to do this, for writes, loads, the catalog and tables: the same request (a write with
-//! the same stamps, a conditional one with the same condition) is sent again after a pause that is drawn at
-//! random, until it is known what became of it or a [`Policy`] says that it is enough. Once an attempt's
-//! outcome is unknown nothing but success settles it: what a later attempt is refused or fails by says
-//! nothing of the earlier one, which may still be applied.
+//! Writes, loads, the catalog and changes of tables all use this module. It sends the same request again (a write with
+//! the same timestamps, a conditional write with the same condition) after a random pause. It stops when the outcome is
+//! known, or when the [`Policy`] allows no further attempt. After an attempt with an unknown outcome, only success
+//! resolves the request: the rejection or the failure of a later attempt does not show whether the earlier attempt may
+//! still be applied.
 
 use std::time::Duration;
 
@@ -13,44 +13,43 @@ use recto_store::StoreError;
 
 use crate::error::{Error, ErrorKind};
 
-/// How often a request is sent whose outcome is unknown.
+/// Maximum number of attempts of a request whose outcome is unknown.
 const MAX_ATTEMPTS: u32 = 3;
-/// About how long to wait before the second attempt at a write; each further wait is twice as long.
+/// Approximate wait before the second attempt of a write. Each further wait is twice as long.
 const WRITE_PAUSE: Duration = Duration::from_millis(50);
-/// About how long to wait before the second attempt at changing a table, of which all nodes must hear.
+/// Approximate wait before the second attempt to change a table. All nodes must learn of such a change.
 const TABLE_PAUSE: Duration = Duration::from_millis(500);
-/// For how long after it first failed a write of a load is sent again: for nodes that are away, or busy
-/// with themselves.
+/// Maximum time for which a failed write of a load is retried, from its first failure. It covers nodes that are
+/// unreachable or busy for a while.
 const MAX_FAILING: Duration = Duration::from_secs(30);
-/// About how long a load waits before the second attempt at a write.
+/// Approximate wait of a load before the second attempt of a write.
 const LOAD_PAUSE: Duration = Duration::from_millis(100);
-/// About the longest wait before an attempt.
+/// Approximate maximum wait before an attempt.
 const MAX_PAUSE: Duration = Duration::from_secs(2);
 
-/// How often, after which pauses and for how long a request is sent.
+/// Limits of the retries of a request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Policy {
     attempts: u32,
-    /// About how long to wait before the second attempt; each further wait is twice as long, up to
-    /// [`MAX_PAUSE`]. What is waited is drawn around it, so that those who failed together do not come
-    /// again together.
+    /// Approximate wait before the second attempt. Each further wait is twice as long, up to [`MAX_PAUSE`]. The actual
+    /// wait is random, so that clients that failed together do not retry together.
     pause: Duration,
     time: Time,
-    /// Whether it is sent again, too, after an attempt of which is known that it did nothing.
+    /// Whether to retry also after an attempt that certainly had no effect.
     fails_in_passing: bool,
 }
 
-/// How long all attempts together may take.
+/// Maximum time of all attempts together.
 #[derive(Debug, Clone, Copy)]
 enum Time {
-    /// From the first one's beginning.
+    /// From the beginning of the first attempt.
     InAll(Duration),
-    /// From the first one's failure.
+    /// From the first failure.
     Failing(Duration),
 }
 
 impl Policy {
-    /// Somebody waits for it, for as long as one request may take.
+    /// Policy of a write for which a caller waits: all attempts together take at most the time of one request.
     pub(crate) fn write(timeout: Duration) -> Self {
         Self {
             attempts: MAX_ATTEMPTS,
@@ -60,7 +59,7 @@ impl Policy {
         }
     }
 
-    /// A conditional write of the catalog: each attempt may take as long as one request may.
+    /// Policy of a conditional write of the catalog. Each attempt may take the full time of a request.
     pub(crate) const CATALOG: Self = Self {
         attempts: MAX_ATTEMPTS,
         pause: WRITE_PAUSE,
@@ -68,7 +67,7 @@ impl Policy {
         fails_in_passing: false,
     };
 
-    /// Changing a table.
+    /// Policy of a change of a table.
     pub(crate) const TABLE: Self = Self {
         attempts: MAX_ATTEMPTS,
         pause: TABLE_PAUSE,
@@ -76,7 +75,7 @@ impl Policy {
         fails_in_passing: false,
     };
 
-    /// Work of hours that is better late than stopped.
+    /// Policy of work that takes hours, and should rather be late than stop.
     pub(crate) const LOAD: Self = Self {
         attempts: u32::MAX,
         pause: LOAD_PAUSE,
@@ -84,7 +83,7 @@ impl Policy {
         fails_in_passing: true,
     };
 
-    /// A read on behalf of a change.
+    /// Policy of a read that a change needs.
     pub(crate) const READ: Self = Self {
         attempts: MAX_ATTEMPTS,
         pause: WRITE_PAUSE,
@@ -92,7 +91,7 @@ impl Policy {
         fails_in_passing: true,
     };
 
-    /// An entry of a view, which is written until it is: the record says that it must be.
+    /// Policy of an entry of a view. It is retried without limit, because the record requires the entry.
     pub(crate) const ENTRY: Self = Self {
         attempts: u32::MAX,
         pause: WRITE_PAUSE,
@@ -100,7 +99,7 @@ impl Policy {
         fails_in_passing: true,
     };
 
-    /// How long to wait after an attempt: between half and one and a half of what is due.
+    /// Returns the wait after an attempt: a random time between half and one and a half of the nominal wait.
     fn pause(&self, attempt: u32, environment: &Environment) -> Duration {
         let doubled = 1_u32.checked_shl(attempt - 1).unwrap_or(u32::MAX);
         let due = self.pause.saturating_mul(doubled).min(MAX_PAUSE);
@@ -109,28 +108,28 @@ impl Policy {
     }
 }
 
-/// How one attempt ended.
+/// Outcome of one attempt.
 pub(crate) enum Attempt<T, E> {
-    /// It is known what became of the request: of this attempt and of those before it.
+    /// The outcome of the request is known: of this attempt and of all earlier attempts.
     Known(T),
-    /// It may be applied, now or later.
+    /// The attempt may be applied, now or later.
     Unknown(StoreError),
-    /// Nothing of this attempt is applied; another one may be.
+    /// The attempt had no effect. Another attempt may succeed.
     Failed(E),
-    /// Nothing of this attempt is applied, nor would be of another one.
+    /// The attempt had no effect, and another attempt would have none.
     Refused(E),
 }
 
-/// Why a request is not known to be applied.
+/// Reason why a request is not known to be applied.
 pub(crate) enum Unsettled<E> {
-    /// Nothing of it is applied, nor will be.
+    /// The request had no effect, and will have none.
     NotApplied(E),
-    /// It may be applied, now or later. The same request, later on, finds out.
+    /// The request may be applied, now or later. The same request, sent later, resolves it.
     Unknown(StoreError),
 }
 
 impl<E> Unsettled<E> {
-    /// The error, given that of an outcome that stays unknown.
+    /// Returns the error. `unknown` makes the error of an outcome that stays unknown.
     pub(crate) fn or(self, unknown: impl FnOnce(StoreError) -> E) -> E {
         match self {
             Self::NotApplied(error) => error,
@@ -139,10 +138,10 @@ impl<E> Unsettled<E> {
     }
 }
 
-/// Makes attempts, each told how much time is left, until it is known what became of the request.
+/// Makes attempts until the outcome of the request is known. Each attempt gets the time that is left.
 ///
 /// # Errors
-/// It was not applied, or that is still not known when the policy says that it is enough.
+/// The request was not applied, or its outcome is still unknown when the policy allows no further attempt.
 pub(crate) async fn settle<T, E, F>(
     environment: &Environment,
     policy: Policy,
@@ -184,7 +183,7 @@ where
     }
 }
 
-/// Returns whether an error may go away by itself.
+/// Returns whether an error may be transient.
 pub(crate) fn is_passing(kind: ErrorKind) -> bool {
     matches!(
         kind,
@@ -192,11 +191,11 @@ pub(crate) fn is_passing(kind: ErrorKind) -> bool {
     )
 }
 
-/// Does work of which nobody waits for a single request, such as a load or a comparison of views: tries again after an
-/// error that may go away by itself. `work` has the same effect if it is done again.
+/// Does work for which no caller waits, such as a load or a comparison of views. Retries after a transient error.
+/// `work` must have the same effect if it is repeated.
 ///
 /// # Errors
-/// Those of `work` that do not go away, or not within [`MAX_FAILING`].
+/// The errors of `work` that are not transient, or that last longer than [`MAX_FAILING`].
 pub(crate) async fn patiently<T, F>(
     environment: &Environment,
     mut work: impl FnMut() -> F,
@@ -230,7 +229,7 @@ mod tests {
 
     use super::*;
 
-    /// The clock that sleeping tasks have, so that it stands still but for them; and what is drawn.
+    /// Clock of sleeping tasks, which advances only while all tasks sleep; and a source of fixed random bytes.
     struct Virtual {
         start: Instant,
         drawn: u8,
@@ -257,13 +256,13 @@ mod tests {
     }
 
     struct Seen {
-        /// When each attempt began, in milliseconds.
+        /// Start of each attempt, in milliseconds.
         begun_ms: Vec<u128>,
-        /// What became of it; an outcome that stays unknown is `unknown`.
+        /// Outcome of the request. An unknown outcome is `unknown`.
         ended: Result<&'static str, &'static str>,
     }
 
-    /// Settles what gives these answers, the last of them for ever; each attempt takes `takes`.
+    /// Resolves a request whose attempts give these answers, the last answer repeatedly. Each attempt takes `takes`.
     async fn run(policy: Policy, drawn: u8, takes: Duration, answers: &[Answer]) -> Seen {
         let start = Instant::now();
         let environment = Environment::new(Virtual { start, drawn });
@@ -321,7 +320,7 @@ mod tests {
             run(Policy::write(slow), 0, IN_TIME, &[unknown]).await.begun_ms,
             [0]
         );
-        // No pause is waited after which there is no time.
+        // The function does not sleep if no time is left after the pause.
         let start = Instant::now();
         run(Policy::write(Duration::from_millis(20)), 0, NO_TIME, &[unknown]).await;
         assert_eq!(start.elapsed(), Duration::ZERO);
@@ -357,7 +356,7 @@ mod tests {
         let failed: Answer = || Attempt::Failed("failed");
         for (answer, ended) in [(failed, "failed"), (unknown as Answer, "unknown")] {
             for drawn in [0, 255] {
-                // What the first attempt takes does not count.
+                // The time of the first attempt does not count.
                 let minute = Duration::from_secs(60);
                 let seen = run(Policy::LOAD, drawn, minute, &[answer]).await;
                 assert_eq!((seen.begun_ms.len(), seen.ended), (2, Err(ended)));

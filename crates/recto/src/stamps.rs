@@ -1,11 +1,11 @@
-//! The stamps of writes: a clock that never goes back.
+//! Timestamps of writes, from a clock that never goes back.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use recto_model::Environment;
 use recto_store::Stamp;
 
-/// Gives stamps that rise.
+/// Source of increasing timestamps.
 #[derive(Debug)]
 pub(crate) struct Stamps {
     environment: Environment,
@@ -13,7 +13,7 @@ pub(crate) struct Stamps {
 }
 
 impl Stamps {
-    /// Stamps after `newest`, if the store knows what it was given last.
+    /// Begins after `newest`, the newest timestamp of the store, if the store reports one.
     pub(crate) fn after(newest: Option<Stamp>, environment: Environment) -> Self {
         Self {
             environment,
@@ -21,8 +21,9 @@ impl Stamps {
         }
     }
 
-    /// A stamp that is now, and greater than any this process has given before and any the store says it
-    /// was given: a clock that was set back makes no write older than what it is to replace.
+    /// Returns the current time as a timestamp. It is greater than every timestamp that this process returned before,
+    /// and than the newest timestamp that the store reported. So a write is never older than the data that it replaces,
+    /// even if the clock was set back.
     pub(crate) fn next(&self) -> Stamp {
         let now = self.environment.now_micros();
         let previous = self
@@ -34,7 +35,7 @@ impl Stamps {
         Stamp(now.max(previous.saturating_add(1)))
     }
 
-    /// Gives none up to `used` any more: who has a run of stamps gave them itself.
+    /// Reserves all timestamps up to `used`, for a caller that assigned a range of timestamps itself.
     pub(crate) fn skip_to(&self, used: Stamp) {
         self.last.fetch_max(used.0, Ordering::Relaxed);
     }

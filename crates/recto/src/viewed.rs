@@ -1,4 +1,4 @@
-//! A collection as what keeps its views knows it.
+//! Collection from the viewpoint of view maintenance.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,36 +19,36 @@ use crate::entries::EntryWrites;
 use crate::error::{Error, ErrorKind, Result};
 use crate::paging::Judge;
 
-/// The most bytes of a record that changes, on every store: Cassandra cannot decide a conditional write that is larger
-/// than its mutations may be.
+/// Maximum size of a record that can change, in bytes, on every store. Cassandra cannot decide a conditional write that
+/// is larger than the maximum size of a mutation.
 const MAX_RECORD_BYTES: usize = 1 << 20;
-/// The stamp of what is written for a row whose own is not known: any that is known is newer.
+/// Timestamp of writes for a row whose timestamp is unknown. Every known timestamp is newer.
 const LEAST_STAMP: i64 = 1;
 
-/// A collection whose writes write views, or change records.
+/// Collection whose writes also write views, or change records.
 #[derive(Debug)]
 pub(crate) struct Viewed {
-    /// The views that are written.
+    /// Views that are written.
     pub(crate) views: ViewedCollection,
-    /// The base table of records that change; none in collections whose rows are written plainly.
+    /// Base table of records that can change. `None`: the rows of the collection are written unconditionally.
     pub(crate) base: Option<BaseTable>,
-    /// The base table, as it is now.
+    /// Base table with its current definition.
     pub(crate) table: Arc<Table>,
-    /// For each field, the column of the base table that has it.
+    /// Column of the base table for each field.
     columns: Vec<usize>,
 }
 
-/// What reads tell of a row beside its cells.
+/// Timestamp and expiry of a row that was read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Written {
-    /// The newest stamp of its values; 0 if that is not known.
+    /// Newest timestamp of its values; 0 if it is unknown.
     pub(crate) stamp: i64,
-    /// When it ends, by the clock here.
+    /// Expiry by the local clock, in microseconds since 1970.
     pub(crate) ends_at: Option<i64>,
 }
 
 impl Written {
-    /// Of a row that was read for its cells only.
+    /// Value for a row of which only the cells were read.
     pub(crate) const UNTOLD: Self = Self {
         stamp: 0,
         ends_at: None,
@@ -56,7 +56,7 @@ impl Written {
 }
 
 impl Viewed {
-    /// None if its writes are of one table only.
+    /// Returns nothing if every write of the collection affects only the base table.
     pub(crate) fn new(recorded: &Recorded, collection: &Collection) -> Option<Self> {
         if collection.attached.is_some() {
             return None;
@@ -74,7 +74,7 @@ impl Viewed {
         (viewed.base.is_some() || !viewed.views.views().is_empty()).then_some(viewed)
     }
 
-    /// Joins views with the base table of a collection.
+    /// Combines views with the base table of a collection.
     pub(crate) fn of(views: ViewedCollection, collection: &Collection) -> Option<Self> {
         let base = match collection.writes {
             WriteMode::Update => Some(BaseTable::new(collection).ok()?),
@@ -90,11 +90,11 @@ impl Viewed {
         })
     }
 
-    /// The row of a record as it stands in the base table. A row that is written plainly has the stamp of its values for
-    /// its version, or the least.
+    /// Parses a row of the base table. The version of a row that is written unconditionally is the timestamp of its
+    /// values, or the smallest timestamp.
     ///
     /// # Errors
-    /// It is damaged, or was written by a newer release.
+    /// The row is damaged, or was written by a newer release.
     pub(crate) fn row(&self, row: RowRef<'_>, written: Written) -> Result<Option<Row<Cells, KeyCells>>> {
         let Some(base) = &self.base else {
             return Ok(Some(Row {
@@ -115,7 +115,7 @@ impl Viewed {
     }
 }
 
-/// Refuses a record that is too large to change.
+/// Returns an error if a record is too large to change.
 pub(crate) fn check_size(collection: &str, record: &Cells) -> Result<()> {
     let bytes = record.byte_len() + record.len() * CELL_OVERHEAD_BYTES + MUTATION_OVERHEAD_BYTES;
     if bytes <= MAX_RECORD_BYTES {
@@ -129,7 +129,7 @@ pub(crate) fn check_size(collection: &str, record: &Cells) -> Result<()> {
 }
 
 impl Viewed {
-    /// What says of rows of a view whether their records stand there; none if it is not written.
+    /// Returns the judge that compares rows of a view with their records. Returns nothing if the view is not written.
     pub(crate) fn judge_of(self: &Arc<Self>, view: &SortOrder) -> Option<Arc<dyn Judge>> {
         let mut views = self.views.views().iter();
         let view = views.find(|one| one.table().name() == view.table.name())?;
@@ -140,7 +140,7 @@ impl Viewed {
     }
 }
 
-/// Says of the rows of one view whether their records stand there.
+/// Judge that decides whether rows of one view match their records.
 #[derive(Debug)]
 struct ViewJudge {
     viewed: Arc<Viewed>,
@@ -157,7 +157,7 @@ impl Judge for ViewJudge {
     ) -> Result<Verdict> {
         let views = &self.viewed.views;
         let Some(seen) = views.view(self.view).and_then(|view| view.seen(row)) else {
-            // Nobody writes an entry without a version.
+            // Recto writes every entry with a version.
             return Ok(Verdict::Stale);
         };
         let base = match base {
@@ -172,7 +172,8 @@ impl Judge for ViewJudge {
         let Mend::Remove(key, version) = remove::<ViewedCollection>(&view.seen(row)?) else {
             return None;
         };
-        // What was deleted at a stamp of the future would hide what is written there next: `repair` sees to it.
+        // A deletion with a timestamp in the future would hide later writes at this key. `verify` with repair handles
+        // it.
         let is_over = version.0 <= now_micros;
         is_over
             .then(|| EntryWrites::remove(view, &key.key, version))

@@ -20,7 +20,7 @@ const AN_EXPLANATION: &str = "How Recto finds the page.";
 const EXPORTED: &str = "Records, one JSON object a line, in no order. If an export fails on its way, the server closes the \
                         connection; with `resume_tokens` it sends a line `{\"problem\": …}` first.";
 
-/// Description of an operation that has the parameters of another one.
+/// Describes an operation that has the parameters of another operation.
 macro_rules! in_body {
     ($more:literal) => {
         concat!(
@@ -305,7 +305,7 @@ pub(super) const OF_ONE: &[Operation] = &[
     },
 ];
 
-/// Reply to a change that some views do not have yet.
+/// Reply to a change that some views do not show yet.
 const PENDING: Reply = Reply::json(
     202,
     "MadeChange",

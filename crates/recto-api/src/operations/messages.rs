@@ -1,11 +1,11 @@
-//! Operations on the messages of a queue, and the same on those of a work unit.
+//! Operations on the messages of a queue or of a work unit.
 
 use super::{Access, Body, Method, Operation, Parameters, Reply};
 use crate::rights::Right::{Manage, Read, Receive, Send};
 
 const SETTLED: Reply = Reply::json(200, "SettledMessages", "Outcome of each receipt.");
 
-/// Returns the operations on the messages below a path. Ids and summaries get endings.
+/// Returns the operations on the messages below a path. The endings are appended to ids and summaries.
 macro_rules! operations {
     ($base:literal, $id:literal, $summary:literal) => {
         [

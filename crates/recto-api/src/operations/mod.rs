@@ -1,4 +1,4 @@
-//! Every operation of the HTTP API, in one table. The server makes its routes and its description of it.
+//! Table of all operations of the HTTP API. The server derives its routes and its API description from it.
 //!
 //! ```
 //! use recto_api::operations::{Method, OPERATIONS, find};
@@ -33,46 +33,46 @@ pub static OPERATIONS: LazyLock<Vec<Operation>> = LazyLock::new(|| {
     .concat()
 });
 
-/// The name that stands for all collections in the path of their views (AIP-159).
+/// Name that stands for all collections in the path of their views (AIP-159).
 pub const ANY_COLLECTION: &str = "-";
-/// The path of an operation whose body is a file.
+/// Path of the operation whose body is a file.
 pub const LOAD_PATH: &str = "/v1/store:load";
 
-/// An operation: a method of a path.
+/// Operation: a method of a path.
 #[derive(Debug, Clone, Copy)]
 pub struct Operation {
     /// Name in the description. `{collection}` stands for the name of the collection.
     pub id: &'static str,
-    /// Method. An operation with `GET` also takes `HEAD`.
+    /// Method. An operation with `GET` also accepts `HEAD`.
     pub method: Method,
-    /// Path, with `{collection}`, `{key}`, `{queue}`, `{unit}` and `{position}` for names in it.
+    /// Path. `{collection}`, `{key}`, `{queue}`, `{unit}` and `{position}` are placeholders for names.
     pub path: &'static str,
-    /// Tokens that may use it.
+    /// Tokens that may use the operation.
     pub access: Access,
-    /// Collections that have it.
+    /// Collections that have the operation.
     pub requires: Requires,
     /// Summary in a few words.
     pub summary: &'static str,
     /// Description for users; may be empty.
     pub description: &'static str,
-    /// Parameters, in the address. With [`Body::Parameters`] they are in the body.
+    /// Parameters in the address. With [`Body::Parameters`], they are in the body.
     pub parameters: &'static [Parameters],
     /// Conditional request headers that the operation accepts.
     pub conditions: &'static [Condition],
     /// Body of the request.
     pub body: Body,
-    /// Replies to requests that succeed. If two replies have the same status, the last one that applies to the collection
-    /// counts.
+    /// Replies to successful requests. If two replies have the same status, the last reply that applies to the
+    /// collection counts.
     pub replies: &'static [Reply],
-    /// Statuses of its problems, beside those that every operation has.
+    /// Statuses of its problems, in addition to the statuses that every operation has.
     pub problems: &'static [u16],
-    /// Whether it changes what the store holds. A server that is read-only rejects it.
+    /// Whether the operation changes stored data. A read-only server rejects it.
     pub changes: bool,
-    /// Whether it may wait for something that another request does.
+    /// Whether the operation may wait for an action of another request.
     pub waits: bool,
 }
 
-/// A method of HTTP.
+/// Method of HTTP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Method {
     /// `GET`, and `HEAD`.
@@ -111,13 +111,13 @@ pub enum Access {
 /// Collections that have an operation, or for which an operation has a reply or a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Requires {
-    /// All.
+    /// All collections.
     Nothing,
-    /// Those that Recto writes: all that are not attached.
+    /// Collections that Recto writes: all except attached collections.
     Writable,
-    /// Those whose records have versions (`writes = "update"`).
+    /// Collections whose records have versions (`writes = "update"`).
     Versions,
-    /// Those with a table in buckets.
+    /// Collections with a table in buckets.
     Buckets,
 }
 
@@ -130,33 +130,33 @@ pub struct Parameters {
     pub only: &'static [&'static str],
 }
 
-/// A conditional request header.
+/// Conditional request header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Condition {
-    /// `If-None-Match`: returns 304 if the caller has the newest reply.
+    /// `If-None-Match`: the reply is 304 if the client has the newest reply.
     IfNoneMatch,
-    /// `If-Match`: changes only what has one of these versions.
+    /// `If-Match`: the change is made only if the record or queue has one of these versions.
     IfMatch(Requires),
-    /// `If-None-Match: *`: creates, and replaces nothing.
+    /// `If-None-Match: *`: the record or queue is created, and an existing one is not replaced.
     IfAbsent(Requires),
 }
 
 /// Body of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Body {
-    /// None.
+    /// No body.
     None,
-    /// A JSON object that has this schema.
+    /// JSON object with this schema.
     Json(&'static str),
-    /// The same, also as a merge patch (RFC 7396).
+    /// JSON object with this schema, also accepted as a merge patch (RFC 7396).
     Patch(&'static str),
-    /// A JSON object with the parameters of the operation. The name is that of its schema.
+    /// JSON object with the parameters of the operation. The name is the name of its schema.
     Parameters(&'static str),
-    /// A file.
+    /// File.
     File,
 }
 
-/// Reply to a request that succeeds.
+/// Reply to a successful request.
 #[derive(Debug, Clone, Copy)]
 pub struct Reply {
     /// Status.
@@ -165,13 +165,13 @@ pub struct Reply {
     pub description: &'static str,
     /// Body of the reply.
     pub content: Content,
-    /// Its headers.
+    /// Headers of the reply.
     pub headers: &'static [Header],
     /// Collections for which the operation has this reply.
     pub requires: Requires,
 }
 
-/// A header of a reply.
+/// Header of a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Header {
     /// `ETag`.
@@ -185,21 +185,21 @@ pub enum Header {
 /// Body of a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Content {
-    /// None.
+    /// No body.
     None,
-    /// JSON that has this schema.
+    /// JSON with this schema.
     Json(&'static str),
-    /// A JSON object a line, sent as they are made.
+    /// JSON objects, one per line, each sent as soon as it is made.
     Lines,
 }
 
-/// Reply to an operation that takes its time.
+/// Reply to an operation that can take long.
 const LINES: Reply = Reply::lines(
     "Progress and result, a JSON object a line: `{\"progress\": …}`, and as the last one `{\"result\": …}` or `{\"problem\": …}`. \
      Without such a last line the reply was cut.",
 );
 
-/// End of the description of an operation that a client starts and does not need to wait for.
+/// End of the description of an operation that continues without the client.
 macro_rules! runs_on {
     () => {
         " The operation continues if the client disconnects. A server runs one operation of each kind at a time."
@@ -229,7 +229,7 @@ impl Operation {
         waits: false,
     };
 
-    /// Defaults of operations that change what the store holds.
+    /// Defaults of operations that change stored data.
     const CHANGE: Self = Self {
         method: Method::Post,
         problems: &[501],
@@ -237,12 +237,12 @@ impl Operation {
         ..Self::READ
     };
 
-    /// Returns whether a reply is sent line by line, as it is made.
+    /// Returns whether a reply is sent line by line while it is made.
     pub fn streams(&self) -> bool {
         self.replies.iter().any(|reply| reply.content == Content::Lines)
     }
 
-    /// Returns whether this path, with names in place of those in braces, is the path of the operation.
+    /// Returns whether the operation has this path, in which names replace the placeholders.
     fn has_path(&self, path: &str) -> bool {
         let mut segments = path.split('/');
         let fits = self.path.split('/').all(|template| {
@@ -253,7 +253,8 @@ impl Operation {
     }
 }
 
-/// Returns whether a segment of a path fits a segment of a template: the same text, or `{name}` with an ending.
+/// Returns whether a segment of a path matches a segment of a template, which is the same text, or `{name}` with an
+/// ending.
 fn fits(template: &str, segment: &str) -> bool {
     match template.split_once('}') {
         Some((_, "")) => !segment.is_empty(),
@@ -262,18 +263,20 @@ fn fits(template: &str, segment: &str) -> bool {
     }
 }
 
-/// Returns the operation of a method and of a path with names in it.
+/// Finds the operation of a method and a path.
 pub fn find(method: Method, path: &str) -> Option<&'static Operation> {
     let of_method = OPERATIONS.iter().filter(|operation| operation.method == method);
     let fitting = of_method.filter(|operation| operation.has_path(path));
-    // `u:begin` also fits `{unit}`, and `-` fits `{collection}`. The template with fewer names and more text is the right one.
+    // `u:begin` also matches `{unit}`, and `-` also matches `{collection}`. The template with fewer placeholders and
+    // more text counts.
     fitting.max_by_key(|operation| {
         let names = operation.path.matches('{').count();
         (Reverse(names), operation.path.len())
     })
 }
 
-/// Returns the methods of a path of the table, as in the header `Allow`. `is_there` says which operations count.
+/// Returns the methods of a path of the table, in the form of the header `Allow`. `is_there` selects the operations
+/// that count.
 pub fn methods(path: &str, is_there: impl Fn(&Operation) -> bool) -> String {
     let mut names: Vec<&str> = Vec::new();
     let of_path = OPERATIONS.iter().filter(|operation| operation.path == path);
@@ -288,7 +291,7 @@ pub fn methods(path: &str, is_there: impl Fn(&Operation) -> bool) -> String {
 }
 
 impl Method {
-    /// Returns the method as HTTP names it.
+    /// Returns the name of the method in HTTP.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Get => "GET",
@@ -299,7 +302,7 @@ impl Method {
         }
     }
 
-    /// Returns the method of this name; of `HEAD`, [`Get`](Self::Get).
+    /// Returns the method with this name. `HEAD` returns [`Get`](Self::Get).
     pub fn of(name: &str) -> Option<Self> {
         Some(match name {
             "GET" | "HEAD" => Self::Get,
@@ -340,7 +343,7 @@ impl Header {
 }
 
 impl Requires {
-    /// Returns whether a collection is one of these.
+    /// Returns whether a collection meets the requirement.
     pub fn holds_for(self, collection: &Collection) -> bool {
         let is_writable = collection.attached.is_none();
         match self {
@@ -353,14 +356,14 @@ impl Requires {
 }
 
 impl Parameters {
-    /// All fields of a struct.
+    /// Returns all fields of a struct as parameters.
     const fn all(of: &'static str) -> Self {
         Self { of, only: &[] }
     }
 }
 
 impl Reply {
-    /// A reply in JSON.
+    /// Creates a reply in JSON.
     const fn json(status: u16, schema: &'static str, description: &'static str) -> Self {
         Self {
             status,
@@ -371,7 +374,7 @@ impl Reply {
         }
     }
 
-    /// A reply in JSON that has a version.
+    /// Creates a reply in JSON that has a version.
     const fn tagged(status: u16, schema: &'static str, description: &'static str) -> Self {
         Self {
             headers: TAGGED,
@@ -379,7 +382,7 @@ impl Reply {
         }
     }
 
-    /// A reply of lines.
+    /// Creates a reply of lines.
     const fn lines(description: &'static str) -> Self {
         Self {
             content: Content::Lines,
@@ -387,7 +390,7 @@ impl Reply {
         }
     }
 
-    /// A reply without a body.
+    /// Creates a reply without a body.
     const fn empty(status: u16, description: &'static str) -> Self {
         Self {
             content: Content::None,
@@ -395,12 +398,12 @@ impl Reply {
         }
     }
 
-    /// The same with other headers.
+    /// Returns the reply with other headers.
     const fn with_headers(self, headers: &'static [Header]) -> Self {
         Self { headers, ..self }
     }
 
-    /// The same, of some collections only.
+    /// Returns the reply for collections that meet a requirement.
     const fn only(self, requires: Requires) -> Self {
         Self { requires, ..self }
     }

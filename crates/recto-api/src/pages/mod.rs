@@ -8,7 +8,7 @@ use crate::parameters::{ParameterError, comma_separated, json_text, present, tex
 
 pub use reply::{Estimate, JsonRecord, PageCost, PageReply, Stop, version_json};
 
-/// Number of rows of a page whose request does not say it.
+/// Default number of rows of a page.
 pub const DEFAULT_PAGE_SIZE: u32 = 50;
 /// Maximum number of rows of a page. A larger request gets a page of this size.
 pub const MAX_PAGE_SIZE: u32 = 1_000;
@@ -119,10 +119,10 @@ pub struct PageRequest {
 }
 
 impl PageRequest {
-    /// Checks that the request has one position, and a page size that is not negative (AIP-158).
+    /// Checks that the request has at most one position, and a page size that is not negative (AIP-158).
     ///
     /// # Errors
-    /// It names the parameter that is wrong.
+    /// The error names the invalid parameter.
     pub fn check(&self) -> Result<(), ParameterError> {
         let positions = [
             ("page_token", !self.page_token.is_empty()),
@@ -184,7 +184,7 @@ pub(crate) fn is_false(flag: &bool) -> bool {
     !flag
 }
 
-/// Reads a name of a list on the command line, which may have a space after its comma.
+/// Parses a name of a list on the command line, which may have a space after its comma.
 #[cfg(feature = "clap")]
 #[allow(clippy::unnecessary_wraps, reason = "clap takes parsers that can fail")]
 pub(crate) fn trimmed(name: &str) -> Result<String, std::convert::Infallible> {

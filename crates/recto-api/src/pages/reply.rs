@@ -1,4 +1,4 @@
-//! A page as the API returns it.
+//! Page as the API returns it.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use serde_json::{Map, Value as Json};
 use crate::display::grouped;
 use crate::explanation::PlanShape;
 
-/// A record as JSON: names and values of its fields, without null fields.
+/// Record as JSON: names and values of its fields, without null fields.
 pub type JsonRecord = Map<String, Json>;
 
 /// Page of a collection.
@@ -97,7 +97,7 @@ impl Stop {
     }
 }
 
-/// `scanned`, `bytes` or `time`.
+/// Writes `scanned`, `bytes` or `time`.
 impl fmt::Display for Stop {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
@@ -129,7 +129,7 @@ impl Estimate {
         if rows == 0 {
             return format!("no row of {total}");
         }
-        // The share of the row in the middle of the page, rounded.
+        // This is the share of the row in the middle of the page, rounded.
         let total_size = u128::from(self.total_size);
         let share = (u128::from(self.offset) + rows as u128 / 2) * 100 + total_size / 2;
         let share = share.checked_div(total_size).unwrap_or(0);
@@ -172,7 +172,7 @@ impl PageCost {
     /// Name of the HTTP header with the cost of a page.
     pub const HEADER: &'static str = "recto-cost";
 
-    /// Returns the value of the header: a dictionary of whole numbers, as in RFC 9651.
+    /// Returns the value of the header: a dictionary of integers, as in RFC 9651.
     ///
     /// ```
     /// # use recto_api::pages::PageCost;
@@ -185,7 +185,7 @@ impl PageCost {
         numbers.join(", ")
     }
 
-    /// Reads the value of the header. Skips members that it does not know.
+    /// Parses the value of the header. Ignores unknown members.
     pub fn of_header(text: &str) -> Self {
         let mut cost = Self::default();
         for (name, number) in text.split(',').filter_map(|member| member.split_once('=')) {
@@ -222,12 +222,13 @@ impl PageCost {
     }
 }
 
-/// Returns a version as JSON: text, because many programs round large numbers; null for a record that has none.
+/// Returns a version as JSON. It is text, because many programs round large numbers; or null for a record without a
+/// version.
 pub fn version_json(version: Option<i64>) -> Json {
     version.map_or(Json::Null, |version| version.to_string().into())
 }
 
-/// Versions as text or null.
+/// Serialization of versions as text or null.
 mod versions {
     use serde::de::Error as _;
     use serde::{Deserialize as _, Deserializer, Serializer};

@@ -1,5 +1,5 @@
-//! Forms of fields that are not plain text, numbers or flags. A module is for `#[serde(with = "…")]`, a function for
-//! `#[serde(deserialize_with = "…")]`.
+//! Serialization of fields that are not plain text, numbers or flags. A module is for `#[serde(with = "…")]`, a
+//! function for `#[serde(deserialize_with = "…")]`.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -7,19 +7,19 @@ use std::num::NonZeroU32;
 use serde::de::{self, Deserialize, Deserializer, Visitor};
 use serde::ser::{Serialize, Serializer};
 
-/// The name by which an address knows a list whose values are joined by commas.
+/// Serde name that marks a list whose values are joined by commas in an address.
 pub(super) const COMMA_SEPARATED: &str = "recto::CommaSeparated";
-/// The name by which an address knows a value that is JSON.
+/// Serde name that marks a value that is JSON.
 pub(super) const JSON_TEXT: &str = "recto::JsonText";
 
-/// Names: joined by commas in an address, an array in a body. A name that is given twice counts once.
+/// Names: joined by commas in an address, an array in a body. A repeated name counts once.
 pub mod comma_separated {
     use super::{COMMA_SEPARATED, Deserialize, Deserializer, Serializer, Visitor, de, fmt};
 
     /// Writes names.
     ///
     /// # Errors
-    /// Those of the serializer.
+    /// The errors of the serializer.
     pub fn serialize<S: Serializer>(names: &[String], serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_newtype_struct(COMMA_SEPARATED, names)
     }
@@ -27,7 +27,7 @@ pub mod comma_separated {
     /// Reads names.
     ///
     /// # Errors
-    /// It is no list of names, or a name holds a comma.
+    /// The value is not a list of names, or a name is empty or contains a comma.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
         deserializer.deserialize_newtype_struct(COMMA_SEPARATED, Names)
     }
@@ -59,7 +59,7 @@ pub mod comma_separated {
     }
 }
 
-/// A JSON array: its text in an address, the array itself in a body. It is kept as text, so that its numbers keep their
+/// JSON array: its text in an address, the array itself in a body. It is kept as text, so that its numbers keep their
 /// digits.
 pub mod json_text {
     use serde_json::value::RawValue;
@@ -69,7 +69,7 @@ pub mod json_text {
     /// Writes JSON.
     ///
     /// # Errors
-    /// Those of the serializer.
+    /// The errors of the serializer.
     pub fn serialize<S: Serializer>(text: &Option<String>, serializer: S) -> Result<S::Ok, S::Error> {
         let Some(text) = text else {
             return serializer.serialize_none();
@@ -78,15 +78,15 @@ pub mod json_text {
             Ok(json) if text.trim_start().starts_with('[') => {
                 serializer.serialize_newtype_struct(JSON_TEXT, json)
             }
-            // The server rejects it in its own words.
+            // The server rejects this text with its own message.
             _ => text.serialize(serializer),
         }
     }
 
-    /// Reads JSON. Whether text from an address is JSON is not checked here.
+    /// Reads JSON. Does not check that text from an address is JSON.
     ///
     /// # Errors
-    /// A body has no array.
+    /// The value in a body is not an array.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
         deserializer.deserialize_newtype_struct(JSON_TEXT, Text).map(Some)
     }
@@ -115,11 +115,11 @@ pub mod json_text {
     }
 }
 
-/// Reads a whole number that may be absent. JSON may write it with a point: 2.0 is 2. A number beyond 64 bits is the largest or
-/// the smallest of them.
+/// Reads an optional integer. JSON may write it with a decimal point: 2.0 is 2. A number beyond 64 bits becomes the
+/// largest or the smallest 64-bit integer.
 ///
 /// # Errors
-/// It is no whole number.
+/// The value is not an integer.
 pub fn whole_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D::Error> {
     deserializer.deserialize_i64(Whole).map(Some)
 }
@@ -151,34 +151,34 @@ impl Visitor<'_> for Whole {
     }
 }
 
-/// Reads a value that may be absent. A value that is given is null only if its type has null.
+/// Reads an optional value. A null is accepted only if the type of the value has null.
 ///
 /// # Errors
-/// It is no such value.
+/// The value does not have this type.
 pub fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
     T::deserialize(deserializer).map(Some)
 }
 
-/// Reads a number that may be absent. A number that is given is at least 1.
+/// Reads an optional number, which must be at least 1.
 ///
 /// # Errors
-/// It is no whole number, or it is 0.
+/// The value is not an integer, or it is 0.
 pub fn at_least_one<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
     NonZeroU32::deserialize(deserializer).map(|number| Some(number.get()))
 }
 
-/// Reads text that may be absent; empty text is absent.
+/// Reads optional text. Empty text counts as absent.
 ///
 /// # Errors
-/// It is no text.
+/// The value is not text.
 pub fn text_option<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     let text = String::deserialize(deserializer)?;
     Ok(Some(text).filter(|text| !text.is_empty()))
 }
 
-/// A value that text stands for, by `FromStr` and `Display`.
+/// Value in the form of text, through `FromStr` and `Display`.
 pub mod parsed {
     use std::fmt::Display;
     use std::str::FromStr;
@@ -187,10 +187,10 @@ pub mod parsed {
     use crate::parameters::ParameterError;
     use crate::words;
 
-    /// Writes a value that may be absent.
+    /// Writes an optional value.
     ///
     /// # Errors
-    /// Those of the serializer.
+    /// The errors of the serializer.
     pub fn serialize<T: Display, S: Serializer>(value: &Option<T>, serializer: S) -> Result<S::Ok, S::Error> {
         match value {
             Some(value) => serializer.collect_str(value),
@@ -201,7 +201,7 @@ pub mod parsed {
     /// Reads a value.
     ///
     /// # Errors
-    /// Text does not stand for such a value.
+    /// The text is not such a value.
     pub fn deserialize<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
     where
         T: FromStr<Err = ParameterError>,
@@ -210,12 +210,12 @@ pub mod parsed {
         parse(&String::deserialize(deserializer)?).map(Some)
     }
 
-    /// Reads a value of text, with the hint of its error.
+    /// Parses a value. The error includes the hint of the parser's error.
     pub(super) fn parse<T: FromStr<Err = ParameterError>, E: de::Error>(text: &str) -> Result<T, E> {
         text.parse().map_err(|error| E::custom(words::with_hint(&error)))
     }
 
-    /// The same of several values, each a parameter in an address.
+    /// Several values in the form of text. In an address, each value is a parameter of its own.
     pub mod each {
         use std::fmt::Display;
         use std::str::FromStr;
@@ -228,7 +228,7 @@ pub mod parsed {
         /// Writes values.
         ///
         /// # Errors
-        /// Those of the serializer.
+        /// The errors of the serializer.
         pub fn serialize<T: Display, S: Serializer>(values: &[T], serializer: S) -> Result<S::Ok, S::Error> {
             let mut written = serializer.serialize_seq(Some(values.len()))?;
             for value in values {
@@ -240,7 +240,7 @@ pub mod parsed {
         /// Reads values.
         ///
         /// # Errors
-        /// Text does not stand for such a value.
+        /// A text is not such a value.
         pub fn deserialize<'de, T, D>(deserializer: D) -> Result<Vec<T>, D::Error>
         where
             T: FromStr<Err = ParameterError>,

@@ -1,17 +1,17 @@
 //! Parameters of a request: a struct that is read from an address or a JSON body, and written to both.
 //!
-//! Each field of the struct is a parameter of its name. In an address its value is text, and these are written so:
+//! Each field of the struct is a parameter with its name. In an address and in a body, the value has this form:
 //!
 //! | type | in an address | in a body |
 //! |---|---|---|
-//! | text | as it is | a string |
+//! | text | unchanged | a string |
 //! | `bool` | `true` or `false` | `true` or `false` |
-//! | a whole number | its digits | a number |
+//! | an integer | its digits | a number |
 //! | `Vec` | the parameter is repeated | an array |
 //! | `Vec` with [`comma_separated`] | values joined by commas | an array |
 //! | text with [`json_text`] | JSON | the same JSON |
 //!
-//! A parameter that is unknown or that is given twice is an error, which names it.
+//! An unknown or repeated parameter causes an error that names it.
 //!
 //! ```
 //! use recto_api::pages::PageRequest;
@@ -54,7 +54,7 @@ use crate::words::{self, shortened};
 #[derive(Debug, Clone, Default, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ParameterError {
-    /// Name of the parameter; absent where the request as a whole is wrong.
+    /// Name of the parameter. `None` if the error is about the whole request.
     pub name: Option<String>,
     /// The fault, in one sentence.
     pub message: String,
@@ -63,7 +63,7 @@ pub struct ParameterError {
 }
 
 impl ParameterError {
-    /// Returns an error about the parameter `name`.
+    /// Creates an error about the parameter `name`.
     pub fn new(name: &str, message: impl Into<String>) -> Self {
         Self {
             name: Some(name.to_owned()),
@@ -88,7 +88,7 @@ impl ParameterError {
         Self::new(name, format!("there is no parameter {}", quoted(name))).with_hint(hint)
     }
 
-    /// Returns the error that serde has about the parameter `name`.
+    /// Converts an error of serde about the parameter `name`.
     fn of_serde(name: &str, error: &str) -> Self {
         let (message, hint) = words::translated(error, name);
         Self {
@@ -103,23 +103,23 @@ fn quoted(text: &str) -> String {
     format!("{:?}", shortened(text))
 }
 
-/// The parameters of a request, before they are read as a struct.
+/// Parameters of a request, before they are read as a struct.
 #[derive(Debug, Clone, Default)]
 pub struct Parameters {
     given: Vec<(String, Given)>,
 }
 
-/// The value of a parameter, as the request has it.
+/// Value of a parameter as the request has it.
 #[derive(Debug, Clone)]
 enum Given {
-    /// All values of this name in an address.
+    /// All values of the name in an address.
     Texts(Vec<String>),
-    /// A member of a body.
+    /// Member of a body.
     Json(Box<RawValue>),
 }
 
 impl Parameters {
-    /// Returns the parameters of an address's query. Text is form-encoded: percent-encoded, and `+` is a space.
+    /// Parses the query of an address. Text is form-encoded: percent-encoded, and `+` is a space.
     ///
     /// # Errors
     /// A name is not in `known`, or text is not percent-encoded UTF-8.
@@ -142,7 +142,7 @@ impl Parameters {
         Ok(Self { given })
     }
 
-    /// Returns the parameters of a JSON body. Numbers keep their digits.
+    /// Parses a JSON body. Numbers keep their digits.
     ///
     /// # Errors
     /// The text is not a JSON object, or a name is not in `known`.
@@ -164,10 +164,10 @@ impl Parameters {
         })
     }
 
-    /// Reads the parameters that are fields of `T`. Others are left for another struct.
+    /// Reads the parameters that are fields of `T`. Ignores other parameters, which can be fields of another struct.
     ///
     /// # Errors
-    /// A value is not of its field's type, or a field that is not repeated is given twice.
+    /// A value does not have the type of its field, or a parameter is repeated although its field is not a list.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, ParameterError> {
         read::read(&self.given)
     }

@@ -1,4 +1,4 @@
-//! Reads parameters as a struct, through serde.
+//! Reading of parameters as a struct, through serde.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use serde::forward_to_deserialize_any;
 use super::forms::{COMMA_SEPARATED, JSON_TEXT};
 use super::{Given, ParameterError, quoted};
 
-/// Reads the parameters that `T` has.
+/// Reads the parameters that are fields of `T`.
 pub(super) fn read<T: DeserializeOwned>(given: &[(String, Given)]) -> Result<T, ParameterError> {
     T::deserialize(Struct(given)).map_err(|error| match error.name {
         Some(name) => ParameterError::of_serde(&name, &error.message),
@@ -25,12 +25,12 @@ pub(super) fn read<T: DeserializeOwned>(given: &[(String, Given)]) -> Result<T, 
 /// Returns the names of the fields of a struct, as serde reads them.
 pub fn names_of<T: DeserializeOwned>() -> &'static [&'static str] {
     let mut names: &[&str] = &[];
-    // The error is that nothing is read.
+    // Ignore the error, which reports that no field was read.
     let _ = T::deserialize(Names(&mut names));
     names
 }
 
-/// An error of serde, with the parameter that it is about.
+/// Error of serde, with the name of the parameter that caused it.
 #[derive(Debug)]
 struct ReadError {
     name: Option<String>,
@@ -54,7 +54,7 @@ impl de::Error for ReadError {
     }
 }
 
-/// Takes down the names of a struct's fields, and reads nothing.
+/// Deserializer that records the names of a struct's fields, and reads nothing.
 struct Names<'a>(&'a mut &'static [&'static str]);
 
 impl<'de> Deserializer<'de> for Names<'_> {
@@ -80,7 +80,7 @@ impl<'de> Deserializer<'de> for Names<'_> {
     }
 }
 
-/// All parameters as a struct that has some of them.
+/// All parameters. A struct reads some of them as its fields.
 struct Struct<'a>(&'a [(String, Given)]);
 
 impl<'de> Deserializer<'de> for Struct<'de> {
@@ -143,14 +143,15 @@ impl<'de> MapAccess<'de> for Members<'de> {
     }
 }
 
-/// Returns an error's message. Its position is inside the value, which means nothing to a reader.
+/// Returns the message of an error without its position. The position is relative to the value, so it does not help the
+/// user.
 fn without_position(error: &serde_json::Error) -> String {
     let message = error.to_string();
     let position = format!(" at line {} column {}", error.line(), error.column());
     message.strip_suffix(&position).unwrap_or(&message).to_owned()
 }
 
-/// The values of one parameter in an address.
+/// Values of one parameter in an address.
 #[derive(Clone, Copy)]
 struct Texts<'a>(&'a [String]);
 
@@ -162,7 +163,7 @@ impl Texts<'_> {
         }
     }
 
-    /// Returns a whole number. One with more digits than 64 bits hold is the largest or the smallest.
+    /// Parses an integer. An integer beyond 64 bits becomes the largest or the smallest 64-bit integer.
     fn whole(&self) -> Result<i64, ReadError> {
         let text = self.one()?;
         let digits = text.strip_prefix('-').unwrap_or(text);
@@ -174,7 +175,7 @@ impl Texts<'_> {
     }
 }
 
-/// The message about a parameter that is given more than once.
+/// Message about a repeated parameter.
 const GIVEN_TWICE: &str = "{name} is given more than once";
 
 fn not(text: &str, expected: &str) -> ReadError {

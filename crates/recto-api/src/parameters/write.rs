@@ -1,4 +1,4 @@
-//! Writes a struct as the parameters of an address.
+//! Writing of a struct as the parameters of an address.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use crate::text;
 
 /// Returns the parameters of a request, in the order of its fields.
 pub fn to_pairs<T: Serialize>(request: &T) -> Vec<(&'static str, String)> {
-    // Only a field of a type that no parameter has would fail. The tests write each request of this crate.
+    // Only a field of an unsupported type would fail. Tests write each request of this crate.
     request.serialize(Struct::default()).unwrap_or_default()
 }
 
@@ -43,7 +43,7 @@ impl ser::Error for WriteError {
 type Pairs = Vec<(&'static str, String)>;
 type Never<T> = Impossible<T, WriteError>;
 
-/// Declares that a serializer does not take values of some types.
+/// Declares that a serializer rejects values of some types.
 macro_rules! refuse {
     ($result:ty: $($method:ident($($argument:ty),*))+) => {
         $(fn $method(self, $(_: $argument),*) -> Result<$result, WriteError> {
@@ -52,7 +52,7 @@ macro_rules! refuse {
     };
 }
 
-/// Collects the fields of a struct.
+/// Serializer that collects the fields of a struct.
 #[derive(Default)]
 struct Struct {
     pairs: Pairs,
@@ -128,7 +128,7 @@ impl SerializeStruct for Struct {
     }
 }
 
-/// Adds the value of one parameter.
+/// Serializer that adds the value of one parameter.
 struct Parameter<'a> {
     name: &'static str,
     pairs: &'a mut Pairs,
@@ -201,7 +201,7 @@ impl<'a> Serializer for Parameter<'a> {
             }
             JSON_TEXT => {
                 let json = serde_json::to_string(value).map_err(ser::Error::custom)?;
-                // Text that is no JSON is a string here. The server rejects it in its own words.
+                // Text that is not JSON is a string here. The server rejects it with its own message.
                 self.push(serde_json::from_str::<String>(&json).unwrap_or(json));
                 Ok(())
             }
@@ -238,7 +238,7 @@ impl<'a> Serializer for Parameter<'a> {
     }
 }
 
-/// Adds a parameter for each element.
+/// Serializer that adds a parameter for each element.
 struct Repeated<'a> {
     name: &'static str,
     pairs: &'a mut Pairs,

@@ -1,11 +1,12 @@
-//! Whole numbers and decimals of any size, as cells.
+//! Integers and decimals of any size, as cells.
 
 use num_bigint::BigInt;
 
-/// Why bytes are not a decimal.
+/// Error message for bytes that are not a decimal.
 pub(super) const TOO_SHORT: &str = "fewer than four bytes of scale and one of value";
 
-/// The bytes of a cell's integer without those that repeat the sign. Never empty unless `bytes` is.
+/// Returns the bytes of a cell's integer without redundant sign bytes. The result is empty only if `bytes` is
+/// empty.
 #[inline]
 pub(crate) fn minimal_varint(bytes: &[u8]) -> &[u8] {
     let mut rest = bytes;
@@ -19,7 +20,7 @@ pub(crate) fn minimal_varint(bytes: &[u8]) -> &[u8] {
     rest
 }
 
-/// The integer of a big-endian two's complement form, if sixteen bytes hold it.
+/// Returns the integer of a big-endian two's complement form, if it fits into sixteen bytes.
 #[inline]
 pub(crate) fn small_integer(bytes: &[u8]) -> Option<i128> {
     let bytes = minimal_varint(bytes);
@@ -30,17 +31,18 @@ pub(crate) fn small_integer(bytes: &[u8]) -> Option<i128> {
     Some(i128::from_be_bytes(wide))
 }
 
-/// A decimal cell, taken apart: the value is `unscaled` times ten to the minus `scale`.
+/// Parts of a decimal cell. The value is `unscaled` times ten to the power of minus `scale`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DecimalCell<'a> {
-    /// Digits after the point; negative if zeros stand before it.
+    /// Number of digits after the decimal point. If it is negative, the value ends with zeros before the
+    /// point.
     pub(crate) scale: i32,
-    /// A varint, not empty, not necessarily minimal.
+    /// Varint, not empty, not necessarily minimal.
     pub(crate) unscaled: &'a [u8],
 }
 
 impl<'a> DecimalCell<'a> {
-    /// The parts of `cell`; `None` if it is too short.
+    /// Returns the parts of `cell`. `None` if it is too short.
     #[inline]
     pub(crate) fn parse(cell: &'a [u8]) -> Option<Self> {
         let (scale, unscaled) = cell.split_first_chunk::<4>()?;
@@ -53,8 +55,8 @@ impl<'a> DecimalCell<'a> {
         })
     }
 
-    /// Appends the cell of the same number with the fewest trailing zeros that a scale of 32 bits
-    /// can do without; zero has scale 0.
+    /// Appends the canonical cell of the same number. It has the minimum number of trailing zeros that a
+    /// scale of 32 bits permits. Zero has scale 0.
     pub(super) fn write_canonical(&self, out: &mut Vec<u8>) {
         if let Some(mut unscaled) = small_integer(self.unscaled) {
             let mut scale = if unscaled == 0 { 0 } else { self.scale };
@@ -72,11 +74,13 @@ impl<'a> DecimalCell<'a> {
     }
 }
 
-/// Divides `unscaled` by ten as often as it goes and `scale` allows.
+/// Divides `unscaled` by ten as often as the result is an integer and `scale` permits.
 ///
-/// The powers of ten by which it divides halve, so that a number of many zeros takes few divisions.
+/// The divisors are powers of ten whose exponents halve at each step, so that a number with many zeros takes
+/// few divisions.
 fn strip_zeros(mut unscaled: BigInt, mut scale: i32) -> (BigInt, i32) {
-    // Each factor of ten has a factor of two.
+    // Each factor of ten contains a factor of two, so the number of binary zeros bounds the number of
+    // divisions.
     let room = u64::from(scale.abs_diff(i32::MIN));
     let most = unscaled.trailing_zeros().unwrap_or(0).min(room);
     if most == 0 {

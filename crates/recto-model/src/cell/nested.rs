@@ -1,18 +1,19 @@
-//! Cells of the types that hold other values.
+//! Cells of the types that contain other values.
 
 use super::{CellError, decode_at, encode_at, validate_at, vint};
 use crate::{Type, Value, order};
 
-/// The length that stands for null in tuples and UDTs.
+/// Length that means null in tuples and UDTs.
 pub(super) const NULL_LENGTH: i32 = -1;
 const LENGTH_BYTES: usize = 4;
 
-/// What one cell holds, part by part; `None` is null.
+/// Visitor of the parts of one cell, in order. `None` is null.
 type Visit<'v, 'a> = &'v mut dyn FnMut(&Type, Option<&'a [u8]>) -> Result<(), CellError>;
 
-/// The bytes of one element of `ty` in a vector, where all its values take the same.
+/// Returns the number of bytes of an element of `ty` in a vector, if all values of the type have the same
+/// size.
 ///
-/// Cassandra counts tinyint, smallint, date and time among those that do not (CASSANDRA-18504).
+/// Cassandra treats tinyint, smallint, date and time as types of variable size (CASSANDRA-18504).
 fn fixed_size(ty: &Type) -> Option<usize> {
     match ty {
         Type::Boolean => Some(1),
@@ -24,7 +25,7 @@ fn fixed_size(ty: &Type) -> Option<usize> {
     }
 }
 
-/// Splits `cell` into the parts that `ty` says it has, in order; map keys and values take turns.
+/// Splits `cell` into the parts that `ty` requires, in order. The keys and values of a map alternate.
 fn walk<'a>(ty: &Type, cell: &'a [u8], visit: Visit<'_, 'a>) -> Result<(), CellError> {
     let mut rest = cell;
     match ty {
@@ -56,7 +57,8 @@ fn walk<'a>(ty: &Type, cell: &'a [u8], visit: Visit<'_, 'a>) -> Result<(), CellE
     }
 }
 
-/// Fields of a tuple or UDT. A cell written before the type grew lacks the last: they are null.
+/// Visits the fields of a tuple or UDT. A cell that was written before the type was extended lacks the last
+/// fields, which are null.
 fn walk_fields<'a, 't>(
     ty: &Type,
     fields: impl ExactSizeIterator<Item = &'t Type>,
@@ -88,8 +90,8 @@ fn read_i32(ty: &Type, rest: &mut &[u8]) -> Result<i32, CellError> {
     Ok(i32::from_be_bytes(*bytes))
 }
 
-/// A count of entries of `parts` parts each, checked against the bytes there are, so that a
-/// made-up count costs nothing.
+/// Reads the number of entries of `parts` parts each. Checks it against the remaining bytes, so that a forged
+/// number allocates no memory.
 fn read_count(ty: &Type, rest: &mut &[u8], parts: usize) -> Result<usize, CellError> {
     let count = read_i32(ty, rest)?;
     usize::try_from(count)
@@ -117,8 +119,8 @@ fn has_empty_value(ty: &Type) -> bool {
     matches!(ty, Type::Text | Type::Ascii | Type::Blob)
 }
 
-/// Appends the places of the lengths of fields that have no bytes although their type has no such value, in a cell that
-/// begins at `at`.
+/// Appends the positions of the length of each field that has no bytes although its type has no empty value.
+/// The cell begins at `at`.
 pub(super) fn find_empty_fields(
     ty: &Type,
     cell: &[u8],
@@ -162,14 +164,14 @@ fn take<'a>(ty: &Type, rest: &mut &'a [u8], length: i32) -> Result<&'a [u8], Cel
     Ok(part)
 }
 
-/// Checks a cell and all that it holds.
+/// Checks a cell and all values in it.
 pub(super) fn validate(ty: &Type, cell: &[u8], depth_left: usize) -> Result<(), CellError> {
     walk(ty, cell, &mut |part, bytes| {
         bytes.map_or(Ok(()), |bytes| validate_at(part, bytes, depth_left))
     })
 }
 
-/// The value of a cell.
+/// Returns the value of a cell.
 pub(super) fn decode(ty: &Type, cell: &[u8], depth_left: usize) -> Result<Value, CellError> {
     let mut parts: Vec<Option<Value>> = Vec::new();
     walk(ty, cell, &mut |part, bytes| {
@@ -182,7 +184,7 @@ pub(super) fn decode(ty: &Type, cell: &[u8], depth_left: usize) -> Result<Value,
     Ok(match ty {
         Type::Tuple(_) => Value::Tuple(parts),
         Type::Udt(_) => Value::Udt(parts),
-        // Outside tuples and UDTs no part is null: `walk` has seen to it.
+        // Outside tuples and UDTs no part is null, because `walk` rejects it.
         Type::List(_) => Value::List(parts.into_iter().flatten().collect()),
         Type::Set(_) => Value::Set(parts.into_iter().flatten().collect()),
         Type::Vector(..) => Value::Vector(parts.into_iter().flatten().collect()),
@@ -224,7 +226,7 @@ pub(super) fn encode(
     }
 }
 
-/// Appends the cell of a list or a vector, each of whose elements `write` appends.
+/// Appends the cell of a list or a vector. `write` appends each element.
 fn write_elements<T>(
     ty: &Type,
     elements: &[T],
@@ -258,7 +260,7 @@ fn write_elements<T>(
     }
 }
 
-/// Appends the cell of a list or a vector without decoded values in between; on error nothing is appended.
+/// Appends the cell of a list or a vector without intermediate decoded values. On error, appends nothing.
 pub(crate) fn encode_elements<T>(
     ty: &Type,
     elements: &[T],
@@ -269,7 +271,7 @@ pub(crate) fn encode_elements<T>(
     write_elements(ty, elements, out, write).inspect_err(|_| out.truncate(start))
 }
 
-/// The elements of the cell of a list or a vector without decoded values in between.
+/// Returns the elements of the cell of a list or a vector without intermediate decoded values.
 pub(crate) fn decode_elements<'a, T>(
     ty: &Type,
     cell: &'a [u8],
@@ -374,7 +376,7 @@ fn write_length(ty: &Type, length: usize, out: &mut Vec<u8>) -> Result<(), CellE
     Ok(())
 }
 
-/// Appends one part of a cell of `ty`, which `write` appends, after its length.
+/// Appends one part of a cell of `ty` after its length. `write` appends the part.
 fn write_part(
     ty: &Type,
     out: &mut Vec<u8>,

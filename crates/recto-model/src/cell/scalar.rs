@@ -1,4 +1,4 @@
-//! Cells of the types that hold no other values.
+//! Cells of the types that contain no other values.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -10,16 +10,16 @@ use super::{CellError, MAX_TIME_NANOS, vint};
 use crate::decimals::BigDecimal;
 use crate::{Type, Value};
 
-/// The one NaN that is written for a float: Java's.
+/// Canonical NaN of a float, the same as in Java.
 pub(crate) const FLOAT_NAN: [u8; 4] = [0x7F, 0xC0, 0, 0];
 
-/// The one NaN that is written for a double: Java's.
+/// Canonical NaN of a double, the same as in Java.
 pub(crate) const DOUBLE_NAN: [u8; 8] = [0x7F, 0xF8, 0, 0, 0, 0, 0, 0];
 
-/// What a date cell adds to the days since 1970-01-01, so that its bytes rise with the date.
+/// Number that a date cell adds to the days since 1970-01-01, so that the byte order is the order of dates.
 const DATE_OFFSET: u32 = 1 << 31;
 
-/// Whether `cell` is a value of the scalar type `ty`; if not, why.
+/// Checks that `cell` is a value of the scalar type `ty`. Otherwise returns the reason.
 #[inline]
 pub(super) fn check(ty: &Type, cell: &[u8]) -> Result<(), &'static str> {
     let length = |expected: usize, reason: &'static str| {
@@ -60,7 +60,7 @@ pub(super) fn check(ty: &Type, cell: &[u8]) -> Result<(), &'static str> {
     }
 }
 
-/// The bytes of a float cell with NaN in its one form; `None` if it is not four bytes.
+/// Returns the bytes of a float cell with a canonical NaN. `None` if the cell does not have four bytes.
 pub(crate) fn canonical_float(cell: &[u8]) -> Option<[u8; 4]> {
     let bytes: [u8; 4] = cell.try_into().ok()?;
     Some(if f32::from_be_bytes(bytes).is_nan() {
@@ -70,7 +70,7 @@ pub(crate) fn canonical_float(cell: &[u8]) -> Option<[u8; 4]> {
     })
 }
 
-/// The bytes of a double cell with NaN in its one form; `None` if it is not eight bytes.
+/// Returns the bytes of a double cell with a canonical NaN. `None` if the cell does not have eight bytes.
 pub(crate) fn canonical_double(cell: &[u8]) -> Option<[u8; 8]> {
     let bytes: [u8; 8] = cell.try_into().ok()?;
     Some(if f64::from_be_bytes(bytes).is_nan() {
@@ -80,7 +80,7 @@ pub(crate) fn canonical_double(cell: &[u8]) -> Option<[u8; 8]> {
     })
 }
 
-/// Months, days and nanoseconds of a duration cell.
+/// Returns the months, days and nanoseconds of a duration cell.
 fn read_duration(cell: &[u8]) -> Result<(i32, i32, i64), &'static str> {
     const ENDS: &str = "it ends within a number";
     let mut rest = cell;
@@ -98,7 +98,7 @@ fn read_duration(cell: &[u8]) -> Result<(i32, i32, i64), &'static str> {
     Ok((months, days, nanoseconds))
 }
 
-/// Whether no two parts of a duration have different signs.
+/// Returns whether no two parts of a duration have different signs.
 fn one_sign(months: i32, days: i32, nanoseconds: i64) -> bool {
     let negative = months < 0 || days < 0 || nanoseconds < 0;
     let positive = months > 0 || days > 0 || nanoseconds > 0;
@@ -184,7 +184,7 @@ fn encode_decimal(ty: &Type, value: &BigDecimal, out: &mut Vec<u8>) -> Result<()
     Ok(())
 }
 
-/// The value of a scalar's cell.
+/// Returns the value of a scalar's cell.
 pub(super) fn decode(ty: &Type, cell: &[u8]) -> Result<Value, CellError> {
     decode_checked(ty, cell).map_err(|reason| CellError::malformed(ty, reason))
 }

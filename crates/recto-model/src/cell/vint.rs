@@ -1,11 +1,12 @@
-//! Cassandra's varying-length integers: as many one bits lead the first byte as bytes follow it.
+//! Cassandra's varying-length integers. The number of leading one bits of the first byte is the number of
+//! bytes that follow.
 
-/// The longest form: one byte that only counts, and eight of value.
+/// Length of the longest form: one byte that contains only the count, and eight bytes of value.
 const MAX_VINT_BYTES: usize = 9;
 
 /// Appends `value`.
 pub(super) fn write_unsigned(value: u64, out: &mut Vec<u8>) {
-    // Seven bits of value fit one byte; each further byte spends one bit on the count.
+    // One byte has seven bits of value. Each further byte uses one bit for the count.
     let bits = (u64::BITS - value.leading_zeros()).max(1) as usize;
     let extra = ((bits - 1) / 7).min(MAX_VINT_BYTES - 1);
     let bytes = value.to_be_bytes();
@@ -20,7 +21,7 @@ pub(super) fn write_unsigned(value: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(&tail[1..]);
 }
 
-/// Takes an integer off the front of `bytes`; `None` if they end within it.
+/// Removes an integer from the front of `bytes`. Returns `None` if the bytes end within it.
 pub(super) fn read_unsigned(bytes: &mut &[u8]) -> Option<u64> {
     let (&first, rest) = bytes.split_first()?;
     let extra = first.leading_ones() as usize;
@@ -34,12 +35,12 @@ pub(super) fn read_unsigned(bytes: &mut &[u8]) -> Option<u64> {
     Some(value)
 }
 
-/// Appends `value`, zigzag: small magnitudes of either sign are short.
+/// Appends `value` in zigzag form, in which numbers near zero of either sign are short.
 pub(super) fn write_signed(value: i64, out: &mut Vec<u8>) {
     write_unsigned(((value << 1) ^ (value >> 63)).cast_unsigned(), out);
 }
 
-/// Takes a zigzag integer off the front of `bytes`; `None` if they end within it.
+/// Removes a zigzag integer from the front of `bytes`. Returns `None` if the bytes end within it.
 pub(super) fn read_signed(bytes: &mut &[u8]) -> Option<i64> {
     let zigzag = read_unsigned(bytes)?;
     Some((zigzag >> 1).cast_signed() ^ -(zigzag & 1).cast_signed())

@@ -1,4 +1,4 @@
-//! ICU's collators, each made when it is first asked for.
+//! Collators of ICU, each created at its first use.
 
 use std::cmp::Ordering;
 use std::sync::OnceLock;

@@ -1,7 +1,8 @@
-//! Which locales there are.
+//! List of the locales.
 
-/// The names of collations, language tags: the languages that CLDR has an order for, their own or the root's (`und`), and
-/// a few further orders that some of them have. Names are only added: a store that has one must find it.
+/// Names of the collations, which are language tags: the languages for which CLDR defines an order, either
+/// their own or the root's (`und`), and a few further orders of some of them. A release may only add names,
+/// because a store that uses a name must find it.
 pub const LOCALES: &[&str] = &[
     "und",
     "af",

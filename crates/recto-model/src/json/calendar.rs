@@ -1,32 +1,33 @@
-//! Dates, times and timestamps as text, over the whole of their domains.
+//! Dates, times and timestamps as text, for all their values.
 //!
-//! The calendar is the Gregorian one, before its introduction too (ISO 8601, as Cassandra has it);
-//! the year 0000 precedes 0001. The arithmetic counts days in eras of 400 years, which are all of
-//! one length, and begins years in March, so that a leap day is a year's last.
+//! The calendar is the proleptic Gregorian calendar (ISO 8601, as in Cassandra). The year 0000 precedes 0001.
+//! The arithmetic counts days in eras of 400 years, which have equal length. It begins years in March, so
+//! that a leap day is the last day of a year.
 
 use std::io::Write as _;
 
-/// Days in 400 years.
+/// Number of days of 400 years.
 const DAYS_PER_ERA: i64 = 146_097;
 
-/// Days from 0000-03-01, where the eras begin, to 1970-01-01.
+/// Number of days from 0000-03-01, where the eras begin, to 1970-01-01.
 const EPOCH_DAYS: i64 = 719_468;
 
 const MILLIS_PER_DAY: i64 = 86_400_000;
 const NANOS_PER_SECOND: i64 = 1_000_000_000;
 const SECONDS_PER_DAY: i64 = 86_400;
 
-/// Digits of the largest year that any date or timestamp has, and some: no year overflows.
+/// Maximum number of digits of a year: more than the largest year of any date or timestamp has, and few
+/// enough that no year overflows.
 const MAX_YEAR_DIGITS: usize = 12;
 
-/// Digits of a fraction of a second down to nanoseconds.
+/// Number of digits of a fraction of a second in nanoseconds.
 const FRACTION_DIGITS: usize = 9;
 
 const DATE_TEXT_LENGTH: usize = "2013-01-31".len();
 const MILLIS_TEXT_LENGTH: usize = "10:00:00.000".len();
 const NANOS_TEXT_LENGTH: usize = "10:00:00.000000000".len();
 
-/// Days since 1970-01-01 of a date that exists.
+/// Returns the days since 1970-01-01 of a date that exists.
 fn days_of(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let (era, year_of_era) = (year.div_euclid(400), year.rem_euclid(400));
@@ -36,11 +37,11 @@ fn days_of(year: i64, month: i64, day: i64) -> i64 {
     era * DAYS_PER_ERA + day_of_era - EPOCH_DAYS
 }
 
-/// Year, month and day of a count of days since 1970-01-01.
+/// Returns the year, month and day of a number of days since 1970-01-01.
 fn date_of(days: i64) -> (i64, i64, i64) {
     let days = days + EPOCH_DAYS;
     let (era, day_of_era) = (days.div_euclid(DAYS_PER_ERA), days.rem_euclid(DAYS_PER_ERA));
-    // Take out the leap days of 4, 100 and 400 years; then all years have 365.
+    // Subtract the leap days of 4, 100 and 400 years, so that all years have 365 days.
     let leaps = day_of_era / 1_460 - day_of_era / 36_524 + day_of_era / 146_096;
     let year_of_era = (day_of_era - leaps) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
@@ -61,7 +62,7 @@ fn days_in_month(year: i64, month: i64) -> i64 {
     }
 }
 
-/// Puts the decimal digits of a number into a place that is as long as it has digits, or longer.
+/// Writes the decimal digits of a number into `place`, which must have at least the length of the digits.
 fn put_digits(mut number: i64, place: &mut [u8]) {
     for digit in place.iter_mut().rev() {
         *digit = b'0' + (number % 10).unsigned_abs() as u8;
@@ -69,14 +70,14 @@ fn put_digits(mut number: i64, place: &mut [u8]) {
     }
 }
 
-/// The text that `write` appends, which is digits and signs.
+/// Returns the text that `write` appends, which consists of digits and signs.
 fn text_of(room: usize, write: impl FnOnce(&mut Vec<u8>)) -> String {
     let mut text = Vec::with_capacity(room);
     write(&mut text);
     String::from_utf8(text).expect("digits and signs are ASCII")
 }
 
-/// A date whose year has four digits and no sign, as most have.
+/// Returns a date whose year has four digits and no sign, which is the usual case.
 fn date_digits((year, month, day): (i64, i64, i64)) -> Option<[u8; DATE_TEXT_LENGTH]> {
     if !(0..=9999).contains(&year) {
         return None;
@@ -93,7 +94,8 @@ fn write_long_date((year, month, day): (i64, i64, i64), out: &mut Vec<u8>) {
     let _ = write!(out, "{year:+05}-{month:02}-{day:02}");
 }
 
-/// A time of day in units of which a second has 10 to the power of the fraction's digits.
+/// Returns a time of day. The unit is a second divided by 10 to the power of the number of digits of the
+/// fraction.
 fn time_digits<const LENGTH: usize>(units: i64) -> [u8; LENGTH] {
     const FRACTION_START: usize = "00:00:00.".len();
     let units_per_second = 10_i64.pow((LENGTH - FRACTION_START) as u32);
@@ -107,7 +109,7 @@ fn time_digits<const LENGTH: usize>(units: i64) -> [u8; LENGTH] {
     text
 }
 
-/// `2013-01-31`.
+/// Returns `2013-01-31`.
 pub(super) fn date_text(days: i32) -> String {
     let date = date_of(days.into());
     text_of(DATE_TEXT_LENGTH, |text| match date_digits(date) {
@@ -116,13 +118,13 @@ pub(super) fn date_text(days: i32) -> String {
     })
 }
 
-/// `10:00:00.000000000`.
+/// Returns `10:00:00.000000000`.
 pub(super) fn time_text(nanos: i64) -> String {
     let digits = time_digits::<NANOS_TEXT_LENGTH>(nanos);
     text_of(NANOS_TEXT_LENGTH, |text| text.extend_from_slice(&digits))
 }
 
-/// `2013-01-31T10:00:00.000Z`.
+/// Returns `2013-01-31T10:00:00.000Z`.
 pub(super) fn timestamp_text(millis: i64) -> String {
     text_of("2013-01-31T10:00:00.000Z".len(), |text| {
         write_timestamp(millis, text);
@@ -140,14 +142,14 @@ pub(super) fn write_timestamp(millis: i64, out: &mut Vec<u8>) {
         out.push(b'Z');
         return;
     };
-    // Most timestamps: of one length, so at once.
+    // Most timestamps have this length, so write the text at once.
     let mut text = *b"2013-01-31T10:00:00.000Z";
     text[..DATE_TEXT_LENGTH].copy_from_slice(&date_digits);
     text[DATE_TEXT_LENGTH + 1..][..MILLIS_TEXT_LENGTH].copy_from_slice(&time);
     out.extend_from_slice(&text);
 }
 
-/// A date; `None` unless it is written `YYYY-MM-DD`, exists and fits 32 bits of days.
+/// Parses a date. `None` unless the text is `YYYY-MM-DD`, the date exists, and its days fit into 32 bits.
 pub(super) fn parse_date(text: &str) -> Option<i32> {
     let mut rest = text;
     let days = take_date(&mut rest)?;
@@ -158,14 +160,14 @@ pub(super) fn parse_date(text: &str) -> Option<i32> {
     }
 }
 
-/// A time of day in nanoseconds; `None` unless it is written `HH:MM:SS`, with or without a fraction.
+/// Parses a time of day in nanoseconds. `None` unless the text is `HH:MM:SS`, with or without a fraction.
 pub(super) fn parse_time(text: &str) -> Option<i64> {
     let mut rest = text;
     let nanos = take_time(&mut rest)?;
     rest.is_empty().then_some(nanos)
 }
 
-/// A timestamp in milliseconds; otherwise what was expected.
+/// Parses a timestamp in milliseconds. The error is the description of the accepted text.
 pub(super) fn parse_timestamp(text: &str) -> Result<i64, &'static str> {
     const EXPECTED: &str = "a timestamp such as \"2013-01-31T10:00:00Z\"";
     let mut rest = text;
@@ -187,13 +189,13 @@ pub(super) fn parse_timestamp(text: &str) -> Result<i64, &'static str> {
     if nanos % 1_000_000 != 0 {
         return Err("a timestamp of whole milliseconds, which is all that a timestamp holds");
     }
-    // In 128 bits, since the ends of the domain are reached with offsets that point outside.
+    // Use 128 bits, because with an offset the local time of a valid timestamp can be outside the range.
     let seconds = i128::from(days) * i128::from(SECONDS_PER_DAY) - i128::from(offset_seconds);
     let millis = seconds * 1000 + i128::from(nanos / 1_000_000);
     i64::try_from(millis).map_err(|_| "a timestamp within 64 bits of milliseconds, to the year 292278994")
 }
 
-/// Takes the longest run of digits, if it has as many as `count` allows.
+/// Takes the longest sequence of digits, if `count` contains its length.
 fn take_digits(rest: &mut &str, count: std::ops::RangeInclusive<usize>) -> Option<i64> {
     let length = rest.bytes().take_while(u8::is_ascii_digit).count();
     if !count.contains(&length) {
@@ -209,7 +211,7 @@ fn take_mark(rest: &mut &str, mark: char) -> Option<()> {
     Some(())
 }
 
-/// A date, as days since 1970-01-01.
+/// Takes a date, as days since 1970-01-01.
 fn take_date(rest: &mut &str) -> Option<i64> {
     let negative = rest.starts_with('-');
     let year = if negative || rest.starts_with('+') {
@@ -230,7 +232,7 @@ fn take_date(rest: &mut &str) -> Option<i64> {
     exists.then(|| days_of(year, month, day))
 }
 
-/// A time of day, in nanoseconds.
+/// Takes a time of day, in nanoseconds.
 fn take_time(rest: &mut &str) -> Option<i64> {
     let hour = take_digits(rest, 2..=2)?;
     take_mark(rest, ':')?;
@@ -248,7 +250,7 @@ fn take_time(rest: &mut &str) -> Option<i64> {
     Some((hour * 3600 + minute * 60 + second) * NANOS_PER_SECOND + fraction)
 }
 
-/// A point and one to nine digits, in billionths.
+/// Takes a point and one to nine digits, in billionths.
 pub(super) fn take_fraction(rest: &mut &str) -> Option<i64> {
     take_mark(rest, '.')?;
     let before = rest.len();
@@ -257,7 +259,7 @@ pub(super) fn take_fraction(rest: &mut &str) -> Option<i64> {
     Some(digits * 10_i64.pow((FRACTION_DIGITS - length) as u32))
 }
 
-/// `Z` or an offset such as `+02:00`, in seconds east.
+/// Takes `Z` or an offset such as `+02:00`, in seconds east.
 fn take_offset(rest: &mut &str) -> Option<i64> {
     if let Some(tail) = rest.strip_prefix(['Z', 'z']) {
         *rest = tail;
@@ -297,7 +299,7 @@ mod tests {
 
     #[test]
     fn timestamps_are_their_date_and_time() {
-        // An odd stride meets every hour, minute, second and millisecond.
+        // An odd stride covers every hour, minute, second and millisecond.
         const STRIDE_MILLIS: usize = 86_399_999_777;
         let (first, last) = (-62_200_000_000_000_i64, 253_500_000_000_000);
         for millis in (first..last).step_by(STRIDE_MILLIS) {

@@ -8,10 +8,10 @@ const NANOS_PER_SECOND: u64 = 1_000_000_000;
 const NANOS_PER_MINUTE: u64 = 60 * NANOS_PER_SECOND;
 const NANOS_PER_HOUR: u64 = 60 * NANOS_PER_MINUTE;
 
-/// Digits of the largest part of any duration, nanoseconds aside.
+/// Maximum number of digits of a part of a duration, except nanoseconds.
 const MAX_PART_DIGITS: usize = 19;
 
-/// `P1Y2M3DT4H5M6.5S`; parts that are zero are left out, and zero is `PT0S`.
+/// Returns a text such as `P1Y2M3DT4H5M6.5S`. Omits parts that are zero. Zero is `PT0S`.
 pub(super) fn text(months: i32, days: i32, nanoseconds: i64) -> String {
     let negative = months < 0 || days < 0 || nanoseconds < 0;
     let (months, days, nanos) = (
@@ -51,8 +51,8 @@ pub(super) fn text(months: i32, days: i32, nanoseconds: i64) -> String {
     text
 }
 
-/// Months, days and nanoseconds; `None` unless the text is such a duration and in range. Weeks are
-/// read as seven days; only seconds may have a fraction.
+/// Parses months, days and nanoseconds. `None` unless the text is such a duration and in range. Weeks are
+/// accepted as seven days. Only seconds may have a fraction.
 pub(super) fn parse(text: &str) -> Option<(i32, i32, i64)> {
     let (negative, rest) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
@@ -87,7 +87,8 @@ pub(super) fn parse(text: &str) -> Option<(i32, i32, i64)> {
     ))
 }
 
-/// Numbers before units that come in this order, each at most once: whole part and billionths.
+/// Parses numbers, each before its unit. The units must have the given order, and each occurs at most once.
+/// Returns the integer part and the billionths of each number.
 fn parts<const N: usize>(text: &str, units: [char; N]) -> Option<[(i128, i64); N]> {
     let mut parts = [(0, 0); N];
     let mut rest = text;

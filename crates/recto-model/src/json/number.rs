@@ -1,4 +1,4 @@
-//! Numbers as text: what JSON's numbers are, too.
+//! Numbers as text, in JSON and elsewhere.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -7,19 +7,20 @@ use num_bigint::{BigInt, Sign};
 
 use crate::decimals::BigDecimal;
 
-/// The longest text of a number that is read: enough for every varint and decimal of 64 KiB, and
-/// little enough that no text is slow to read.
+/// Maximum length of the text of a number, in characters. It is enough for every varint and decimal of 64
+/// KiB, and small enough that no text is slow to read.
 pub const MAX_NUMBER_CHARS: usize = 200_000;
 
-/// How many digits a whole number may have that is written with a point or an exponent: what doubles reach, and so
-/// what other programs write. A few characters of exponent would be any amount of memory otherwise.
+/// Maximum number of digits of an integer with a point or an exponent: the number of digits of the largest
+/// double, so also the maximum that other programs write. Without a limit, a few characters of exponent could
+/// require any amount of memory.
 const MAX_EXPANDED_DIGITS: usize = 309;
 
-/// The smallest power of ten of a decimal's first digit that is written without an exponent.
+/// Minimum power of ten of the first digit of a decimal that is written without an exponent.
 const MIN_PLAIN_EXPONENT: i64 = -6;
 
-/// The digits of a JSON number, with its sign, if it is whole: `5` of `5`, `5.0`, `50e-1`. Exact: a digit other than
-/// zero after the point, however far, is no whole number.
+/// Returns the digits of a JSON number, with its sign, if it is an integer: `5` for `5`, `5.0`, `50e-1`. The
+/// check is exact: a number with a digit other than zero anywhere after the point is not an integer.
 pub(super) fn whole(text: &str) -> Option<Cow<'_, str>> {
     if !text.contains(['.', 'e', 'E']) {
         return Some(text.into());
@@ -31,7 +32,7 @@ pub(super) fn whole(text: &str) -> Option<Cow<'_, str>> {
     let (before, after, exponent) = parts(rest)?;
     let digits = format!("{before}{after}");
     let digits = digits.trim_start_matches('0');
-    // How many of the digits stand after the point.
+    // Number of the digits after the point.
     let scale = count(after).checked_sub(exponent)?;
     if digits.is_empty() {
         return Some("0".into());
@@ -47,7 +48,7 @@ pub(super) fn whole(text: &str) -> Option<Cow<'_, str>> {
     (length <= MAX_EXPANDED_DIGITS).then(|| format!("{sign}{digits}{}", "0".repeat(zeros)).into())
 }
 
-/// The digits before the point, those after it, and the exponent.
+/// Returns the digits before the point, the digits after it, and the exponent.
 fn parts(text: &str) -> Option<(&str, &str, i64)> {
     let (mantissa, exponent) = match text.find(['e', 'E']) {
         Some(at) => (&text[..at], text[at + 1..].parse().ok()?),
@@ -61,7 +62,7 @@ fn parts(text: &str) -> Option<(&str, &str, i64)> {
     Some((before, after, exponent))
 }
 
-/// The double that JSON writes for a float: the one whose shortest text is the float's.
+/// Returns the double that JSON writes for a float: the double with the shortest text of the float.
 pub(super) fn float_as_double(value: f32) -> f64 {
     let exact = f64::from(value);
     if !value.is_finite() {
@@ -73,7 +74,7 @@ pub(super) fn float_as_double(value: f32) -> f64 {
     }
 }
 
-/// How a number that JSON has no number for is written.
+/// Returns the text of a number that JSON cannot express as a number.
 pub(super) fn special_text(value: f64) -> &'static str {
     if value.is_nan() {
         "NaN"
@@ -84,7 +85,7 @@ pub(super) fn special_text(value: f64) -> &'static str {
     }
 }
 
-/// The double of [`special_text`].
+/// Returns the double of a [`special_text`].
 pub(super) fn special_double(text: &str) -> Option<f64> {
     match text {
         "NaN" => Some(f64::NAN),
@@ -94,12 +95,12 @@ pub(super) fn special_double(text: &str) -> Option<f64> {
     }
 }
 
-/// The float of [`special_text`].
+/// Returns the float of a [`special_text`].
 pub(super) fn special_float(text: &str) -> Option<f32> {
     special_double(text).map(|value| value as f32)
 }
 
-/// Whether text is made as JSON makes numbers, so that Rust's wider forms (`inf`, `.5`) stay out.
+/// Returns whether the text has the form of JSON numbers, which excludes further forms of Rust (`inf`, `.5`).
 fn is_number(text: &str) -> bool {
     let digits = text.strip_prefix('-').unwrap_or(text);
     text.len() <= MAX_NUMBER_CHARS
@@ -109,19 +110,19 @@ fn is_number(text: &str) -> bool {
             .all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'e' | b'E' | b'+' | b'-'))
 }
 
-/// The nearest finite float.
+/// Returns the nearest finite float.
 pub(super) fn parse_float(text: &str) -> Option<f32> {
     let value = is_number(text).then(|| text.parse::<f32>().ok())??;
     value.is_finite().then_some(value)
 }
 
-/// The nearest finite double.
+/// Returns the nearest finite double.
 pub(super) fn parse_double(text: &str) -> Option<f64> {
     let value = is_number(text).then(|| text.parse::<f64>().ok())??;
     value.is_finite().then_some(value)
 }
 
-/// A whole number of up to [`MAX_NUMBER_CHARS`] digits.
+/// Returns an integer of up to [`MAX_NUMBER_CHARS`] digits.
 pub(super) fn parse_varint(text: &str) -> Option<BigInt> {
     let (sign, digits) = split_sign(text);
     whole_digits(digits)?;
@@ -135,7 +136,7 @@ fn split_sign(text: &str) -> (Sign, &str) {
     }
 }
 
-/// The text, if it is of digits only, at least one and at most [`MAX_NUMBER_CHARS`].
+/// Returns the text if it consists of digits only, at least one and at most [`MAX_NUMBER_CHARS`].
 fn whole_digits(text: &str) -> Option<&str> {
     let whole =
         (1..=MAX_NUMBER_CHARS).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -146,12 +147,12 @@ fn decimal_digits(text: &str) -> Vec<u8> {
     text.bytes().map(|byte| byte - b'0').collect()
 }
 
-/// How many digits there are, signed.
+/// Returns the number of digits as a signed number.
 fn count(digits: &str) -> i64 {
     i64::try_from(digits.len()).unwrap_or(i64::MAX)
 }
 
-/// A decimal with the scale it is written with: digits, a point and more digits, an exponent.
+/// Parses a decimal, and keeps the scale of its text: digits, a point and more digits, an exponent.
 pub(super) fn parse_decimal(text: &str) -> Option<BigDecimal> {
     let (sign, rest) = split_sign(text);
     let (before, after, exponent) = parts(rest)?;
@@ -165,13 +166,13 @@ pub(super) fn parse_decimal(text: &str) -> Option<BigDecimal> {
     Some(BigDecimal::new(unscaled, scale.into()))
 }
 
-/// A decimal's text with its scale, as Java and Cassandra write it: plain unless zeros would have
-/// to be made up before the point or many after it, then `1.23E+10`.
+/// Returns the text of a decimal with its scale, in the form of Java and Cassandra. The form is plain unless
+/// it would need additional zeros before the point or many zeros after it. In that case it is `1.23E+10`.
 pub(super) fn decimal_text(value: &BigDecimal) -> String {
     let (unscaled, scale) = value.as_bigint_and_scale();
     let sign = if unscaled.sign() == Sign::Minus { "-" } else { "" };
     let digits = unscaled.magnitude().to_string();
-    // The power of ten of the first digit.
+    // Power of ten of the first digit.
     let exponent = count(&digits) - 1 - scale;
     if scale == 0 {
         return format!("{sign}{digits}");

@@ -1,4 +1,4 @@
-//! The JSON and text of values that hold no others.
+//! JSON and text of values that contain no other values.
 
 use std::net::IpAddr;
 
@@ -11,10 +11,10 @@ use super::source::Level;
 use super::{JsonError, calendar, duration, number};
 use crate::{Type, Value};
 
-/// The length of a UUID's text.
+/// Length of the text of a UUID.
 const UUID_CHARS: usize = 36;
 
-/// The JSON of a scalar; null for nested values.
+/// Returns the JSON of a scalar. Returns null for nested values.
 pub(super) fn to_json(value: &Value) -> Json {
     let text = match value {
         Value::Boolean(value) => return Json::Bool(*value),
@@ -55,7 +55,7 @@ fn float(value: f64) -> Json {
     )
 }
 
-/// What values of a scalar type look like.
+/// Returns a description of the values of a scalar type.
 pub(super) fn expected(ty: &Type) -> String {
     match ty {
         Type::Ascii => "text of ASCII letters only",
@@ -82,7 +82,7 @@ pub(super) fn expected(ty: &Type) -> String {
     .to_owned()
 }
 
-/// The value of JSON that is not null.
+/// Returns the value of JSON that is not null.
 pub(super) fn from_json(ty: &Type, json: &Level<'_>) -> Result<Value, JsonError> {
     let value = match (ty, json) {
         (Type::Boolean, Level::Bool(value)) => Some(Value::Boolean(*value)),
@@ -104,7 +104,7 @@ pub(super) fn from_json(ty: &Type, json: &Level<'_>) -> Result<Value, JsonError>
     value.ok_or_else(|| JsonError::new(expected(ty), json))
 }
 
-/// Whether the type takes numbers and rounds none.
+/// Returns whether the type accepts numbers and does not round them.
 fn is_exact(ty: &Type) -> bool {
     matches!(
         ty,
@@ -112,7 +112,7 @@ fn is_exact(ty: &Type) -> bool {
     )
 }
 
-/// The value of a JSON number's text; `None` if the type does not take it.
+/// Returns the value of the text of a JSON number. `None` if the type does not accept it.
 fn from_number(ty: &Type, text: &str) -> Option<Value> {
     match ty {
         Type::TinyInt => number::whole(text)?.parse().ok().map(Value::TinyInt),
@@ -127,7 +127,7 @@ fn from_number(ty: &Type, text: &str) -> Option<Value> {
     }
 }
 
-/// The value that text writes for a scalar type.
+/// Returns the value of a scalar type that a text denotes.
 pub(super) fn from_text(ty: &Type, text: &str) -> Result<Value, JsonError> {
     let value = match ty {
         Type::Text => Some(Value::Text(text.to_owned())),
@@ -168,12 +168,13 @@ pub(super) fn from_text(ty: &Type, text: &str) -> Result<Value, JsonError> {
     value.ok_or_else(|| JsonError::of_text(expected(ty), text))
 }
 
-/// A UUID in its one written form, in either case; braces, URNs and bare digits are refused.
+/// Parses a UUID in its standard form, in either case. Rejects braces, URNs and digits without hyphens.
 fn parse_uuid(text: &str) -> Option<Uuid> {
     Uuid::try_parse(text).ok().filter(|_| text.len() == UUID_CHARS)
 }
 
-/// Base64, or `\x` and hex digits. `0x` is no sign of hex: one in 4,096 blobs begins so in base64.
+/// Parses base64, or `\x` and hex digits. `0x` does not introduce hex, because one in 4,096 blobs begins with
+/// it in base64.
 fn parse_blob(text: &str) -> Option<Vec<u8>> {
     let Some(hex) = text.strip_prefix("\\x") else {
         return STANDARD.decode(text).ok();

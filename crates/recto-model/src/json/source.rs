@@ -1,4 +1,4 @@
-//! JSON as it is read: one level at a time, from its text or from a value in memory.
+//! Reader of JSON, one level at a time, from its text or from a value in memory.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -8,27 +8,27 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value as Json;
 use serde_json::value::RawValue;
 
-/// A value of JSON that is not looked into yet.
+/// JSON value whose content has not been read yet.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Source<'a> {
     Text(&'a RawValue),
     Value(&'a Json),
 }
 
-/// What a value is, one level deep.
+/// Content of a value, one level deep.
 #[derive(Debug)]
 pub(super) enum Level<'a> {
     Null,
     Bool(bool),
-    /// A number as it is written.
+    /// Number as it is written.
     Number(Cow<'a, str>),
-    /// The shortest text of a number that had become a double before it came here: what was written may have had
-    /// more digits.
+    /// Shortest text of a number that was converted to a double earlier. The original text may have had more
+    /// digits.
     Double(String),
     Text(Cow<'a, str>),
     Array(Vec<Source<'a>>),
     Object(Vec<(Cow<'a, str>, Source<'a>)>),
-    /// What JSON's grammar lets pass and means nothing, in words.
+    /// Value that the grammar of JSON allows but that has no meaning, as a description.
     Broken(String),
 }
 
@@ -102,20 +102,20 @@ fn text_level(text: &str) -> Level<'_> {
     }
 }
 
-/// The members of an object, in the order of its text.
+/// Members of an object, in the order of its text.
 #[derive(Debug, Default)]
 pub struct Members<'a> {
     /// Names and values as they are written.
     pub members: Vec<(Cow<'a, str>, &'a RawValue)>,
-    /// A name that stands twice, if one does.
+    /// Name that occurs twice, if any.
     pub twice: Option<String>,
 }
 
 impl<'a> Members<'a> {
-    /// The members of the object that `text` is.
+    /// Parses the members of the object in `text`.
     ///
     /// # Errors
-    /// It is not a JSON object.
+    /// The text is not JSON object.
     pub fn read(text: &'a str) -> Result<Self, serde_json::Error> {
         serde_json::from_str(text)
     }
@@ -158,7 +158,7 @@ impl<'de> Visitor<'de> for MembersVisitor {
     }
 }
 
-/// A name, borrowed where it has no escapes.
+/// Name, borrowed if it has no escapes.
 struct Name<'a>(Cow<'a, str>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Name<'a> {

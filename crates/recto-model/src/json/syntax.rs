@@ -1,8 +1,8 @@
-//! What is wrong with text that is not JSON, in words for people.
+//! Descriptions, for people, of syntax errors in JSON.
 
 use serde_json::error::Category;
 
-/// What `error` says is wrong, without the place: the parser's own words speak of its tokens.
+/// Returns a description of `error` without its position. The parser's own message mentions its tokens.
 pub fn syntax_error(error: &serde_json::Error) -> String {
     let words = error.to_string();
     let words = words.split(" at line ").next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The JSON text of cells, without a JSON value in between where the type has a short way.
+//! JSON text of cells, for common types without an intermediate JSON value.
 
 use std::io::Write as _;
 
@@ -6,10 +6,11 @@ use super::{calendar, to_json};
 use crate::Type;
 use crate::cell::{self, CellError};
 
-/// Appends the JSON of a cell of type `ty`: the text of what [`to_json`] makes of its value, as UTF-8.
+/// Appends the JSON of a cell of type `ty`, as UTF-8. The text is the same as the text of the [`to_json`] of
+/// its value.
 ///
 /// # Errors
-/// The cell is not a value of the type; what was appended by then is of no use.
+/// The cell is not a value of the type. The text that was appended before the error is then useless.
 #[inline]
 pub fn write_cell(ty: &Type, cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
     if write_common(ty, cell, out) {
@@ -21,8 +22,8 @@ pub fn write_cell(ty: &Type, cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellE
     Ok(())
 }
 
-/// Writes the cell if its type is a common one, which needs no value in between. What is wrong with a cell is
-/// the decoder's to tell.
+/// Writes the cell if its type is a common one, without an intermediate value. Returns false otherwise, and
+/// for an invalid cell, so that the decoder can report its error.
 #[inline]
 fn write_common(ty: &Type, cell: &[u8], out: &mut Vec<u8>) -> bool {
     match ty {
@@ -51,7 +52,7 @@ fn write_common(ty: &Type, cell: &[u8], out: &mut Vec<u8>) -> bool {
     }
 }
 
-/// Writes the number that a cell of as many bytes holds; false for one of another length.
+/// Writes the number of a cell of `BYTES` bytes. Returns false if the cell has another length.
 #[inline]
 fn whole<const BYTES: usize, N>(
     cell: &[u8],
@@ -67,7 +68,7 @@ fn write_whole(number: impl itoa::Integer, out: &mut Vec<u8>) {
     out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
-/// Whether these are characters of ASCII that a JSON string has as they are.
+/// Returns whether the text consists of ASCII characters that need no escape in a JSON string.
 #[inline]
 fn is_plain(text: &[u8]) -> bool {
     let is_plain = |byte: &u8| matches!(byte, b' '..=b'~') && *byte != b'"' && *byte != b'\\';

@@ -1,8 +1,8 @@
 //! Decimals of any size: sign and exponent, then digits in base 100.
 //!
-//! A number other than zero is ±0.D1D2D3… times 100 to the exponent, each D from 0 to 99, neither
-//! the first nor the last D zero. That is one form for each number, whatever its scale was. The
-//! component of a negative number is that of its mirror image with every byte inverted.
+//! A number other than zero is ±0.D1D2D3… times 100 to the power of the exponent. Each D is from 0 to 99, and
+//! neither the first nor the last D is zero. So each number has one form, which does not depend on its scale.
+//! The component of a negative number is the component of its absolute value with every byte inverted.
 
 use num_bigint::{BigInt, BigUint, Sign};
 
@@ -10,40 +10,41 @@ use super::Reason;
 use super::reader::Reader;
 use crate::cell::{DecimalCell, minimal_varint, small_integer};
 
-/// The whole component of zero. Negative numbers begin below, positive above.
+/// Component of zero. The first byte of a negative number is smaller, the first byte of a positive number is
+/// larger.
 const ZERO: u8 = 0x80;
 
-/// The first byte of a positive number whose exponent is zero; it rises with the exponent.
+/// First byte of a positive number whose exponent is zero. It increases with the exponent.
 const EXPONENT_ZERO: u8 = 0xC0;
 
-/// The largest exponent, either way, that the first byte alone tells.
+/// Maximum absolute value of an exponent that the first byte alone can express.
 const MAX_SHORT_EXPONENT: i64 = 40;
 
-/// The first byte of a positive number with a larger exponent: four bytes of it follow.
+/// First byte of a positive number with a larger exponent. Four bytes of exponent follow.
 const EXPONENT_ABOVE: u8 = EXPONENT_ZERO + MAX_SHORT_EXPONENT as u8 + 1;
 
-/// The first byte of a positive number with a smaller exponent: four bytes of it follow.
+/// First byte of a positive number with a smaller exponent. Four bytes of exponent follow.
 const EXPONENT_BELOW: u8 = EXPONENT_ZERO - MAX_SHORT_EXPONENT as u8 - 1;
 
-/// What makes a long exponent's four bytes rise with it.
+/// Mask of the sign bit of a long exponent, so that the byte order is the order of exponents.
 const EXPONENT_SIGN: u32 = 1 << 31;
 
-/// A digit D is written as D plus this, so that the end lies below every digit.
+/// Offset that is added to each digit, so that the end is smaller than every digit.
 const DIGIT_OFFSET: u8 = 1;
 
-/// Ends the digits.
+/// End of the digits.
 const END: u8 = 0x00;
 
-/// The most digits in base 100 that a cell of 65,535 bytes can have.
+/// Maximum number of digits in base 100 of a cell of 65,535 bytes.
 const MAX_DIGITS: usize = 78_910;
 
-/// The most decimal zeros that such a cell can end in.
+/// Maximum number of decimal zeros at the end of such a cell.
 const MAX_ZEROS: u32 = 2 * MAX_DIGITS as u32;
 
-/// The bytes of the unscaled value up to which 128 bits hold ten times as much.
+/// Maximum length of an unscaled value, in bytes, whose tenfold value fits into 128 bits.
 const MAX_SMALL_BYTES: usize = 15;
 
-/// The digits in base 100 that 128 bits hold.
+/// Maximum number of digits in base 100 that fit into 128 bits.
 const MAX_SMALL_DIGITS: usize = 19;
 
 /// Appends the component of a decimal cell.
@@ -78,7 +79,8 @@ pub(super) fn encode(cell: &[u8], out: &mut Vec<u8>) -> Result<(), Reason> {
     Ok(())
 }
 
-/// Whether a number of this scale takes one more decimal zero to be of whole digits in base 100.
+/// Returns whether a number of this scale needs one more decimal zero to consist of complete digits in base
+/// 100.
 fn is_odd(scale: i64) -> bool {
     scale & 1 == 1
 }
@@ -102,21 +104,21 @@ fn large_digits(number: &BigUint, scale: i64) -> Vec<u8> {
     }
 }
 
-/// How many digits there are, signed.
+/// Returns the number of digits as a signed number.
 fn count(digits: &[u8]) -> i64 {
     i64::try_from(digits.len()).unwrap_or(i64::MAX)
 }
 
-/// The first byte of a positive number with this exponent, if the first byte alone tells it.
+/// Returns the first byte of a positive number with this exponent, if one byte can express the exponent.
 fn short_exponent(exponent: i64) -> Option<u8> {
     let short = exponent.abs() <= MAX_SHORT_EXPONENT;
     short.then(|| EXPONENT_ZERO.wrapping_add_signed(exponent as i8))
 }
 
-/// Appends the positive number that has these digits in base 100, the last at `scale`.
+/// Appends the positive number that has these digits in base 100 and this scale.
 fn write_magnitude(digits: &[u8], scale: i64, out: &mut Vec<u8>) -> Result<(), Reason> {
     let last = digits.iter().rposition(|digit| *digit != 0).ok_or("no digits")?;
-    // Half as many digits of base 100 stand after the point, rounded up.
+    // The number of digits in base 100 after the point is half the scale, rounded up.
     let after_point = scale.div_euclid(2) + scale.rem_euclid(2);
     let exponent = count(digits) - after_point;
     if let Some(short) = short_exponent(exponent) {
@@ -158,7 +160,7 @@ pub(super) fn decode(reader: &mut Reader<'_>, out: &mut Vec<u8>) -> Result<(), R
     if digits.first().is_none_or(|digit| *digit == 0) || digits.last() == Some(&0) {
         return Err("a digit too many or too few");
     }
-    // The last digit of base 100 stands at this scale, which is even.
+    // Scale of the last digit in base 100, which is always even.
     let scale = 2 * (count(&digits) - exponent);
     write_cell(sign != 0, &digits, scale, out)
 }
@@ -182,9 +184,9 @@ fn read_exponent(head: u8, sign: u8, reader: &mut Reader<'_>) -> Result<i64, Rea
     }
 }
 
-/// Appends the canonical cell of a number whose last digit in base 100 stands at `scale`.
+/// Appends the canonical cell of a number whose last digit in base 100 has the scale `scale`.
 fn write_cell(negative: bool, digits: &[u8], scale: i64, out: &mut Vec<u8>) -> Result<(), Reason> {
-    // The last digit of base 100 is one of 1 to 99; at most its second decimal is a zero.
+    // The last digit in base 100 is from 1 to 99, so the number ends with at most one decimal zero.
     let odd = digits.last().is_some_and(|digit| digit % 10 == 0);
     let scale = if odd { scale - 1 } else { scale };
     if digits.len() <= MAX_SMALL_DIGITS
@@ -203,7 +205,7 @@ fn write_cell(negative: bool, digits: &[u8], scale: i64, out: &mut Vec<u8>) -> R
     if odd {
         number /= 10_u32;
     }
-    // A scale below what 32 bits hold: zeros that the cell cannot do without.
+    // Append zeros if the scale does not fit into 32 bits.
     let zeros = u32::try_from((i64::from(i32::MIN) - scale).max(0))
         .ok()
         .filter(|zeros| *zeros <= MAX_ZEROS)

@@ -1,15 +1,15 @@
-//! Bytes of a key, read in either direction.
+//! Reader of the bytes of a key, in either direction.
 
 use super::Reason;
 use crate::Direction;
 
-/// What a component says when the key ends within it.
+/// Error message of a component if the key ends within it.
 const ENDS: Reason = "the key ends within it";
 
-/// Reads components of either direction as if they were ascending.
+/// Reader of components of either direction, which presents them as if they were ascending.
 pub(super) struct Reader<'a> {
     rest: &'a [u8],
-    /// What each byte is combined with: 0xFF inverts those of a descending component.
+    /// Mask that is combined with each byte. 0xFF inverts the bytes of a descending component.
     mask: u8,
 }
 
@@ -23,7 +23,7 @@ impl<'a> Reader<'a> {
         Self { rest: bytes, mask }
     }
 
-    /// What has not been read, as it stands in the key.
+    /// Returns the bytes that have not been read, as they are in the key.
     #[inline]
     pub(super) fn rest(&self) -> &'a [u8] {
         self.rest
@@ -54,7 +54,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Appends the bytes before the next zero to `out` and passes the zero.
+    /// Appends the bytes before the next zero to `out`, and skips the zero.
     #[inline]
     pub(super) fn append_to_zero(&mut self, out: &mut Vec<u8>) -> Result<(), Reason> {
         let length = memchr::memchr(self.mask, self.rest).ok_or(ENDS)?;

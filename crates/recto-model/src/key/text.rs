@@ -1,12 +1,12 @@
-//! Strings of bytes: a zero byte is written `00 FF`, and `00 00` ends the string.
+//! Strings of bytes: a zero byte is written as `00 FF`, and `00 00` ends the string.
 
 use super::Reason;
 use super::reader::Reader;
 
-/// Follows a zero byte that is part of the string.
+/// Byte after a zero byte that is part of the string.
 const ESCAPE: u8 = 0xFF;
 
-/// Follows a zero byte that ends the string: less than whatever could go on.
+/// Byte after a zero byte that ends the string. It is smaller than every byte that can follow otherwise.
 const END: u8 = 0x00;
 
 /// Appends the component of `bytes`.

@@ -1,29 +1,30 @@
-//! Whole numbers of any size: how many bytes, then the bytes in two's complement.
+//! Integers of any size: the number of bytes, then the bytes in two's complement.
 //!
-//! Of two numbers of one sign the one with more bytes lies further from zero, so the first byte
-//! orders numbers of different lengths, and the bytes those of one length.
+//! If two numbers have the same sign, the number with more bytes has the larger absolute value. So the first
+//! byte orders numbers of different lengths, and the following bytes order numbers of the same length.
 
 use super::Reason;
 use super::reader::Reader;
 use crate::cell::minimal_varint;
 
-/// The first byte of a number that is not negative and has one byte; each further byte adds one.
+/// First byte of a non-negative number of one byte. Each further byte adds one.
 const POSITIVE: u8 = 0x80;
 
-/// The most bytes that the first byte alone tells.
+/// Maximum number of bytes that the first byte alone can express.
 const MAX_SHORT: usize = 0x78;
 
-/// The first byte of a longer number that is not negative; two bytes of length follow.
+/// First byte of a longer non-negative number. Two bytes of length follow.
 const POSITIVE_LONG: u8 = POSITIVE + MAX_SHORT as u8;
 
-/// The first byte of a longer negative number; two bytes of inverted length follow.
+/// First byte of a longer negative number. Two bytes of inverted length follow.
 const NEGATIVE_LONG: u8 = !POSITIVE_LONG;
 
 /// Appends the component of a varint cell of at most 65,535 bytes.
 pub(super) fn encode(cell: &[u8], out: &mut Vec<u8>) {
     let number = minimal_varint(cell);
     let length = number.len();
-    // A negative number's head is that of its mirror image, inverted; its bytes rise by themselves.
+    // The length of a negative number is inverted. Its bytes need no change, because they are in order
+    // already.
     let sign = if number[0] >= 0x80 { 0xFF } else { 0x00 };
     if length <= MAX_SHORT {
         out.push((POSITIVE + (length - 1) as u8) ^ sign);

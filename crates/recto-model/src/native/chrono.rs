@@ -1,4 +1,4 @@
-//! chrono's dates and times, behind the feature `chrono`.
+//! Dates and times of the crate chrono, with the feature `chrono`.
 
 use chrono::{DateTime, Datelike as _, NaiveDate, NaiveTime, Timelike as _, Utc};
 
@@ -6,7 +6,7 @@ use super::{Date, FieldType, KeyType, OutOfRange, Time, Timestamp, malformed};
 use crate::Type;
 use crate::cell::CellError;
 
-/// The days from the first of January of the year 1, which chrono counts as 1, to 1970-01-01.
+/// Day number of 1970-01-01 in chrono, which counts the first of January of the year 1 as 1.
 const EPOCH_DAYS: i32 = 719_163;
 
 const NANOS_PER_SECOND: i64 = 1_000_000_000;
@@ -26,7 +26,7 @@ impl TryFrom<Date> for NaiveDate {
     }
 }
 
-/// A leap second is no time of day in CQL.
+/// CQL has no leap seconds as times of day.
 impl TryFrom<NaiveTime> for Time {
     type Error = OutOfRange;
 
@@ -51,7 +51,7 @@ impl TryFrom<Time> for NaiveTime {
     }
 }
 
-/// The last whole millisecond at or before the time.
+/// Rounds down to a whole millisecond.
 impl From<DateTime<Utc>> for Timestamp {
     fn from(time: DateTime<Utc>) -> Self {
         Self(time.timestamp_millis())

@@ -9,18 +9,20 @@ use super::{FieldType, malformed};
 use crate::Type;
 use crate::cell::CellError;
 
-/// A value that is stored as its JSON: a text field that holds what serde writes. For structs, enums with data, and
-/// `serde_json::Value`; its parts cannot be filtered by.
+/// Value that is stored as JSON: a text field with the output of serde. It is suitable for structs, enums
+/// with data, and `serde_json::Value`. Filters cannot access its parts.
 ///
-/// Two values are the same field if serde writes the same text of them: of a `HashMap` it may write another at each
-/// time, so take a `BTreeMap` in records that are never changed. Only serde reads the text again: its numbers are what
-/// serde makes of them, and a field that the Rust type gains needs `#[serde(default)]` to read what was stored before.
+/// Two values are the same field if serde writes the same text for both. The text of a `HashMap` can differ
+/// each time, so use a `BTreeMap` in records that never change. Only serde reads the text again: it
+/// determines the precision of numbers, and a new field of the Rust type needs `#[serde(default)]` so that
+/// serde can read older texts.
 ///
 /// # Errors
-/// As those of other fields, where a record is put or read: serde cannot write the value (a map whose keys are no
-/// texts), or what is stored is no JSON of the type.
+/// Writing or reading a record fails like for other fields, if serde cannot write the value (a map whose keys
+/// are not texts), or if the stored text is not JSON of the type.
 ///
-/// What serde writes as `null` is the text `null`; a field that may be null is an `Option<Json<T>>`.
+/// A value that serde writes as `null` is stored as the text `null`. For a field that may be null, use
+/// `Option<Json<T>>`.
 ///
 /// ```
 /// use recto_model::native::{FieldType, Json};

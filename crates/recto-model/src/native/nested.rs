@@ -1,5 +1,5 @@
-//! Rust's collections, tuples and arrays. [`cell`](crate::cell) alone knows how nested values lie in bytes, and in
-//! which order: sets, maps and tuples go by way of decoded values.
+//! Rust's collections, tuples and arrays. Only [`cell`](crate::cell) knows the layout and the order of nested
+//! values. So sets, maps and tuples are converted to decoded values first.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::{BuildHasher, Hash};
@@ -23,7 +23,7 @@ fn elements<'a, T: FieldType + 'a>(values: impl Iterator<Item = &'a T>) -> Resul
     values.map(element).collect()
 }
 
-/// What all types here share: cells by way of values, and another type's value.
+/// Implements cells with intermediate decoded values.
 macro_rules! cells_by_value {
     () => {
         fn write_cell(&self, out: &mut Vec<u8>) -> Result<bool, CellError> {
@@ -50,7 +50,8 @@ fn other<T: FieldType>(value: Option<&Value>) -> CellError {
     }
 }
 
-/// Cells of lists and vectors, element by element: a vector of 1,536 floats is that many floats, and no more.
+/// Implements cells of lists and vectors element by element, so that a vector of 1,536 floats needs no memory
+/// besides the floats.
 macro_rules! cells_by_element {
     ($of_elements:expr) => {
         fn write_cell(&self, out: &mut Vec<u8>) -> Result<bool, CellError> {
@@ -93,7 +94,7 @@ impl<T: FieldType> FieldType for Vec<T> {
 
 macro_rules! sets {
     ($(impl[$($generics:tt)*] $set:ty;)*) => {$(
-        /// A set. Cells hold the elements in CQL's order, which need not be Rust's.
+        /// Set. Cells contain the elements in the order of CQL, which can differ from the order of Rust.
         impl<$($generics)*> FieldType for $set {
             fn field_type() -> Type {
                 Type::Set(Box::new(T::field_type()))
@@ -125,7 +126,7 @@ sets! {
 
 macro_rules! maps {
     ($(impl[$($generics:tt)*] $map:ty;)*) => {$(
-        /// A map. Cells hold the keys in CQL's order, which need not be Rust's.
+        /// Map. Cells contain the keys in the order of CQL, which can differ from the order of Rust.
         impl<$($generics)*> FieldType for $map {
             fn field_type() -> Type {
                 Type::Map(Box::new(K::field_type()), Box::new(V::field_type()))
@@ -158,7 +159,7 @@ maps! {
     impl[K: KeyType + Eq + Hash, V: FieldType, S: BuildHasher + Default] HashMap<K, V, S>;
 }
 
-/// A vector of 1 to 8,192 elements; other lengths do not compile.
+/// Vector of 1 to 8,192 elements. Other lengths do not compile.
 impl<T: FieldType, const N: usize> FieldType for [T; N] {
     fn field_type() -> Type {
         const {
@@ -192,8 +193,8 @@ fn other_length<T: FieldType, const N: usize>(found: usize) -> CellError {
     malformed::<[T; N]>(&format!("{found} elements, not {N}"))
 }
 
-/// A vector of 1 to 8,192 elements whose elements are a [`Vec`]'s: what an array is where it should not lie in the
-/// record itself, as an embedding of 1,536 floats.
+/// Vector of 1 to 8,192 elements, which are in a [`Vec`]. Use it instead of an array if the elements should
+/// not be inside the record, for example for an embedding of 1,536 floats.
 ///
 /// ```
 /// use recto_model::native::{FieldType, Vector};

@@ -1,5 +1,5 @@
-//! Rust's own simple types. They are on the path of every page, so each reads its bytes itself:
-//! one check of the length, one conversion.
+//! Simple types of Rust. Every page uses them, so each type reads its bytes itself, with one check of the
+//! length and one conversion.
 
 use std::net::IpAddr;
 
@@ -11,7 +11,7 @@ use crate::cell::{self, CellError};
 use crate::decimals::BigDecimal;
 use crate::{Type, Value};
 
-/// A cell of exactly `N` bytes.
+/// Returns the bytes of a cell of exactly `N` bytes.
 #[inline]
 pub(super) fn fixed<T: FieldType, const N: usize>(cell: Option<&[u8]>) -> Result<[u8; N], CellError> {
     match cell {
@@ -56,7 +56,7 @@ macro_rules! floats {
 
             #[inline]
             fn write_cell(&self, out: &mut Vec<u8>) -> Result<bool, CellError> {
-                // One NaN, so that what is equal in order is one key.
+                // Write one NaN, so that values that are equal in order have equal keys.
                 out.extend_from_slice(&if self.is_nan() { $nan } else { self.to_be_bytes() });
                 Ok(true)
             }
@@ -134,7 +134,7 @@ impl FieldType for Uuid {
 
 impl KeyType for Uuid {}
 
-/// Types whose cells take work to read: by way of a decoded value.
+/// Implements types whose cells are read through an intermediate decoded value.
 macro_rules! by_value {
     ($($native:ty => $cql:ident, $variant:ident);*) => {$(
         impl FieldType for $native {

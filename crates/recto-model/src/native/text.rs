@@ -1,4 +1,4 @@
-//! The text of Recto's own types, as record JSON has it without the quotes.
+//! Text of Recto's own types, as in record JSON but without the quotes.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,4 +1,5 @@
-//! Dates, times, timestamps and durations, and jiff's and the standard library's for them.
+//! Dates, times, timestamps and durations, and their conversion from and to types of jiff and the standard
+//! library.
 
 use std::time::{Duration, SystemTime};
 
@@ -6,10 +7,10 @@ use super::{FieldType, KeyType, malformed, null, scalar};
 use crate::cell::{self, CellError, MAX_TIME_NANOS};
 use crate::{Environment, Type, Value};
 
-/// What CQL adds to the days of a date, so that all dates are unsigned numbers on the wire.
+/// Number that CQL adds to the days of a date, so that all dates are unsigned numbers on the wire.
 const DATE_OFFSET: u32 = 1 << 31;
 
-/// A date or time that the other type has none for.
+/// Error for a date or time that the other type cannot express.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("out of the range of the other type")]
 pub struct OutOfRange;
@@ -30,7 +31,7 @@ pub struct Date(pub i32);
 
 impl From<jiff::civil::Date> for Date {
     fn from(date: jiff::civil::Date) -> Self {
-        // jiff's dates are of the years -9999 to 9999: under four million days.
+        // jiff's dates have the years -9999 to 9999, which is under four million days.
         Self(date.since(EPOCH).map_or(0, |span| span.get_days()))
     }
 }
@@ -122,9 +123,9 @@ impl FieldType for Time {
 
 /// Milliseconds since 1970-01-01T00:00:00Z.
 ///
-/// Other types of time are finer. A time between two milliseconds becomes the one before it, towards the past, where
-/// it is converted, stored, compared or looked up: so a record is found by the time it was stored with, and what is
-/// read back may be up to a millisecond earlier than what was stored.
+/// Other time types are finer. A time between two milliseconds is rounded down to the earlier one when it is
+/// converted, stored, compared or looked up. So a lookup with the stored time finds the record, and the time
+/// that is read can be up to a millisecond earlier than the time that was stored.
 ///
 /// ```
 /// use recto_model::native::Timestamp;
@@ -141,17 +142,17 @@ impl FieldType for Time {
 pub struct Timestamp(pub i64);
 
 impl Timestamp {
-    /// The machine's time.
+    /// Returns the time of the machine.
     pub fn now() -> Self {
         Self(Environment::system().now_micros().div_euclid(1_000))
     }
 }
 
-/// The last whole millisecond at or before the time.
+/// Rounds down to a whole millisecond.
 impl From<jiff::Timestamp> for Timestamp {
     fn from(time: jiff::Timestamp) -> Self {
         let milliseconds = time.as_nanosecond().div_euclid(1_000_000);
-        // jiff's timestamps are of the years -9999 to 9999.
+        // jiff's timestamps have the years -9999 to 9999.
         Self(i64::try_from(milliseconds).unwrap_or_default())
     }
 }
@@ -164,7 +165,7 @@ impl TryFrom<Timestamp> for jiff::Timestamp {
     }
 }
 
-/// The last whole millisecond at or before the time.
+/// Rounds down to a whole millisecond.
 impl TryFrom<SystemTime> for Timestamp {
     type Error = OutOfRange;
 

@@ -1,4 +1,4 @@
-//! The dates and times of the crate `time`, behind the feature of its name.
+//! Dates and times of the crate `time`, with the feature `time`.
 
 use ::time::{Date as TimeDate, OffsetDateTime, Time as TimeTime, UtcDateTime};
 
@@ -6,7 +6,7 @@ use super::{Date, FieldType, KeyType, OutOfRange, Time, Timestamp, malformed};
 use crate::Type;
 use crate::cell::CellError;
 
-/// The Julian day of 1970-01-01.
+/// Julian day of 1970-01-01.
 const EPOCH_JULIAN_DAY: i32 = 2_440_588;
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
@@ -47,13 +47,13 @@ impl TryFrom<Time> for TimeTime {
     }
 }
 
-/// Moments of the crate: read back, they are in UTC.
+/// Implements the types of points in time of the crate. Values that are read are in UTC.
 macro_rules! moments {
     ($($native:ident),*) => {$(
-        /// The last whole millisecond at or before the time.
+        /// Rounds down to a whole millisecond.
         impl From<$native> for Timestamp {
             fn from(time: $native) -> Self {
-                // They are of the years -999999 to 999999: 45 bits of seconds.
+                // The years are -999999 to 999999, so the seconds fit into 45 bits.
                 Self(time.unix_timestamp_nanos().div_euclid(NANOS_PER_MILLI) as i64)
             }
         }

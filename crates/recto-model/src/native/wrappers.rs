@@ -1,5 +1,4 @@
-//! Types of their own for what a plain Rust type would leave open: bytes, 7-bit text, version 1
-//! UUIDs.
+//! Wrapper types for CQL types that a plain Rust type would not identify: bytes, 7-bit text, version 1 UUIDs.
 
 use std::ops::{Deref, DerefMut};
 
@@ -75,7 +74,7 @@ impl KeyType for Blob {}
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Ascii(String);
 
-/// Text that has characters beyond ASCII.
+/// Error for text with characters beyond ASCII.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the text has characters beyond ASCII; use a text field for it")]
 pub struct NotAscii;
@@ -141,7 +140,7 @@ impl FieldType for Ascii {
 
 impl KeyType for Ascii {}
 
-/// A version 1 UUID, which sorts as pages do: by its time, then by its other bytes, each signed
+/// Version 1 UUID. Its order is the order of pages: by time, then by the other bytes, each as a signed number
 /// (CASSANDRA-8730).
 ///
 /// ```
@@ -168,7 +167,7 @@ impl PartialOrd for TimeUuid {
     }
 }
 
-/// A UUID of a version other than 1.
+/// Error for a UUID of a version other than 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the UUID is not of version 1; use a uuid field for it")]
 pub struct NotTimeUuid;

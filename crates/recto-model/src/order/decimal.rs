@@ -1,4 +1,4 @@
-//! Decimals by value, whatever their scales.
+//! Comparison of decimals by value, for any scales.
 
 use std::cmp::Ordering;
 
@@ -7,7 +7,7 @@ use num_bigint::{BigInt, Sign};
 use super::compare_varints;
 use crate::cell::{DecimalCell, small_integer};
 
-/// The largest power of ten in 128 bits is ten to this.
+/// Maximum power of ten that fits into 128 bits.
 const MAX_SMALL_POWER: u32 = 38;
 
 /// Compares two decimals by value: 1.0 and 1.00 are equal.
@@ -34,7 +34,8 @@ pub(super) fn compare(left: DecimalCell<'_>, right: DecimalCell<'_>) -> Ordering
     )
 }
 
-/// Compares two numbers of one sign, not zero; `None` if 128 bits do not hold both at one scale.
+/// Compares two numbers of the same sign, not zero. Returns `None` if 128 bits cannot contain both at the
+/// same scale.
 fn compare_small(left: (i128, i32), right: (i128, i32)) -> Option<Ordering> {
     if left.1 > right.1 {
         return compare_small(right, left).map(Ordering::reverse);
@@ -60,8 +61,9 @@ fn compare_large(left: &BigInt, left_scale: i64, right: &BigInt, right_scale: i6
             ordering
         }
     };
-    // Where the leading digits stand, exact to one digit, decides between numbers far apart; the
-    // powers of ten by which the rest are made equal are then no longer than the numbers.
+    // The powers of the leading digits, which are exact to one digit, decide between numbers that are far
+    // apart. For other numbers, the power of ten that makes the scales equal is then no longer than the
+    // numbers.
     let (left_lead, right_lead) = (digits(left) - left_scale, digits(right) - right_scale);
     if left_lead.abs_diff(right_lead) > 2 {
         return positive(left_lead.cmp(&right_lead));
@@ -74,10 +76,10 @@ fn compare_large(left: &BigInt, left_scale: i64, right: &BigInt, right_scale: i6
     }
 }
 
-/// log10(2) times ten to the eighteenth, rounded down.
+/// log10(2) times 10^18, rounded down.
 const LOG10_OF_2: u128 = 301_029_995_663_981_195;
 
-/// How many decimal digits a number other than zero has, or one less.
+/// Returns the number of decimal digits of a number other than zero, or one less.
 fn digits(number: &BigInt) -> i64 {
     let bits = u128::from(number.bits() - 1);
     (bits * LOG10_OF_2 / 1_000_000_000_000_000_000) as i64 + 1

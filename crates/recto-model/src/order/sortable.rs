@@ -1,13 +1,14 @@
-//! Bijections from fixed-size values onto unsigned numbers that rise as the values do.
+//! Bijections from fixed-size values to unsigned numbers with the same order.
 //!
-//! [`order`](super) compares by them and [`key`](crate::key) writes them.
+//! [`order`](super) compares these numbers, and [`key`](crate::key) writes them.
 
 use crate::cell::{DOUBLE_NAN, FLOAT_NAN};
 
-/// Changes each of eight signed bytes into an unsigned one that rises with it.
+/// Mask that changes eight signed bytes into unsigned bytes with the same order.
 const SIGNED_BYTES: u64 = 0x8080_8080_8080_8080;
 
-/// A float: the sign bit flipped, and all others too if it is negative; NaNs become one.
+/// Converts a float. Inverts the sign bit, and also all other bits if the float is negative. All NaNs become
+/// one.
 #[inline]
 pub(crate) fn float(cell: [u8; 4]) -> u32 {
     let bits = if f32::from_be_bytes(cell).is_nan() {
@@ -18,7 +19,7 @@ pub(crate) fn float(cell: [u8; 4]) -> u32 {
     if bits >> 31 == 0 { bits | 1 << 31 } else { !bits }
 }
 
-/// The float of [`float`].
+/// Returns the float whose [`float`] is `sortable`.
 #[inline]
 pub(crate) fn float_cell(sortable: u32) -> [u8; 4] {
     let bits = if sortable >> 31 == 1 {
@@ -29,7 +30,7 @@ pub(crate) fn float_cell(sortable: u32) -> [u8; 4] {
     bits.to_be_bytes()
 }
 
-/// A double, as [`float`].
+/// Converts a double like [`float`].
 #[inline]
 pub(crate) fn double(cell: [u8; 8]) -> u64 {
     let bits = if f64::from_be_bytes(cell).is_nan() {
@@ -40,7 +41,7 @@ pub(crate) fn double(cell: [u8; 8]) -> u64 {
     if bits >> 63 == 0 { bits | 1 << 63 } else { !bits }
 }
 
-/// The double of [`double`].
+/// Returns the double whose [`double`] is `sortable`.
 #[inline]
 pub(crate) fn double_cell(sortable: u64) -> [u8; 8] {
     let bits = if sortable >> 63 == 1 {
@@ -51,14 +52,15 @@ pub(crate) fn double_cell(sortable: u64) -> [u8; 8] {
     bits.to_be_bytes()
 }
 
-/// The upper half of a version 1 UUID with its time's digits in falling significance; the version
-/// comes first. From low, middle, high (16 bits each but for the first) to high, middle, low.
+/// Reorders the upper half of a version 1 UUID, so that the digits of its time have falling significance. The
+/// version becomes the first digit. The order of the parts changes from low (32 bits), middle, high (16 bits
+/// each) to high, middle, low.
 #[inline]
 fn time_first(high: u64) -> u64 {
     high << 48 | (high << 16 & 0xFFFF_0000_0000) | high >> 32
 }
 
-/// The inverse of [`time_first`].
+/// Inverts [`time_first`].
 #[inline]
 fn time_last(sortable: u64) -> u64 {
     sortable << 32 | (sortable >> 16 & 0xFFFF_0000) | sortable >> 48
@@ -75,21 +77,21 @@ fn whole(high: u64, low: u64) -> u128 {
     u128::from(high) << 64 | u128::from(low)
 }
 
-/// A version 1 UUID as a timeuuid: by time, then by signed bytes.
+/// Converts a version 1 UUID in the order of timeuuid: by time, then by signed bytes.
 #[inline]
 pub(crate) fn timeuuid(cell: [u8; 16]) -> u128 {
     let (high, low) = halves(cell);
     whole(time_first(high), low ^ SIGNED_BYTES)
 }
 
-/// The UUID of [`timeuuid`].
+/// Returns the UUID whose [`timeuuid`] is `sortable`.
 #[inline]
 pub(crate) fn timeuuid_cell(sortable: u128) -> [u8; 16] {
     let (high, low) = ((sortable >> 64) as u64, sortable as u64);
     whole(time_last(high), low ^ SIGNED_BYTES).to_be_bytes()
 }
 
-/// A UUID: its version's digit first, then version 1 by time, then unsigned bytes.
+/// Converts a UUID: the digit of the version first, then for version 1 the time, then unsigned bytes.
 #[inline]
 pub(crate) fn uuid(cell: [u8; 16]) -> u128 {
     let (high, low) = halves(cell);
@@ -102,7 +104,7 @@ pub(crate) fn uuid(cell: [u8; 16]) -> u128 {
     whole(high, low)
 }
 
-/// The UUID of [`uuid`].
+/// Returns the UUID whose [`uuid`] is `sortable`.
 #[inline]
 pub(crate) fn uuid_cell(sortable: u128) -> [u8; 16] {
     let (high, low) = ((sortable >> 64) as u64, sortable as u64);

@@ -1,42 +1,43 @@
-//! Tables that are there: a collection whose rows another program writes.
+//! Attached tables: existing tables that are the collections of a schema, and whose rows another program
+//! writes.
 
 use std::fmt;
 use std::str::FromStr;
 
 use super::names::{NameError, check_name};
 
-/// A table of a keyspace of Cassandra that a collection's records are read from.
+/// Table of a Cassandra keyspace that contains the records of a collection.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct AttachedTable {
-    /// The keyspace.
+    /// Name of the keyspace.
     pub keyspace: String,
-    /// The table.
+    /// Name of the table.
     pub table: String,
 }
 
-/// Why a text is no table that can be attached.
+/// Error for a text that is not the name of an attached table.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AttachedTableError {
-    /// It is not two names with a dot between.
+    /// The text does not consist of two names with a dot between them.
     #[error("a table that is attached is named with its keyspace, keyspace.table")]
     NoKeyspace,
-    /// One of them is no name.
+    /// One of the two names is invalid.
     #[error("{name:?}: {error}")]
     Name {
-        /// It.
+        /// Invalid name.
         name: String,
-        /// Why not.
+        /// Reason.
         error: NameError,
     },
 }
 
 impl AttachedTable {
-    /// The table of this name.
+    /// Returns the table of this name.
     ///
     /// # Errors
-    /// One of the names is none: both are as those of collections.
+    /// One of the names is invalid. Both must satisfy the rules for names of collections.
     pub fn new(keyspace: impl Into<String>, table: impl Into<String>) -> Result<Self, AttachedTableError> {
         let (keyspace, table) = (keyspace.into(), table.into());
         for name in [&keyspace, &table] {
@@ -48,25 +49,26 @@ impl AttachedTable {
         Ok(Self { keyspace, table })
     }
 
-    /// What another table of its keyspace is called.
+    /// Returns the name of another table in the keyspace.
     pub fn beside(&self, table: &str) -> String {
         format!("{}.{table}", self.keyspace)
     }
 
-    /// The keyspace of a table of this name; none if it is not attached: names of other tables have no dot.
+    /// Returns the keyspace of a table of this name. `None` if the table is not attached: the names of other
+    /// tables have no dot.
     pub fn keyspace_of(table: &str) -> Option<&str> {
         table.split_once('.').map(|(keyspace, _)| keyspace)
     }
 }
 
-/// `keyspace.table`.
+/// Writes `keyspace.table`.
 impl fmt::Display for AttachedTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.keyspace, self.table)
     }
 }
 
-/// Reads what `Display` writes.
+/// Parses the output of `Display`.
 impl FromStr for AttachedTable {
     type Err = AttachedTableError;
 

@@ -1,25 +1,26 @@
-//! Widths in the calendar: where the one begins that a time lies in, in UTC.
+//! Widths in the calendar: the start of the interval that contains a time, in UTC.
 //!
-//! All times that 64 bits of milliseconds can say are counted, in the Gregorian calendar, also before it was
-//! introduced. Nothing here is asked of a library: what is rounded stands in keys, and must be the same for ever.
+//! The module supports all times that 64 bits of milliseconds can express, in the proleptic Gregorian
+//! calendar. It uses no library: rounded values are in stored keys, so the results must never change.
 
 use crate::width::{Width, WidthUnit};
 
 const MS_PER_SECOND: i64 = 1_000;
 const MS_PER_DAY: i64 = 86_400 * MS_PER_SECOND;
-/// 1970-01-01 was a Thursday; weeks begin on Mondays.
+/// 1970-01-01 was a Thursday. Weeks begin on Mondays.
 const DAYS_FROM_MONDAY_TO_EPOCH: i64 = 3;
 const DAYS_PER_ERA: i64 = 146_097;
 const YEARS_PER_ERA: i64 = 400;
-/// From 0000-03-01 to 1970-01-01: where years begin in March, leap days are their ends.
+/// Number of days from 0000-03-01 to 1970-01-01. In years that begin in March, a leap day is the last day.
 const DAYS_FROM_MARCH_0_TO_EPOCH: i64 = 719_468;
 
 impl Width {
-    /// Where the width begins that a time lies in, both in milliseconds since 1970-01-01T00:00:00Z.
+    /// Returns the start of the interval that contains a time. Both are in milliseconds since
+    /// 1970-01-01T00:00:00Z.
     ///
-    /// Seconds, minutes, hours and days are counted from that time on, weeks from the Monday before it, months and years
-    /// from January of year 0 on, so that 3 months are a quarter and 10 years a decade. What began before the first time that there is
-    /// begins with it.
+    /// Seconds, minutes, hours and days are counted from that time, weeks from the Monday before it, and months
+    /// and years from January of year 0. So 3 months are a quarter and 10 years are a decade. An interval that
+    /// would begin before the first possible time begins at the first possible time.
     ///
     /// ```
     /// use recto_model::schema::{Width, WidthUnit};
@@ -42,10 +43,10 @@ impl Width {
                 let shift = DAYS_FROM_MONDAY_TO_EPOCH * MS_PER_DAY;
                 let into = (i128::from(time_ms) + i128::from(shift))
                     .rem_euclid(i128::from(count) * i128::from(7 * MS_PER_DAY));
-                // At most a time since the first one that there is.
+                // Use the first possible time if the start would be before it.
                 return i64::try_from(i128::from(time_ms) - into).unwrap_or(i64::MIN);
             }
-            // These are all of one length.
+            // All intervals of these units have the same length.
             WidthUnit::Second | WidthUnit::Minute | WidthUnit::Hour | WidthUnit::Day => {
                 self.unit.longest_ms()
             }
@@ -53,7 +54,8 @@ impl Width {
         time_ms.saturating_sub(time_ms.rem_euclid(count.saturating_mul(ms)))
     }
 
-    /// Where the next width begins behind the one that a time lies in; none: that is the last one that there is.
+    /// Returns the start of the next interval after the interval that contains a time. `None` if there is no
+    /// next interval.
     ///
     /// ```
     /// use recto_model::schema::{Width, WidthUnit};
@@ -64,17 +66,17 @@ impl Width {
     /// ```
     pub fn next_ms(self, time_ms: i64) -> Option<i64> {
         let start = self.floor_ms(time_ms);
-        // So far that it is in the next one, and not in the one behind that.
+        // Add the maximum length of an interval: the result is in the next interval, but not in a later one.
         let longest = i128::from(self.count.max(1)) * i128::from(self.unit.longest_ms());
         let within = (i128::from(start) + longest).min(i128::from(i64::MAX));
         let next = self.floor_ms(i64::try_from(within).unwrap_or(i64::MAX));
-        // The first one that there is may be shorter than others, where time begins.
+        // The first interval can be shorter than others, because time begins within it.
         let before = self.floor_ms(next.saturating_sub(1));
         let next = if before > start { before } else { next };
         (next > start).then_some(next)
     }
 
-    /// How long it is at most, in milliseconds.
+    /// Returns the maximum length of the interval, in milliseconds.
     pub fn longest_ms(self) -> i64 {
         self.unit
             .longest_ms()
@@ -96,20 +98,20 @@ impl WidthUnit {
     }
 }
 
-/// The year and the month, from 0 on, of a day since 1970-01-01.
+/// Returns the year and the month (from 0) of a day since 1970-01-01.
 fn month_of(day: i64) -> (i64, i64) {
     let day = day + DAYS_FROM_MARCH_0_TO_EPOCH;
     let (era, of_era) = (day.div_euclid(DAYS_PER_ERA), day.rem_euclid(DAYS_PER_ERA));
     // Leap days are the last days of 4, 100 and 400 years that begin in March.
     let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
     let of_year = of_era - (365 * year + year / 4 - year / 100);
-    // Five months from March on have 153 days, and so have the five after them.
+    // The five months from March on have 153 days together, and so have the five months after them.
     let since_march = (5 * of_year + 2) / 153;
     let month = (since_march + 2) % 12;
     (era * YEARS_PER_ERA + year + i64::from(month < 2), month)
 }
 
-/// The first day of a month, from 0 on, of a year, in days since 1970-01-01.
+/// Returns the first day of a month (from 0) of a year, in days since 1970-01-01.
 fn days_to(year: i64, month: i64) -> i64 {
     let year = year - i64::from(month < 2);
     let (era, of_era) = (year.div_euclid(YEARS_PER_ERA), year.rem_euclid(YEARS_PER_ERA));
@@ -162,7 +164,7 @@ mod tests {
         }
     }
 
-    /// Also times that no calendar's library knows.
+    /// Returns any time, including times that no calendar library supports.
     fn any_time() -> impl Strategy<Value = i64> {
         prop_oneof![
             any::<i64>(),
@@ -183,9 +185,9 @@ mod tests {
             let (low, high) = (one.min(other), one.max(other));
             let (start, of_high) = (width.floor_ms(low), width.floor_ms(high));
             prop_assert!(start <= low && start <= of_high);
-            // What is rounded stays.
+            // A rounded time does not change when it is rounded again.
             prop_assert_eq!(width.floor_ms(start), start);
-            // The moment before a width is none of it.
+            // The moment before an interval is outside it.
             if start > i64::MIN {
                 prop_assert!(width.floor_ms(start - 1) < start);
             }

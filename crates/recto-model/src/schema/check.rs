@@ -1,4 +1,4 @@
-//! The rules of the schema language: declarations into the model.
+//! Rules of the schema language: converts declarations to the model.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -20,8 +20,8 @@ use crate::instants::is_time;
 use crate::table::Direction;
 use crate::width::Width;
 
-/// The collection that `declared` declares. Reports everything that is wrong with it, and gives it
-/// only if nothing is.
+/// Returns the collection that `declared` declares. Reports all errors, and returns a collection only if
+/// there are none.
 pub(super) fn collection(declared: &Declared, context: &mut Context<'_>) -> Option<Collection> {
     let before = context.count();
     name(&declared.name, "collection", context);
@@ -65,7 +65,7 @@ pub(super) fn collection(declared: &Declared, context: &mut Context<'_>) -> Opti
     })
 }
 
-/// Checks a name that is declared.
+/// Checks a declared name.
 pub(super) fn name(word: &Word, what: &'static str, context: &mut Context<'_>) {
     if let Err(error) = check_name(&word.text) {
         context.report(&word.span, || Problem::Name {
@@ -81,7 +81,7 @@ fn texts(words: &[Word]) -> Vec<String> {
     words.iter().map(|word| word.text.clone()).collect()
 }
 
-/// A sort order whose declaration is checked.
+/// Sort order whose declaration is checked.
 struct SortOrder {
     partition: Vec<String>,
     order: Vec<OrderColumn>,
@@ -90,11 +90,11 @@ struct SortOrder {
     rounding: BTreeMap<String, Width>,
 }
 
-/// The rules, as they apply to one collection.
+/// Checker of the rules for one collection.
 struct Rules<'a, 'c, 't> {
     collection: &'a str,
     writes: WriteMode,
-    /// Types by field name; none where the type's text was wrong.
+    /// Types by field name. `None` if the text of the type was wrong.
     fields: HashMap<&'a str, Option<&'a Type>>,
     names: Vec<&'a str>,
     key: &'a [Word],
@@ -146,8 +146,8 @@ impl<'a> Rules<'a, '_, '_> {
         self.list(&declared.key, "key", 0);
     }
 
-    /// The base table's sort order. In an `update` collection it is one record per partition, and
-    /// what is declared is a view.
+    /// Returns the sort order of the base table. In an `update` collection, each partition has one record,
+    /// and the declared sort order is a view.
     fn base(&mut self, declared: &'a Declared) -> SortOrder {
         if self.writes == WriteMode::Update {
             return SortOrder {
@@ -164,8 +164,8 @@ impl<'a> Rules<'a, '_, '_> {
         sort_order
     }
 
-    /// The sort order that is declared: a base table's, whose partition is the whole key unless
-    /// declared and whose order is completed with the key, or a view's as declared.
+    /// Returns a declared sort order. For a base table, the default of the partition is the whole key, and
+    /// the key completes the order. For a view, returns the sort order as declared.
     fn sort_order(&mut self, declared: &'a DeclaredSortOrder, base: bool) -> SortOrder {
         let partition: &[Word] = match &declared.partition {
             Some(partition) => &partition.value,
@@ -226,7 +226,7 @@ impl<'a> Rules<'a, '_, '_> {
         }
     }
 
-    /// `order` followed by the key fields that neither it nor `partition` names.
+    /// Returns `order`, followed by the key fields that neither `order` nor `partition` names.
     fn completed(&self, partition: &[Word], order: &[OrderColumn]) -> Vec<OrderColumn> {
         let mut completed = order.to_vec();
         for key in self.key {
@@ -242,8 +242,8 @@ impl<'a> Rules<'a, '_, '_> {
         completed
     }
 
-    /// Checks a list of orderable fields: that each is there, once, and can be ordered. `more` fields
-    /// stand in the same key already.
+    /// Checks a list of orderable fields: each must exist, occur once, and be orderable. The key already
+    /// contains `more` other fields.
     fn list(&mut self, words: &'a [Word], list: &'static str, more: usize) {
         if !words.is_empty() && words.len() + more > MAX_KEY_FIELDS {
             let span = &words[MAX_KEY_FIELDS.saturating_sub(more).min(words.len() - 1)].span;
@@ -273,13 +273,13 @@ impl<'a> Rules<'a, '_, '_> {
         }
     }
 
-    /// The type of the field that `word` names in `list`; reports a field that is not there.
+    /// Returns the type of the field that `word` names in `list`. Reports an unknown field.
     fn known(&mut self, word: &Word, field: &str, list: &str) -> Option<&'a Type> {
         if let Some(ty) = self.fields.get(field) {
             return *ty;
         }
         if self.names.is_empty() {
-            // That there are no fields is reported; it would be repeated with every name.
+            // The missing fields are reported already. Do not report an error for every name.
             return None;
         }
         let (names, collection) = (&self.names, self.collection);
@@ -292,11 +292,11 @@ impl<'a> Rules<'a, '_, '_> {
         None
     }
 
-    /// A base table's rows are found by their key alone, and an entry of a view of an `overwrite`
-    /// collection must never move.
+    /// Checks that a sort order uses only fields of the key. The rows of a base table are found by their key
+    /// alone, and an entry of a view of an `overwrite` collection must never move.
     fn key_fields_only(&mut self, declared: &'a DeclaredSortOrder, view: bool) {
         if self.key.is_empty() {
-            // That there is no key is reported; it would be repeated with every name.
+            // The missing key is reported already. Do not report an error for every name.
             return;
         }
         let lists = [("partition", &declared.partition), ("order", &declared.order)];
@@ -352,10 +352,10 @@ impl<'a> Rules<'a, '_, '_> {
         views
     }
 
-    /// Every sort order of a collection has a name of its own, the base table's too.
+    /// Checks that every sort order of a collection has its own name. The base table has a name too.
     fn view_name(&mut self, name: &Word, sugar: bool) {
         let reason = match name.text.as_str() {
-            // Canonical text declares the view of an update collection by its name.
+            // The canonical text declares the view of an update collection by its name.
             PRIMARY_VIEW if sugar || self.writes != WriteMode::Update => {
                 format!("`partition` and `order` of the collection declare the view `{PRIMARY_VIEW}`")
             }
@@ -406,7 +406,8 @@ impl<'a> Rules<'a, '_, '_> {
         })
     }
 
-    /// A table that is attached is as its owner made it: nothing may be said of it that would have it made, written or kept otherwise.
+    /// Checks the declaration of an attached table. Its owner created the table, so the schema must not say
+    /// how to create, write or keep it.
     fn attached(&mut self, declared: &'a Declared) {
         let Some(attached) = &declared.attached else {
             return;
@@ -439,7 +440,8 @@ impl<'a> Rules<'a, '_, '_> {
         }
     }
 
-    /// Cassandra hashes a partition's bytes, and 0.1 and 0.10 are two partitions there that would be one here.
+    /// Rejects decimals in partition keys of attached tables. Cassandra hashes the bytes of a partition key,
+    /// so 0.1 and 0.10 are two partitions there, but would be one partition here.
     fn hashed_decimals(&mut self, declared: &'a Declared) {
         let base = declared.sort_order.partition.as_ref();
         let views = declared.views.iter();
@@ -554,7 +556,8 @@ impl<'a> Rules<'a, '_, '_> {
         })
     }
 
-    /// Buckets go when they are old, which what orders their rows has to say; and entries of records that move are in none for good.
+    /// Checks `keep`, which deletes old buckets. The first order field must be a time, and records must not
+    /// move: no bucket contains an entry that moves permanently.
     fn keep(&mut self, span: &Span, first: &OrderColumn, is_moving: bool) {
         let ty = self.fields.get(first.field.as_str()).copied().flatten();
         if is_moving {
@@ -575,7 +578,8 @@ impl<'a> Rules<'a, '_, '_> {
         }
     }
 
-    /// What is kept for a time has one: an entry without would stay for good, or never be there.
+    /// Checks that every entry of a sort order with `keep` has a time. An entry without a time would stay
+    /// forever, or would never be in the view.
     fn kept_without_a_time(
         &mut self,
         bucket: &Placed<DeclaredBucket>,
@@ -599,7 +603,7 @@ impl<'a> Rules<'a, '_, '_> {
         }
     }
 
-    /// The values of an option that stands with order fields of some types.
+    /// Returns the values, by field, of an option for order fields of certain types.
     fn per_field<T: Clone>(
         &mut self,
         key: &'static str,
@@ -655,7 +659,8 @@ impl<'a> Rules<'a, '_, '_> {
         values
     }
 
-    /// How coarsely order fields are kept. A record never changes its key, which is whole in every entry.
+    /// Returns the rounding of the order fields. Key fields are not rounded, because they never change and
+    /// are stored exactly in every entry.
     fn rounding(
         &mut self,
         declared: Option<&Placed<PerField<Width>>>,
@@ -666,7 +671,7 @@ impl<'a> Rules<'a, '_, '_> {
         };
         let is_key = |name: &str| self.key.iter().any(|key| key.text == name);
         let order: Vec<OrderColumn> = match &placed.value {
-            // One width for all is for those that change.
+            // One width for all fields applies to the fields that can change.
             PerField::All(_) => order
                 .iter()
                 .filter(|column| !is_key(&column.field))
@@ -694,7 +699,7 @@ impl<'a> Rules<'a, '_, '_> {
         values
     }
 
-    /// A field has one order in a collection, whichever view is read.
+    /// Checks that a field has the same collation in all views of a collection.
     fn one_collation_a_field(&mut self, declared: &Declared, views: &[View]) {
         for conflict in collation::conflicts(views) {
             let of_view = declared.views.iter().find(|view| view.name.text == conflict.view);
@@ -702,7 +707,7 @@ impl<'a> Rules<'a, '_, '_> {
             let collate = sort_order.collate.as_ref();
             let is_all = collate.is_some_and(|collate| matches!(collate.value, PerField::All(_)));
             if is_all && self.fields.get(conflict.field) == Some(&None) {
-                // Only text has the collation, and the type of this field is not known.
+                // Only text has a collation, and the type of this field is unknown.
                 continue;
             }
             let collate = collate.map(|collate| &collate.span);
@@ -741,7 +746,7 @@ impl<'a> Rules<'a, '_, '_> {
         sets
     }
 
-    /// Where the parts stand that [`Collection::position`](super::Collection::position) names.
+    /// Returns the positions of the parts that [`Collection::position`](super::Collection::position) names.
     fn places(&self, declared: &Declared) -> Places {
         let mut places = BTreeMap::new();
         let mut add = |path: String, span: Option<&Span>| {

@@ -1,27 +1,27 @@
-//! That a field has one collation in a collection.
+//! Rule that a field has one collation in a collection.
 
 use std::fmt;
 
 use super::model::{Collection, View};
 use crate::collation::Collation;
 
-/// A view that sorts by a field otherwise than another does.
+/// View that sorts by a field in another order than another view.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CollationConflict<'a> {
-    /// The view.
+    /// Name of the view.
     pub view: &'a str,
-    /// The field.
+    /// Name of the field.
     pub field: &'a str,
-    /// Its collation there; none: it sorts by its bytes.
+    /// Collation of the field in the view. `None`: the view sorts by the bytes of the field.
     pub collation: Option<Collation>,
-    /// The first view that has another.
+    /// First view that has another collation of the field.
     pub first: &'a str,
-    /// Which one that is.
+    /// Collation of the field in that view.
     pub first_collation: Collation,
 }
 
 impl CollationConflict<'_> {
-    /// What to do.
+    /// Returns a hint that says how to resolve the conflict.
     pub fn hint(&self) -> &'static str {
         "declare one collation of the field in all views that name it in their order"
     }
@@ -42,8 +42,8 @@ impl fmt::Display for CollationConflict<'_> {
     }
 }
 
-/// The views that sort by a field otherwise than the first that has a collation of it. Key fields that complete an order
-/// are not named in it, and sort by their bytes.
+/// Returns the views that sort by a field in another order than the first view that has a collation of the
+/// field. Key fields that complete an order are not in the declared order, and sort by their bytes.
 pub(super) fn conflicts(views: &[View]) -> Vec<CollationConflict<'_>> {
     let mut conflicts = Vec::new();
     for (index, first) in views.iter().enumerate() {
@@ -69,8 +69,8 @@ pub(super) fn conflicts(views: &[View]) -> Vec<CollationConflict<'_>> {
 }
 
 impl Collection {
-    /// The views that sort by a field otherwise than another does. A collection that was parsed has none; what keeps
-    /// views of another schema may.
+    /// Returns the views that sort by a field in another order than another view. A parsed collection has no
+    /// such views. A collection that keeps views of another schema can have some.
     pub fn collation_conflicts(&self) -> Vec<CollationConflict<'_>> {
         conflicts(&self.views)
     }

@@ -1,4 +1,4 @@
-//! What the parser and the checks report to.
+//! Collector of the problems that the parser and the checks report.
 
 use super::MAX_ERRORS;
 use super::declared::Span;
@@ -6,7 +6,7 @@ use super::errors::SchemaErrors;
 use super::position::{Lines, Position};
 use super::problem::Problem;
 
-/// What the parser and the checks report to: keeps the first [`MAX_ERRORS`] problems, and knows the text's lines.
+/// Collector of problems. It keeps the first [`MAX_ERRORS`] problems, and knows the lines of the text.
 pub(super) struct Context<'a> {
     lines: Option<Lines<'a>>,
     problems: Vec<(Span, Problem)>,
@@ -30,7 +30,8 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Reports the problem that `problem` makes; it is not asked when there are enough.
+    /// Reports the problem that `problem` returns. Does not call `problem` if there are enough problems
+    /// already.
     pub(super) fn report(&mut self, span: &Span, problem: impl FnOnce() -> Problem) {
         if self.problems.len() < MAX_ERRORS {
             self.problems.push((span.clone(), problem()));
@@ -39,7 +40,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// How many problems were reported so far.
+    /// Returns the number of problems that were reported so far.
     pub(super) fn count(&self) -> usize {
         self.problems.len() + self.omitted
     }
@@ -52,7 +53,7 @@ impl<'a> Context<'a> {
         self.problems
     }
 
-    /// The errors in `text`, if there are any.
+    /// Returns the errors in `text`, if there are any.
     pub(super) fn into_errors(self, text: &str) -> Result<(), SchemaErrors> {
         if self.problems.is_empty() {
             return Ok(());

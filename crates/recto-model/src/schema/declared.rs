@@ -1,5 +1,6 @@
-//! Declarations: what was written, word by word, with where it stood. The parser makes them of TOML
-//! and [`Collection::new`](super::Collection::new) of a [`Declaration`]; `check` judges both.
+//! Declarations: the words of a schema with their positions. The parser creates them from TOML, and
+//! [`Collection::new`](super::Collection::new) creates them from a [`Declaration`]. The module `check` checks
+//! both.
 
 use std::ops::Range;
 
@@ -10,27 +11,28 @@ use crate::Type;
 use crate::collation::Collation;
 use crate::width::Width;
 
-/// Byte offsets in the text; `0..0` where there is no text.
+/// Byte offsets in the text. `0..0` if there is no text.
 pub(super) type Span = Range<usize>;
 
-/// A collection declared in code.
+/// Collection that is declared in code.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Declaration {
-    /// Its name.
+    /// Name of the collection.
     pub name: String,
-    /// Its fields.
+    /// Fields of the collection.
     pub fields: Vec<Field>,
     /// Names of the fields that identify one record.
     pub key: Vec<String>,
-    /// Names of the partition fields; none for the whole key.
+    /// Names of the partition fields. `None`: the whole key.
     pub partition: Option<Vec<String>>,
-    /// Order fields, with `-` before a descending one. Key fields not named follow ascending.
+    /// Order fields, with `-` before a descending one. The key fields that are not named follow in ascending
+    /// order.
     pub order: Vec<String>,
-    /// How records may be written.
+    /// Write mode of the records.
     pub writes: WriteMode,
 }
 
-/// Text with where it stood.
+/// Text and its position.
 #[derive(Debug, Clone)]
 pub(super) struct Word {
     pub(super) text: String,
@@ -50,14 +52,14 @@ impl Word {
     }
 }
 
-/// Something other than text with where it stood.
+/// Value other than text and its position.
 #[derive(Debug, Clone)]
 pub(super) struct Placed<T> {
     pub(super) value: T,
     pub(super) span: Span,
 }
 
-/// A field of a collection or UDT. Its type is missing if its text was wrong (and reported).
+/// Field of a collection or UDT. The type is `None` if its text was wrong (and reported).
 #[derive(Debug)]
 pub(super) struct DeclaredField {
     pub(super) name: Word,
@@ -84,8 +86,8 @@ pub(super) struct DeclaredView {
     pub(super) sort_order: DeclaredSortOrder,
 }
 
-/// What a collection and a view have in common. The options below `bucket` stand with views, and
-/// with `update` collections, whose sort order is a view.
+/// Common part of a collection and a view. Only views have the options after `bucket`. An `update` collection
+/// has them too, because its sort order is a view.
 #[derive(Debug, Default)]
 pub(super) struct DeclaredSortOrder {
     pub(super) partition: Option<Placed<Vec<Word>>>,
@@ -99,7 +101,7 @@ pub(super) struct DeclaredSortOrder {
 }
 
 impl DeclaredSortOrder {
-    /// Whether nothing is declared.
+    /// Returns whether nothing is declared.
     pub(super) fn is_empty(&self) -> bool {
         self.partition.is_none()
             && self.order.is_none()
@@ -107,7 +109,7 @@ impl DeclaredSortOrder {
             && self.view_options().is_empty()
     }
 
-    /// The options that only a view has, by key.
+    /// Returns the declared options that only a view can have.
     pub(super) fn view_options(&self) -> Vec<(&'static str, Span)> {
         let mut options = Vec::new();
         let mut add = |key, span: Option<&Span>| {
@@ -126,13 +128,13 @@ impl DeclaredSortOrder {
 #[derive(Debug)]
 pub(super) struct DeclaredBucket {
     pub(super) strategy: BucketStrategy,
-    /// Where the field of a bucket by time stands, or what else it is by.
+    /// Position of the field of a bucket by time, or of the option that determines another strategy.
     pub(super) strategy_span: Span,
     pub(super) shards: Option<Placed<u8>>,
     pub(super) keep: Option<Placed<Width>>,
 }
 
-/// One value for every order field it can apply to, or values by field.
+/// One value for every order field to which it can apply, or values by field.
 #[derive(Debug)]
 pub(super) enum PerField<T> {
     All(T),

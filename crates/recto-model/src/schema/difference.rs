@@ -1,4 +1,4 @@
-//! What changes between two schemas, and what stored records have against it.
+//! Differences between two schemas, and the obstacles that stored records are to a change.
 
 use std::fmt;
 
@@ -7,68 +7,68 @@ use super::options::print_size;
 use super::{Bucket, BucketStrategy, View};
 use crate::types::UdtType;
 
-/// One change from a schema to another.
+/// Change from one schema to another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Change {
-    /// What changes.
+    /// Kind of the change.
     pub kind: ChangeKind,
-    /// What of records that are stored stands against it; `None` if nothing does.
+    /// Reason why stored records prevent the change. `None` if nothing prevents it.
     pub obstacle: Option<&'static str>,
 }
 
-/// What changes from a schema to another.
+/// Kind of a change from one schema to another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 #[allow(missing_docs)] // the fields are what their names say: the collection, the type, old and new
 pub enum ChangeKind {
-    /// A UDT is new.
+    /// A UDT was added.
     TypeAdded { name: String },
-    /// A UDT is gone.
+    /// A UDT was removed.
     TypeRemoved { name: String },
-    /// A UDT has further fields at its end.
+    /// A UDT has additional fields at its end.
     TypeExtended { name: String, fields: Vec<String> },
-    /// A UDT's earlier fields are others.
+    /// The earlier fields of a UDT were changed.
     TypeChanged { name: String },
-    /// A collection is new.
+    /// A collection was added.
     CollectionAdded { name: String },
-    /// A collection is gone.
+    /// A collection was removed.
     CollectionRemoved { name: String },
-    /// A collection has a further field.
+    /// A collection has an additional field.
     FieldAdded {
         collection: String,
         field: String,
         type_name: String,
     },
-    /// A collection has lost a field.
+    /// A field of a collection was removed.
     FieldRemoved { collection: String, field: String },
-    /// A field has another type.
+    /// The type of a field was changed.
     FieldRetyped {
         collection: String,
         field: String,
         from: String,
         to: String,
     },
-    /// The fields that stay stand in another order.
+    /// The order of the existing fields was changed.
     FieldsReordered { collection: String },
-    /// An option of a collection says something else: `writes`, `attached`, `key`, `partition`, `order`, `bucket`.
+    /// An option of a collection was changed: `writes`, `attached`, `key`, `partition`, `order`, `bucket`.
     OptionChanged {
         collection: String,
         option: &'static str,
         from: String,
         to: String,
     },
-    /// Fields become unique.
+    /// A unique constraint was added.
     UniqueAdded { collection: String, fields: Vec<String> },
-    /// Fields are no longer unique.
+    /// A unique constraint was removed.
     UniqueRemoved { collection: String, fields: Vec<String> },
-    /// A view is new.
+    /// A view was added.
     ViewAdded { collection: String, view: String },
-    /// A view is gone.
+    /// A view was removed.
     ViewRemoved { collection: String, view: String },
-    /// A view is declared differently.
+    /// The declaration of a view was changed.
     ViewChanged { collection: String, view: String },
-    /// An option of all queues says something else.
+    /// An option of all queues was changed.
     QueueOptionChanged {
         option: &'static str,
         from: Option<u32>,
@@ -77,7 +77,7 @@ pub enum ChangeKind {
 }
 
 impl ChangeKind {
-    /// The collection that changes, if one does that was there and stays.
+    /// Returns the changed collection, if the change is in a collection of both schemas.
     pub fn collection(&self) -> Option<&String> {
         match self {
             Self::FieldAdded { collection, .. }
@@ -96,9 +96,10 @@ impl ChangeKind {
 }
 
 impl Schema {
-    /// What changes from this schema to `to`: types first, then collections, in the order of `to`,
-    /// then what is gone, then what holds for queues: what `to` does not say of these is not changed. Empty if the two say the
-    /// same (the order of collections and types says nothing).
+    /// Returns the changes from this schema to `to`: types first, then collections in the order of `to`, then
+    /// the removed parts, then the options of queues. An option of queues that `to` does not contain is not
+    /// changed. Returns no changes if the two schemas mean the same: the order of collections and types has
+    /// no meaning.
     pub fn difference(&self, to: &Self) -> Vec<Change> {
         let mut changes = Changes(Vec::new());
         for udt in &to.types {
@@ -166,7 +167,7 @@ impl Changes {
     }
 
     fn udt(&mut self, old: &UdtType, new: &UdtType) {
-        // By text: a field whose own UDT changes is that UDT's change.
+        // Compare by text, because a change of a UDT inside a field is a change of that UDT only.
         let text = |udt: &UdtType| -> Vec<(String, String)> {
             let fields = udt.fields.iter();
             fields.map(|(name, ty)| (name.clone(), ty.to_string())).collect()
@@ -194,7 +195,7 @@ impl Changes {
         let before = self.0.len();
         self.parts(old, new);
         if old.attached.is_some() && new.attached.is_some() {
-            // Nothing of it is stored here: it is whatever its table is.
+            // This store contains no data of an attached collection, so no change has an obstacle.
             for change in &mut self.0[before..] {
                 change.obstacle = None;
             }
@@ -291,7 +292,8 @@ impl Changes {
         }
     }
 
-    /// The order of constraints, and of the fields of one, says nothing.
+    /// Compares unique constraints. The order of constraints, and of the fields of a constraint, has no
+    /// meaning.
     fn unique(&mut self, old: &Collection, new: &Collection) {
         let collection = || new.name.clone();
         for fields in old.unique.iter().filter(|fields| !new.is_unique(fields)) {
@@ -323,7 +325,7 @@ impl Changes {
     }
 }
 
-/// The change in plain words, with what stands against it.
+/// Describes the change and its obstacle.
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.kind)?;
@@ -334,7 +336,7 @@ impl fmt::Display for Change {
     }
 }
 
-/// The change in plain words.
+/// Describes the change.
 impl fmt::Display for ChangeKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -420,8 +422,8 @@ fn list<T: fmt::Display>(names: &[T]) -> String {
     format!("[{}]", names.join(", "))
 }
 
-/// Returns why the buckets of a collection's own sort order cannot change as asked, if they cannot. Their target and their
-/// retention can change at any time.
+/// Returns the reason why a change of the buckets of a collection's own sort order is not possible, if there
+/// is one. Their target and their retention can change at any time.
 fn bucket_obstacle(old: &Collection, new: &Collection) -> Option<&'static str> {
     let (Some(old), Some(new)) = (&old.bucket, &new.bucket) else {
         return Some(MOVES_RECORDS);

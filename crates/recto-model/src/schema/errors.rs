@@ -1,4 +1,4 @@
-//! Errors in a schema, and how they are shown.
+//! Errors in a schema, and their display.
 
 use std::fmt;
 use std::ops::Range;
@@ -8,25 +8,25 @@ use super::declared::Span;
 use super::position::{Lines, Position};
 use super::problem::Problem;
 
-/// The widest piece of a source line that is shown, in characters.
+/// Maximum width of the displayed part of a source line, in characters.
 const MAX_SHOWN_WIDTH: usize = 100;
 
-/// One thing wrong in a schema text.
+/// Error in a schema text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SchemaError {
-    /// What is wrong.
+    /// Problem.
     pub problem: Problem,
-    /// Where it begins.
+    /// Position where the error begins.
     pub position: Position,
-    /// The bytes of the text it is about.
+    /// Range of the text that the error is about, in bytes.
     pub span: Range<usize>,
 }
 
-/// Everything wrong in a schema text, in the order of the text.
+/// All errors in a schema text, in the order of the text.
 ///
-/// Displayed as compilers do: `schema.toml:3:12: …` with the line, the place marked, and what to
-/// write instead.
+/// They are displayed like the errors of a compiler: `schema.toml:3:12: …` with the line, a mark under the
+/// error, and the suggested replacement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SchemaErrors {
     file_name: String,
@@ -55,19 +55,19 @@ impl SchemaErrors {
         }
     }
 
-    /// The same, displayed with the name of the file that the text is from.
+    /// Returns the errors, displayed with the name of the file that contains the text.
     #[must_use]
     pub fn in_file(mut self, file_name: impl Into<String>) -> Self {
         self.file_name = file_name.into();
         self
     }
 
-    /// The errors, in the order of the text; at least one, at most [`MAX_ERRORS`](super::MAX_ERRORS).
+    /// Returns the errors, in the order of the text: at least one, at most [`MAX_ERRORS`](super::MAX_ERRORS).
     pub fn errors(&self) -> &[SchemaError] {
         &self.errors
     }
 
-    /// How many more there were.
+    /// Returns the number of errors beyond the maximum.
     pub fn omitted(&self) -> usize {
         self.omitted
     }
@@ -108,7 +108,7 @@ impl fmt::Display for SchemaErrors {
     }
 }
 
-/// Text with control characters escaped, so that a terminal shows a schema and does not obey it.
+/// Text with escaped control characters, so that they cannot control a terminal.
 struct OneLine<'a>(&'a str);
 
 impl fmt::Display for OneLine<'_> {
@@ -124,14 +124,14 @@ impl fmt::Display for OneLine<'_> {
     }
 }
 
-/// The part of a source line that is shown, and the marks under it.
+/// Displayed part of a source line, and the marks under it.
 struct Excerpt {
     text: String,
     mark: String,
 }
 
 impl Excerpt {
-    /// Shows the characters of `line` around `column`, of which `marked` are marked.
+    /// Returns the characters of `line` around `column`, with `marked` of them marked.
     fn of(line: &str, column: usize, marked: usize) -> Self {
         let first = column.saturating_sub(MAX_SHOWN_WIDTH / 2 + 1);
         let first = if column < MAX_SHOWN_WIDTH { 0 } else { first };
@@ -139,7 +139,7 @@ impl Excerpt {
             .chars()
             .skip(first)
             .take(MAX_SHOWN_WIDTH)
-            // One column each, so that the marks stand under what they mark.
+            // Show each control character in one column, so that the marks are under the marked characters.
             .map(|character| if character.is_control() { ' ' } else { character })
             .collect();
         let before = column - 1 - first;
@@ -151,13 +151,13 @@ impl Excerpt {
     }
 }
 
-/// Everything wrong with a collection declared in code.
+/// All errors in a collection that is declared in code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CollectionError {
-    /// The collection's name as declared.
+    /// Declared name of the collection.
     pub collection: String,
-    /// What is wrong, at least one thing.
+    /// Problems, at least one.
     pub problems: Vec<Problem>,
 }
 

@@ -1,4 +1,4 @@
-//! What of a recorded schema stays when another is applied to its store.
+//! Parts of a recorded schema that stay when another schema is applied to the store.
 
 use std::sync::Arc;
 
@@ -6,13 +6,13 @@ use super::Bucket;
 use super::model::{Collection, Field, Schema};
 
 impl Schema {
-    /// This schema with what `recorded`, the schema of a store, has beyond it: its further types and
-    /// collections follow those of this one, and each collection keeps its further fields, views, unique constraints
-    /// and its bucket.
+    /// Returns this schema with the parts that only `recorded`, the schema of a store, has. The additional
+    /// types and collections follow the types and collections of this schema. Each collection keeps its
+    /// additional fields, views, unique constraints and its bucket.
     ///
-    /// Fields that are recorded stand first, as they are recorded, and then the others as they are here:
-    /// the order of a collection's fields is the order of its table's columns, which never changes. Where
-    /// a new field stands in the text of a schema says nothing.
+    /// The recorded fields come first, in the recorded order. The other fields follow in the order of this
+    /// schema. The reason is that the order of a collection's fields is the order of its table's columns,
+    /// which never changes. The position of a new field in the text of a schema has no meaning.
     #[must_use]
     pub fn keeping(&self, recorded: &Self) -> Self {
         let mut kept = self.clone();
@@ -34,12 +34,13 @@ impl Schema {
 }
 
 impl Collection {
-    /// Returns this collection with the fields, views, unique constraints, bucket and `keep` that only `recorded` has, the
-    /// same collection in a store. [`Schema::keeping`] does so for all of a schema.
+    /// Returns this collection with the fields, views, unique constraints, bucket and `keep` that only
+    /// `recorded` has. `recorded` is the same collection in a store. [`Schema::keeping`] does this for all
+    /// collections of a schema.
     #[must_use]
     pub fn keeping(&self, recorded: &Self) -> Self {
         if self.attached.is_some() {
-            // What it has is its table's to say.
+            // The attached table determines the content of the collection.
             return self.clone();
         }
         let stays = |field: &Field| self.field(&field.name).map_or(field, |(_, own)| own).clone();
@@ -47,7 +48,8 @@ impl Collection {
         let fields = recorded.fields.iter().map(stays);
         let more = recorded.views.iter();
         let more = more.filter(|view| self.view(&view.name).is_none());
-        // The order of constraints says nothing: those of the store stay where they are recorded.
+        // The order of constraints has no meaning, so keep the constraints of the store in the recorded
+        // order.
         let new_unique = self.unique.iter().filter(|fields| !recorded.is_unique(fields));
         Self {
             fields: fields.chain(self.fields.iter().filter(is_new).cloned()).collect(),
@@ -58,12 +60,12 @@ impl Collection {
         }
     }
 
-    /// The declared bucket, or the recorded one if none is declared. A bucket that is declared without `keep` has the
-    /// recorded one.
+    /// Returns the declared bucket, or the recorded one if none is declared. A declared bucket without `keep`
+    /// gets the recorded `keep`.
     fn bucket_keeping(&self, recorded: &Self) -> Option<Bucket> {
         let arranged = |of: &Self| (of.writes, of.partition.clone(), of.order.clone());
         if arranged(self) != arranged(recorded) {
-            // Such a change is refused; a bucket belongs to the sort order that it splits.
+            // Such a change is rejected later. A bucket belongs to the sort order that it splits.
             return self.bucket.clone();
         }
         let mut bucket = self.bucket.clone().or_else(|| recorded.bucket.clone())?;
@@ -73,7 +75,7 @@ impl Collection {
         Some(bucket)
     }
 
-    /// Whether no two records may share the values of these fields, named in any order.
+    /// Returns whether a unique constraint has exactly these fields, in any order.
     pub fn is_unique(&self, fields: &[String]) -> bool {
         let is_it =
             |set: &&Vec<String>| set.len() == fields.len() && set.iter().all(|field| fields.contains(field));

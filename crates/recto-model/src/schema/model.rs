@@ -1,4 +1,4 @@
-//! What a schema is.
+//! Model of a schema.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,24 +17,25 @@ use crate::table::{Direction, Table};
 use crate::types::UdtType;
 use crate::width::Width;
 
-/// A schema: the collections and UDTs of one store, and what holds for its queues.
+/// Schema: the collections and UDTs of one store, and the options of its queues.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Schema {
-    /// UDTs, in declaration order; each may hold those before it.
+    /// UDTs, in declaration order. Each can contain the UDTs before it.
     pub types: Vec<Arc<UdtType>>,
     /// Collections, in declaration order.
     pub collections: Vec<Arc<Collection>>,
-    /// What holds for all queues.
+    /// Options of all queues.
     pub queues: StoreQueues,
 }
 
 impl Schema {
-    /// The collection of this name.
+    /// Returns the collection of this name.
     pub fn collection(&self, name: &str) -> Option<&Arc<Collection>> {
         self.collections.iter().find(|collection| collection.name == name)
     }
 
-    /// The collection name most like `name`, for "did you mean"; none if nothing is close.
+    /// Returns the collection name that is most similar to `name`, for the hint "did you mean". `None` if no
+    /// name is similar.
     pub fn nearest_collection(&self, name: &str) -> Option<&str> {
         names::nearest(
             name,
@@ -43,20 +44,20 @@ impl Schema {
     }
 }
 
-/// How a collection's records may be written.
+/// Write mode of the records of a collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum WriteMode {
-    /// Records change and must not drift. The default.
+    /// Records can change, and their views must stay consistent. The default.
     #[default]
     Update,
-    /// Whole rows, last writer wins.
+    /// A write replaces the whole row, and the last writer wins.
     Overwrite,
-    /// Never changed once written.
+    /// Records never change after they are written.
     Append,
 }
 
 impl WriteMode {
-    /// The mode as the schema language writes it.
+    /// Returns the mode as the schema language writes it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Update => "update",
@@ -72,25 +73,25 @@ impl std::fmt::Display for WriteMode {
     }
 }
 
-/// A field of a collection.
+/// Field of a collection.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Field {
-    /// Its name.
+    /// Name of the field.
     pub name: String,
-    /// Its type.
+    /// Type of the field.
     pub ty: Type,
 }
 
-/// A column of a sort order of the view, by name, with its direction.
+/// Column of the order of a view or a base table, by name, with its direction.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct OrderColumn {
-    /// The field.
+    /// Name of the field.
     pub field: String,
-    /// Its direction.
+    /// Direction of the order.
     pub direction: Direction,
 }
 
-/// As the schema language writes it: the field, with `-` before it if descending.
+/// Writes the column as in the schema language: the field, with `-` before it if descending.
 impl std::fmt::Display for OrderColumn {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if self.direction == Direction::Descending {
@@ -101,7 +102,7 @@ impl std::fmt::Display for OrderColumn {
 }
 
 impl OrderColumn {
-    /// Reads what `Display` writes. Whether it is a field's name is not asked.
+    /// Parses the output of `Display`. Does not check that the text is the name of a field.
     pub(super) fn read(text: &str) -> Self {
         let (field, direction) = match text.strip_prefix('-') {
             Some(field) => (field, Direction::Descending),
@@ -114,68 +115,71 @@ impl OrderColumn {
     }
 }
 
-/// A further sort order of a collection.
+/// Additional sort order of a collection.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct View {
-    /// Its name.
+    /// Name of the view.
     pub name: String,
-    /// Partition fields. Empty only for a view with a bucket: it is one partition then.
+    /// Partition fields. Empty only for a view with a bucket, which then is one partition.
     pub partition: Vec<String>,
-    /// Order columns as declared; the key fields not named follow by themselves as tie-breaker.
+    /// Order columns as declared. The key fields that are not named follow automatically as tie-breakers.
     pub order: Vec<OrderColumn>,
-    /// How its partitions are split.
+    /// Rule that splits the partitions.
     pub bucket: Option<Bucket>,
-    /// Where records stand that lack an order field.
+    /// Position of records in which an order field is null.
     pub nulls: Nulls,
-    /// The collation by which an order field sorts, by field.
+    /// Collations of order fields, by field.
     pub collate: BTreeMap<String, Collation>,
-    /// How coarsely an order field that changes often is kept in the view, by field.
+    /// Widths to which the view rounds order fields that change often, by field.
     pub rounding: BTreeMap<String, Width>,
-    /// The fields the view holds; none for all. Partition, order and key fields are held anyway.
+    /// Fields that the view contains. `None`: all fields. Partition, order and key fields are always
+    /// contained.
     pub fields: Option<Vec<String>>,
-    /// Whether a page of the view reads each row's base too, and drops what is stale.
+    /// Whether a page of the view also reads the base row of each row, and omits stale rows.
     pub verify: bool,
 }
 
 /// Records of one schema, with a key that identifies one record.
 ///
-/// Made by [`Schema::parse`] or [`Collection::new`], which check every rule of the language; the
-/// fields are there to be read. How its records are arranged, [`sort_orders`](Self::sort_orders) says.
+/// [`Schema::parse`] and [`Collection::new`] create collections and check every rule of the language. The
+/// fields are public only for reading. [`sort_orders`](Self::sort_orders) returns the sort orders of the
+/// records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Collection {
-    /// Its name.
+    /// Name of the collection.
     pub name: String,
-    /// Its fields, in declaration order.
+    /// Fields, in declaration order.
     pub fields: Vec<Field>,
-    /// The key: names of the fields that identify one record, in order.
+    /// Key: names of the fields that identify one record, in order.
     pub key: Vec<String>,
-    /// The base table's partition fields, in order. The whole key in an `update` collection.
+    /// Partition fields of the base table, in order. In an `update` collection, the whole key.
     pub(super) partition: Vec<String>,
-    /// The base table's order columns: as declared, completed with the key fields not named.
+    /// Order columns of the base table: the declared columns, completed with the key fields that are not
+    /// named.
     pub(super) order: Vec<OrderColumn>,
-    /// How records may be written. Those of a table that is attached are as if they were appended, by others.
+    /// Write mode of the records. Records of an attached table count as appended, by other programs.
     pub writes: WriteMode,
-    /// The table that they are read from, if it is one that is there and that nobody writes here. Its views are tables of that keyspace, too,
-    /// of the names that the views have.
+    /// Existing table that contains the records and that Recto does not write. Its views are also tables of
+    /// that keyspace, and have the names of the views. `None` for a collection of the store's own.
     pub attached: Option<AttachedTable>,
-    /// How the base table's partitions are split.
+    /// Rule that splits the partitions of the base table.
     pub bucket: Option<Bucket>,
-    /// Sets of fields whose values no two records may share.
+    /// Unique constraints: no two records can have the same values of these fields.
     pub unique: Vec<Vec<String>>,
-    /// Further views, in declaration order. `partition` and `order` of an `update` collection are
-    /// the first, named [`PRIMARY_VIEW`](super::PRIMARY_VIEW).
+    /// Views, in declaration order. In an `update` collection, `partition` and `order` are the first view,
+    /// named [`PRIMARY_VIEW`](super::PRIMARY_VIEW).
     pub views: Vec<View>,
-    /// Where things stood in the text.
+    /// Positions of parts in the text.
     pub(super) places: Places,
 }
 
 impl Collection {
-    /// The collection that `declaration` declares, checked by the rules of the schema language.
+    /// Returns the collection that `declaration` declares. Checks the rules of the schema language.
     ///
     /// # Errors
-    /// Everything that is wrong with it.
+    /// All errors in the declaration.
     ///
     /// ```
     /// use recto_model::Type;
@@ -209,7 +213,7 @@ impl Collection {
         }
     }
 
-    /// The field of this name and where it stands.
+    /// Returns the field of this name and its index.
     pub fn field(&self, name: &str) -> Option<(usize, &Field)> {
         self.fields
             .iter()
@@ -217,39 +221,41 @@ impl Collection {
             .find(|(_, field)| field.name == name)
     }
 
-    /// How text of this field sorts, where a view says it: the same in all views that sort by the field, and in what is
-    /// asked of the collection. None: by its bytes.
+    /// Returns the collation of a field's text, if a view declares one. All views that sort by the field, and
+    /// all queries of the collection, use it. `None`: text is sorted by its bytes.
     pub fn collation_of(&self, field: &str) -> Option<Collation> {
         self.views
             .iter()
             .find_map(|view| view.collate.get(field).copied())
     }
 
-    /// The view of this name.
+    /// Returns the view of this name.
     pub fn view(&self, name: &str) -> Option<&View> {
         self.views.iter().find(|view| view.name == name)
     }
 
-    /// Where a part of it stands in the schema's text, if it was parsed from one: `writes`, `unique`, `bucket`,
-    /// `view.by_status`, `view.by_status.nulls`. What is there by default stands where the collection does.
+    /// Returns the position of a part of the collection in the text of the schema, if it was parsed from a
+    /// text. Examples of parts: `writes`, `unique`, `bucket`, `view.by_status`, `view.by_status.nulls`. The
+    /// position of a part that exists by default is the position of the collection.
     pub fn position(&self, part: &str) -> Option<Position> {
         let Places(places) = &self.places;
         places.get(part).or_else(|| places.get("")).copied()
     }
 
-    /// The field name most like `name`, for "did you mean"; none if nothing is close.
+    /// Returns the field name that is most similar to `name`, for the hint "did you mean". `None` if no name
+    /// is similar.
     pub fn nearest_field(&self, name: &str) -> Option<&str> {
         names::nearest(name, self.fields.iter().map(|field| field.name.as_str()))
     }
 
-    /// Whether every record has this field: it is part of the key.
+    /// Returns whether every record has this field, because it is part of the key.
     pub fn is_required(&self, field: &str) -> bool {
         self.key.iter().any(|key| key == field)
     }
 
-    /// The table of the base sort order. Its name is the collection's, or the attached table's; its columns are the
-    /// partition fields, the order fields in their directions, and all other fields in the order they
-    /// were declared, written plainly.
+    /// Returns the table of the base sort order. Its name is the name of the collection, or of the attached
+    /// table. Its columns are the partition fields, the order fields in their directions, and all other
+    /// fields in declaration order, with plain writes.
     pub fn base_table(&self) -> Table {
         let base = self.base();
         let (table, _) = (base.table(&base.table_name(0)))
@@ -258,9 +264,9 @@ impl Collection {
     }
 }
 
-/// Where parts of a collection stood in the text it was parsed from, by path ([`Collection::position`]; the
-/// collection itself is the empty path), or those of `[queues]`. All places are equal: where a
-/// schema was written is no part of what it says.
+/// Positions of parts of a collection, or of `[queues]`, in the text of the schema, by path
+/// ([`Collection::position`]). The path of the collection itself is empty. All values of this type are equal,
+/// because the position of a declaration is not part of its meaning.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Places(pub(super) BTreeMap<String, Position>);
 

@@ -1,36 +1,37 @@
-//! What a name may be, and the nearest one to a misspelt one.
+//! Rules for names, and the most similar name to a misspelt one.
 
 use super::MAX_NAME_LENGTH;
 
-/// The start of names that Recto keeps for its own tables and columns.
+/// Prefix of names that are reserved for Recto's own tables and columns.
 pub(super) const RESERVED_PREFIX: &str = "recto_";
 
-/// Longer words than this are not compared for nearness: nobody misspells a name by so much.
+/// Maximum length of the words that are compared for similarity. Longer words are unlikely to be misspelt
+/// names.
 const MAX_COMPARED_LENGTH: usize = 64;
 
-/// Why text is not a name.
+/// Error for text that is not a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NameError {
-    /// It is empty.
+    /// The name is empty.
     #[error("a name cannot be empty")]
     Empty,
-    /// It does not begin with a lower-case letter.
+    /// The name does not begin with a lower-case letter.
     #[error("a name begins with a lower-case letter, a to z")]
     Start,
-    /// It has other characters than names may have.
+    /// The name has a character that names must not have.
     #[error("a name has lower-case letters, digits and `_` only")]
     Character,
-    /// It is too long.
+    /// The name is too long.
     #[error("a name has at most {MAX_NAME_LENGTH} characters")]
     Length,
-    /// It begins with `recto_`.
+    /// The name begins with `recto_`.
     #[error("names that begin with `{RESERVED_PREFIX}` are kept for Recto's own")]
     Reserved,
 }
 
-/// Checks that `name` can name a collection, a view, a field or a UDT: `[a-z][a-z0-9_]{0,47}`, not
-/// beginning with `recto_`.
+/// Checks that `name` can be the name of a collection, a view, a field or a UDT: `[a-z][a-z0-9_]{0,47}`, and
+/// not beginning with `recto_`.
 pub fn check_name(name: &str) -> Result<(), NameError> {
     let Some(first) = name.bytes().next() else {
         return Err(NameError::Empty);
@@ -53,7 +54,8 @@ pub fn check_name(name: &str) -> Result<(), NameError> {
     Ok(())
 }
 
-/// A name made of `text` that [`check_name`] accepts; none if too little is left of it.
+/// Returns a name that is derived from `text` and that [`check_name`] accepts. `None` if too few characters
+/// are left.
 pub(super) fn proposed(text: &str) -> Option<String> {
     let mut name = String::new();
     for character in text.trim().chars().take(MAX_NAME_LENGTH * 2) {
@@ -72,7 +74,8 @@ pub(super) fn proposed(text: &str) -> Option<String> {
     check_name(name).is_ok().then(|| name.to_owned())
 }
 
-/// The candidate most like `word`: the fewest edits away, at most a third of its length, whatever the case.
+/// Returns the candidate that is most similar to `word`: the minimum number of edits, which is at most a
+/// third of the length of the word. The case of the word is ignored.
 ///
 /// ```
 /// use recto_model::schema::nearest;
@@ -90,17 +93,19 @@ pub fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Opt
     candidates
         .filter(|candidate| candidate.len() <= MAX_COMPARED_LENGTH)
         .map(|candidate| (edits(&word, candidate), candidate))
-        // Something of the word must be left, or a name of one letter is like every other.
+        // At least one character of the word must be kept. Otherwise a name of one letter would be similar to
+        // every name.
         .filter(|(distance, _)| *distance <= reach && *distance < length)
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
 }
 
-/// Returns how many characters to insert, delete, replace or swap with their neighbor to turn one text into the other, each at
-/// most once (the optimal string alignment distance).
+/// Returns the number of characters to insert, delete, replace or swap with their neighbor to turn one text
+/// into the other, each at most once (the optimal string alignment distance).
 fn edits(from: &str, to: &str) -> usize {
     let (from, to): (Vec<char>, Vec<char>) = (from.chars().collect(), to.chars().collect());
-    // The distances from each beginning of `from` to all beginnings of `to`: before the last one, the last, this one.
+    // Distances from each prefix of `from` to all prefixes of `to`, for the last but one prefix, the last
+    // one, and this one.
     let mut before_last = Vec::new();
     let mut last: Vec<usize> = (0..=to.len()).collect();
     for (i, &old) in from.iter().enumerate() {

@@ -1,41 +1,41 @@
-//! The values of options: sizes, buckets, where nulls stand.
+//! Values of options: sizes, buckets, the position of nulls.
 
 use crate::table::{BucketBound, Buckets};
 use crate::width::{Width, number_and_unit};
 
-/// How partitions that would grow without bound are split.
+/// Rule that splits partitions that would grow without bound.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Bucket {
-    /// Where one bucket ends and the next begins.
+    /// Rule that separates one bucket from the next.
     pub strategy: BucketStrategy,
-    /// In how many partitions of the store each bucket is kept, 1 to [`MAX_SHARDS`](super::MAX_SHARDS).
+    /// Number of partitions of the store that contain each bucket, 1 to [`MAX_SHARDS`](super::MAX_SHARDS).
     pub shards: u8,
-    /// For how long what it holds is kept: whole buckets go that are older; none: for good.
+    /// Retention time. Older buckets are deleted as a whole. `None`: no bucket is deleted.
     pub keep: Option<Width>,
 }
 
-/// Where one bucket ends and the next begins.
+/// Rule that separates one bucket from the next.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum BucketStrategy {
     /// By time: `{ time = "occurred_on", width = "1 month" }`.
     Time {
-        /// The field, which is the first order column.
+        /// Time field, which is the first order column.
         field: String,
-        /// How much time a bucket covers.
+        /// Length of time that a bucket covers.
         width: Width,
     },
-    /// By an exact count of rows: `{ rows = 20000 }`.
+    /// By an exact number of rows: `{ rows = 20000 }`.
     Rows(u64),
-    /// By size, sampled: `{ target = "10MB" }`.
+    /// By size, which is sampled: `{ target = "10MB" }`.
     Target {
-        /// The size a bucket should not pass, in bytes.
+        /// Target size of a bucket, in bytes.
         bytes: u64,
     },
 }
 
 impl Bucket {
-    /// What a table asks of its store for it.
+    /// Returns the corresponding options of tables.
     pub fn of_tables(&self) -> Buckets {
         let bound = match &self.strategy {
             BucketStrategy::Time { width, .. } => BucketBound::Time(*width),
@@ -50,21 +50,22 @@ impl Bucket {
     }
 }
 
-/// Where records stand in a view that lack one of its order fields. Those that lack a partition field are not in it.
+/// Position, in a view, of records in which an order field is null. A record in which a partition field is
+/// null is not in the view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Nulls {
-    /// Before all others.
+    /// Before all other records.
     First,
-    /// After all others: so the view has every record that has its partition fields, and no answer depends on which
-    /// view was taken.
+    /// After all other records. So the view contains every record that has the partition fields, and no
+    /// result of a query depends on the view that serves it.
     #[default]
     Last,
-    /// Nowhere: they are not in the view.
+    /// The records are not in the view.
     Skip,
 }
 
 impl Nulls {
-    /// As the schema language writes it.
+    /// Returns the value as the schema language writes it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::First => "first",
@@ -83,7 +84,8 @@ impl Nulls {
     }
 }
 
-/// Units of sizes, largest first so that the first that divides a size writes it shortest.
+/// Units of sizes. The largest unit comes first, so that the first unit that divides a size gives the
+/// shortest text.
 const SIZE_UNITS: [(&str, u64); 7] = [
     ("GiB", 1 << 30),
     ("GB", 1_000_000_000),
@@ -94,7 +96,7 @@ const SIZE_UNITS: [(&str, u64); 7] = [
     ("B", 1),
 ];
 
-/// The number of bytes that `text` writes (`10MB`, `64 MiB`), at least 1.
+/// Returns the number of bytes that `text` denotes (`10MB`, `64 MiB`), at least 1.
 pub(super) fn parse_size(text: &str) -> Option<u64> {
     let (count, unit) = number_and_unit(text)?;
     let (_, factor) = SIZE_UNITS
@@ -103,7 +105,7 @@ pub(super) fn parse_size(text: &str) -> Option<u64> {
     count.checked_mul(factor).filter(|bytes| *bytes > 0)
 }
 
-/// The shortest text that [`parse_size`] reads as `bytes`.
+/// Returns the shortest text that [`parse_size`] reads as `bytes`.
 pub(super) fn print_size(bytes: u64) -> String {
     let (name, factor) = SIZE_UNITS
         .into_iter()

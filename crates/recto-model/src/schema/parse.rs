@@ -1,7 +1,7 @@
-//! TOML into declarations.
+//! Conversion of TOML to declarations.
 //!
-//! The text is read once by the TOML parser, which keeps where everything stood, and walked here.
-//! A syntax error ends it there: what half a text declares would only mislead.
+//! The TOML parser reads the text once and keeps all positions. This module traverses the result. After a
+//! syntax error it reports nothing else, because the declarations of an incomplete text would be misleading.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -58,30 +58,30 @@ const VIEW_KEYS: &[&str] = &[
     "fields",
     "verify",
 ];
-/// Keys that earlier versions spelled otherwise: the old spelling, and the new one. Stored schemas may have either.
+/// Keys with a different spelling in earlier versions: the old spelling, and the new one. Stored schemas can
+/// have either.
 const OLD_KEYS: &[(&str, &str)] = &[
     ("grain", "rounding"),
     ("slice_seconds", "rotation_seconds"),
     ("margin_seconds", "grace_seconds"),
 ];
-/// What `collate` takes.
+/// Description of the values of `collate`.
 const LOCALE: &str =
     "the name of a collation: a language such as \"de\", \"sv\" or \"fr-CA\", or \"und\" for any";
 const BUCKET_KEYS: &[&str] = &["time", "width", "rows", "target", "shards", "keep"];
 
-/// The most syntax errors that are reported: the later ones are often what the first has led to.
+/// Maximum number of reported syntax errors. Later errors are often consequences of the first.
 const MAX_SYNTAX_ERRORS: usize = 3;
 
-/// What a width takes, in words.
+/// Description of a width.
 const WIDTH: &str = "a length of time such as \"1 month\" or \"15 minutes\"";
 
 impl Schema {
-    /// The schema that `text` writes.
+    /// Parses the schema in `text`.
     ///
     /// # Errors
-    /// Everything that is wrong with it, each with its place and what to write instead; see
-    /// [`SchemaErrors`]. Of a text that is no TOML, or longer than [`MAX_SCHEMA_BYTES`], nothing more
-    /// is said.
+    /// All errors in the text, each with its position and a suggested replacement: see [`SchemaErrors`]. If
+    /// the text is not TOML, or longer than [`MAX_SCHEMA_BYTES`], no further errors are reported.
     ///
     /// ```
     /// use recto_model::schema::Schema;
@@ -108,7 +108,7 @@ impl Schema {
                 what: "bytes of a schema",
                 limit: MAX_SCHEMA_BYTES,
             };
-            // The text is not kept with the error: it may be anything.
+            // Do not keep the text in the error, because it can have any length.
             return Err(SchemaErrors::new("", vec![(0..0, problem)], 0));
         }
         let mut context = Context::with_text(text);
@@ -127,8 +127,8 @@ impl Schema {
             }
             .schema(document.get_ref());
         }
-        // A store records the canonical text, which spells out what may be left out here, and must be
-        // able to read it again.
+        // A store records the canonical text, which contains the defaults. So the canonical text must not be
+        // too long to be parsed again.
         if context.count() == 0 && schema.to_toml().len() > MAX_SCHEMA_BYTES {
             context.report(&(0..0), || Problem::Limit {
                 what: "bytes of a schema in canonical form",
@@ -140,15 +140,16 @@ impl Schema {
 }
 
 impl Collection {
-    /// Returns the collection of this name and these fields whose options `text` declares: the table `[collection.NAME]` of
-    /// a schema without its head and without `fields`. The type of a field is `None` where it is not known; then no rule
-    /// about its type is checked, and the collection that is returned lacks the field.
+    /// Returns the collection of this name and these fields whose options `text` declares. The text is the
+    /// table `[collection.NAME]` of a schema without its head and without `fields`. The type of a field is
+    /// `None` if it is unknown. In this case no rule about its type is checked, and the returned collection
+    /// lacks the field.
     ///
-    /// `#[derive(Record)]` calls it.
+    /// `#[derive(Record)]` calls this function.
     ///
     /// # Errors
-    /// Everything that is wrong, with the bytes of the text it is about. The name of the collection counts as the byte
-    /// after the text, and the name of each field as one of those that follow.
+    /// All errors, with their ranges in the text in bytes. The name of the collection counts as the byte
+    /// after the text, and the names of the fields count as the bytes that follow.
     #[doc(hidden)]
     pub fn declared(
         name: &str,
@@ -182,11 +183,11 @@ impl Collection {
         }
     }
 
-    /// Returns the collection of this name and these fields whose options `text` declares, as
-    /// [`declared`](Self::declared) does.
+    /// Returns the collection of this name and these fields whose options `text` declares, like
+    /// [`declared`](Self::declared).
     ///
     /// # Errors
-    /// Everything that is wrong with it.
+    /// All errors in the declaration.
     #[doc(hidden)]
     pub fn of_record(name: &str, fields: Vec<(String, Type)>, text: &str) -> Result<Self, CollectionError> {
         let fields = fields.into_iter().map(|(name, ty)| (name, Some(ty)));
@@ -210,7 +211,7 @@ impl std::str::FromStr for Schema {
     }
 }
 
-/// What to write instead of the commonest slips.
+/// Returns the suggested replacement for the most common mistakes.
 fn syntax_hint(text: &str, span: &Span, message: &str) -> Option<String> {
     let word = text.get(span.clone()).unwrap_or_default();
     let in_list = text.get(..span.start).is_some_and(|before| {
@@ -242,9 +243,9 @@ fn get_renamed<'t, 'i>(table: &'t DeTable<'i>, key: &str) -> Option<&'t Value<'i
     table.get(key).or_else(|| table.get(old_spelling(key)?))
 }
 
-/// What a value is, for "takes …, not …".
+/// Returns a description of a value, for "takes …, not …".
 fn found(value: &DeValue<'_>) -> String {
-    /// The longest text that is repeated in an error, in characters.
+    /// Maximum length of a text that an error repeats, in characters.
     const SHOWN: usize = 40;
     match value {
         DeValue::String(text) if text.chars().count() <= SHOWN => format!("\"{text}\""),
@@ -258,7 +259,7 @@ fn found(value: &DeValue<'_>) -> String {
     }
 }
 
-/// The whole number that a value is, if it is one and not negative.
+/// Returns the integer of a value, if the value is a non-negative integer.
 fn whole(value: &Value<'_>) -> Option<u64> {
     let DeValue::Integer(number) = value.get_ref() else {
         return None;
@@ -389,7 +390,7 @@ impl Parser<'_, '_> {
         }
     }
 
-    /// The fields of a collection or a UDT.
+    /// Parses the fields of a collection or a UDT.
     fn fields(
         &mut self,
         value: &Value<'_>,
@@ -400,7 +401,7 @@ impl Parser<'_, '_> {
             return Vec::new();
         };
         let mut fields = Vec::new();
-        // One more than there may be, so that the check sees that there are too many.
+        // Take one field more than the maximum, so that the check detects that there are too many.
         for (key, value) in table.iter().take(MAX_FIELDS + 1) {
             let name = key_word(key);
             let ty = self
@@ -440,7 +441,7 @@ impl Parser<'_, '_> {
         let is_unreadable = table
             .get("fields")
             .is_some_and(|fields| !fields.get_ref().is_table());
-        // A misspelt or unreadable key is reported already, and is not missing.
+        // A misspelt or unreadable key is reported already. It is not missing.
         let misspelt = |wanted: &str| {
             !table.contains_key(wanted)
                 && table
@@ -450,7 +451,8 @@ impl Parser<'_, '_> {
         declared.filter(|_| !is_unreadable && !misspelt("fields") && !misspelt("key"))
     }
 
-    /// The collection of this name and these fields, with the options of a table; none if its key cannot be read.
+    /// Returns the collection of this name and these fields, with the options of a table. `None` if its key
+    /// cannot be read.
     fn options(
         &mut self,
         name: Word,
@@ -561,7 +563,8 @@ impl Parser<'_, '_> {
         })
     }
 
-    /// Field names, each a constraint, or lists of them, each a constraint over several fields.
+    /// Parses field names, each of which is a constraint, or lists of field names, each of which is a
+    /// constraint over several fields.
     fn unique(&mut self, value: &Value<'_>) -> Option<Placed<Vec<Vec<Word>>>> {
         const EXPECTED: &str = "a list such as [\"email\"] or [[\"tenant\", \"email\"]]";
         let DeValue::Array(entries) = value.get_ref() else {
@@ -607,7 +610,7 @@ impl Parser<'_, '_> {
             }
             _ => return self.wrong("bucket", value, EXPECTED, None),
         };
-        // None of what is wrong with them hides the other.
+        // Report the errors of both options.
         let shards = get("shards").map(|value| self.shards(value));
         let keep = get("keep").map(|value| self.width("keep", value));
         Some(Placed {
@@ -656,7 +659,8 @@ impl Parser<'_, '_> {
         })
     }
 
-    /// An option that is one text for all order fields it fits, or a table of texts by field.
+    /// Parses an option that is one text for all order fields to which it can apply, or a table of texts by
+    /// field.
     fn per_field<T>(
         &mut self,
         key: &'static str,
@@ -720,7 +724,7 @@ impl Parser<'_, '_> {
         }
     }
 
-    /// Reports a value that its key does not take.
+    /// Reports a value that the key does not accept.
     fn wrong<T>(
         &mut self,
         key: &str,
@@ -737,7 +741,7 @@ impl Parser<'_, '_> {
         None
     }
 
-    /// Reports the keys of `table` that are not `known`; true if there are none.
+    /// Reports the keys of `table` that are not `known`. Returns whether there are none.
     fn known_keys(
         &mut self,
         table: &DeTable<'_>,
@@ -745,7 +749,7 @@ impl Parser<'_, '_> {
         place: &'static str,
     ) -> bool {
         let mut all_known = true;
-        // An old spelling is unknown beside the new one, so that only one of them counts.
+        // If both spellings occur, the old one is unknown, so that only one of them counts.
         let is_old = |key: &str| {
             known
                 .iter()
@@ -771,8 +775,9 @@ impl Parser<'_, '_> {
     }
 }
 
-/// Where a part of a string's text stands in the document, given where the string with its quotes
-/// stands. Only a string without escapes has its parts at known places; of others it is the whole.
+/// Returns the position in the document of a part of a string's text. `value` is the position of the string
+/// with its quotes. If the string has escapes, the positions of parts are unknown, and the function returns
+/// `value`.
 fn inside(value: &Span, text: &str, part: &Span) -> Span {
     const QUOTES: usize = 2;
     if value.len() == text.len() + QUOTES {

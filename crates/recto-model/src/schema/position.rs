@@ -2,20 +2,20 @@
 
 use super::declared::Span;
 
-/// A position in a text, both 1-based; columns count characters.
+/// Position in a text. Both numbers start at 1, and columns count characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position {
-    /// The line.
+    /// Line number.
     pub line: usize,
-    /// The character in the line.
+    /// Number of the character in the line.
     pub column: usize,
 }
 
-/// How far apart the counts of [`Lines`] stand, in bytes.
+/// Distance between the counts of [`Lines`], in bytes.
 const COUNT_EVERY: usize = 512;
 
-/// Where the lines of a text begin, and how many characters stand before every [`COUNT_EVERY`]th
-/// byte: a position takes a bounded time to find, however long the lines.
+/// Starts of the lines of a text, and the number of characters before every [`COUNT_EVERY`]th byte. So the
+/// time to find a position is bounded even in long lines.
 pub(super) struct Lines<'a> {
     text: &'a str,
     starts: Vec<usize>,
@@ -34,7 +34,7 @@ impl<'a> Lines<'a> {
         Self { text, starts, counts }
     }
 
-    /// The position of a byte offset; of the text's end, for an offset beyond it.
+    /// Returns the position of a byte offset. For an offset beyond the text, returns the position of its end.
     pub(super) fn position(&self, offset: usize) -> Position {
         let offset = floor_char_boundary(self.text, offset);
         let line = self.starts.partition_point(|start| *start <= offset);
@@ -49,14 +49,14 @@ impl<'a> Lines<'a> {
         self.counts[block] + characters(&self.text.as_bytes()[block * COUNT_EVERY..offset])
     }
 
-    /// The text of a line, without its end.
+    /// Returns the text of a line, without its end.
     pub(super) fn line(&self, line: usize) -> &'a str {
         let start = self.starts[line - 1];
         let end = self.starts.get(line).map_or(self.text.len(), |next| next - 1);
         self.text[start..end].trim_end_matches('\r')
     }
 
-    /// How many characters of the first line of `span` it marks.
+    /// Returns the number of characters of the first line of `span`.
     pub(super) fn marked(&self, span: &Span) -> usize {
         let start = floor_char_boundary(self.text, span.start);
         let end = floor_char_boundary(self.text, span.end.max(start));
@@ -67,7 +67,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// How many characters begin in these bytes of a text.
+/// Returns the number of characters that begin in these bytes of a text.
 fn characters(bytes: &[u8]) -> usize {
     bytes.iter().filter(|byte| **byte & 0xC0 != 0x80).count()
 }

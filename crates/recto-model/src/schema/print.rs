@@ -1,7 +1,7 @@
-//! The model into canonical TOML.
+//! Conversion of the model to canonical TOML.
 //!
-//! This text is what a store records, so it is read by later releases: it uses the language's
-//! plainest forms, and [`Schema::parse`] gives back an equal schema.
+//! A store records this text, and later releases read it. So it uses the simplest forms of the language.
+//! [`Schema::parse`] returns an equal schema.
 
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
@@ -11,7 +11,7 @@ use super::model::{Collection, Schema, View, WriteMode};
 use super::options::{Bucket, BucketStrategy, Nulls, print_size};
 
 impl Schema {
-    /// The schema as canonical text: [`Schema::parse`] gives back an equal schema, and equal schemas
+    /// Returns the schema as canonical text. [`Schema::parse`] returns an equal schema, and equal schemas
     /// have equal texts.
     pub fn to_toml(&self) -> String {
         let mut text = String::new();
@@ -34,8 +34,8 @@ impl Schema {
 }
 
 impl Schema {
-    /// The view that `definition`, which [`View::definition`] made, declares as `name` of one of the collections; none if
-    /// it is no such definition.
+    /// Returns the view that `definition`, which [`View::definition`] returned, declares with the name `name`
+    /// in one of the collections. `None` if the text is not such a definition.
     pub fn view_of(&self, collection: &str, name: &str, definition: &str) -> Option<View> {
         let one = Self {
             types: self.types.clone(),
@@ -52,7 +52,8 @@ impl Schema {
 }
 
 impl View {
-    /// What it is declared as, but for its name, in one line of TOML: `{ partition = ["status"] }`.
+    /// Returns the declaration of the view without its name, in one line of TOML:
+    /// `{ partition = ["status"] }`.
     pub fn definition(&self) -> String {
         let mut text = String::new();
         print_view(&mut text, self);
@@ -62,7 +63,8 @@ impl View {
 }
 
 impl Collection {
-    /// A view of it as the schema language declares it, ready to be pasted behind the collection's own declaration.
+    /// Returns the declaration of a view in the schema language. A user can insert it after the declaration
+    /// of the collection.
     pub fn view_declaration(&self, view: &View) -> String {
         let mut text = String::new();
         table(&mut text, &format!("collection.{}.view.{}", self.name, view.name));
@@ -76,7 +78,7 @@ fn print_collection(text: &mut String, collection: &Collection) {
     let fields = collection.fields.iter().map(|field| (&field.name, &field.ty));
     entry(text, "fields", &inline_table(fields));
     entry(text, "key", &list(&collection.key));
-    // The base table of an `update` collection is its key; what it declares is a view.
+    // The base table of an `update` collection is sorted by its key. The declared sort order is a view.
     if collection.writes != WriteMode::Update {
         entry(text, "partition", &list(&collection.partition));
         if !collection.order.is_empty() {
@@ -102,7 +104,7 @@ fn print_view(text: &mut String, view: &View) {
     if !view.partition.is_empty() {
         entry(text, "partition", &list(&view.partition));
     }
-    // Without a partition there must be an order, even one that the key alone makes.
+    // Without a partition, there must be an order, even if it consists only of key fields.
     if !view.order.is_empty() || view.partition.is_empty() {
         entry(text, "order", &list(&view.order));
     }
@@ -168,8 +170,8 @@ fn inline_table<K: Display, V: Display>(pairs: impl Iterator<Item = (K, V)>) -> 
     format!("{{ {} }}", pairs.join(", "))
 }
 
-/// A TOML string. Nothing in a checked schema needs escapes: names, types, language tags and the
-/// values of options are of plain characters.
+/// Returns a TOML string. No text in a checked schema needs escapes: names, types, language tags and values
+/// of options consist of plain characters.
 fn quoted(value: impl Display) -> String {
     format!("\"{value}\"")
 }

@@ -1,179 +1,179 @@
-//! What can be wrong with a schema, and what to write instead.
+//! Problems of a schema, with suggested replacements.
 
 use super::WriteMode;
 use super::names::NameError;
 
-/// The keys of a server's configuration, which is a TOML file, too.
+/// Keys of a server's configuration, which is also a TOML file.
 const CONFIG_KEYS: [&str; 5] = ["store", "serve", "cassandra", "http", "wait_seconds"];
 
-/// What is wrong in a schema. Its text says what, [`hint`](Self::hint) what to write instead.
+/// Problem in a schema. The text describes the problem, and [`hint`](Self::hint) suggests a replacement.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Problem {
     /// The text is not TOML.
     #[error("not valid TOML: {message}")]
     Syntax {
-        /// The TOML parser's words.
+        /// Message of the TOML parser.
         message: String,
-        /// What to write instead, where it is known.
+        /// Suggested replacement, if it is known.
         hint: Option<String>,
     },
-    /// More than a limit allows.
+    /// A limit is exceeded.
     #[error("{what}: at most {limit}")]
     Limit {
-        /// What there is too much of.
+        /// Description of the limited quantity.
         what: &'static str,
-        /// The limit.
+        /// Maximum.
         limit: usize,
     },
-    /// A key that the language does not have there.
+    /// The language does not have this key at this position.
     #[error("unknown key `{key}` in {place}")]
     UnknownKey {
-        /// The key.
+        /// Key.
         key: String,
-        /// Where it stands: `a collection`, `a view`.
+        /// Part of the schema that contains the key: `a collection`, `a view`.
         place: &'static str,
-        /// The key that was probably meant.
+        /// Key that was probably meant.
         nearest: Option<String>,
-        /// The keys there are.
+        /// Keys that this part can have.
         known: &'static [&'static str],
     },
-    /// A key that must be there is not.
+    /// A required key is missing.
     #[error("{of} needs `{key}`")]
     Missing {
-        /// The key.
+        /// Key.
         key: &'static str,
-        /// What needs it.
+        /// Part of the schema that requires the key.
         of: String,
-        /// How to write it.
+        /// Example of the key with a value.
         example: &'static str,
     },
-    /// A value of another kind, or out of its domain.
+    /// The value has another kind, or is outside its domain.
     #[error("`{key}` takes {expected}, not {found}")]
     Value {
-        /// The key.
+        /// Key.
         key: String,
-        /// What it takes.
+        /// Description of the accepted values.
         expected: &'static str,
-        /// What stood there.
+        /// Actual value.
         found: String,
-        /// The value that was probably meant.
+        /// Value that was probably meant.
         nearest: Option<String>,
     },
-    /// Text that is not a name.
+    /// The text is not a name.
     #[error("`{name}` cannot name a {what}: {error}")]
     Name {
-        /// The text.
+        /// Text.
         name: String,
-        /// What it should name.
+        /// Kind of the named part.
         what: &'static str,
-        /// Why not.
+        /// Reason.
         error: NameError,
-        /// A name like it.
+        /// Similar name that is valid.
         proposed: Option<String>,
     },
-    /// A UDT with the name of a CQL type.
+    /// A UDT has the name of a CQL type.
     #[error("`{name}` is a type of CQL already")]
     TypeName {
-        /// The name.
+        /// Name of the UDT.
         name: String,
     },
-    /// Something named twice where once is meant.
+    /// A name occurs twice in a list that can contain it only once.
     #[error("`{name}` stands twice in {list}")]
     Duplicate {
-        /// The name.
+        /// Name.
         name: String,
-        /// Where: `key`, `fields`.
+        /// List that contains the name: `key`, `fields`.
         list: String,
     },
-    /// `[collection]` with what belongs to one collection, which has no name.
+    /// `[collection]` contains the options of one collection, but has no name.
     #[error("a collection has a name")]
     Unnamed,
-    /// A list that must not be empty.
+    /// A list is empty that must not be empty.
     #[error("`{list}` is empty")]
     Empty {
-        /// The list.
+        /// Name of the list.
         list: String,
-        /// What to do.
+        /// Hint that says how to resolve the problem.
         hint: &'static str,
     },
-    /// A field that the collection does not have.
+    /// The collection does not have this field.
     #[error("`{list}` names `{name}`, which is not a field of {collection}")]
     UnknownField {
-        /// The name.
+        /// Name of the field.
         name: String,
-        /// Where it is named.
+        /// List that contains the name.
         list: String,
-        /// The collection.
+        /// Name of the collection.
         collection: String,
-        /// The field that was probably meant.
+        /// Field that was probably meant.
         nearest: Option<String>,
     },
-    /// The partition or order of a base table, or of a view of an `overwrite` collection, names a
-    /// field outside the key.
+    /// The partition or order of a base table, or of a view of an `overwrite` collection, contains a field
+    /// outside the key.
     #[error("`{list}` names `{name}`, which is not in the key")]
     NotInKey {
-        /// The field.
+        /// Name of the field.
         name: String,
         /// `partition` or `order`.
         list: String,
-        /// The collection's write mode.
+        /// Write mode of the collection.
         writes: WriteMode,
-        /// Whether it is a view that names it, and not the base table.
+        /// Whether a view contains the field, and not the base table.
         view: bool,
     },
     /// A key, partition or order field has no order.
     #[error("`{name}` cannot be in `{list}`: {type_name} has no order")]
     NotOrderable {
-        /// The field.
+        /// Name of the field.
         name: String,
-        /// Where it is named.
+        /// List that contains the field.
         list: String,
-        /// Its type.
+        /// Type of the field.
         type_name: String,
     },
     /// A field is both in the partition and in the order.
     #[error("`{name}` is in the partition already, where it has one value")]
     OrderInPartition {
-        /// The field.
+        /// Name of the field.
         name: String,
-        /// Whether the partition is the whole key because none is declared.
+        /// Whether the partition is the whole key because no partition is declared.
         whole_key: bool,
     },
-    /// A type's text is not a type.
+    /// The text of a type is not a type.
     #[error("{reason}")]
     Type {
-        /// What is wrong.
+        /// Reason.
         reason: String,
-        /// What to write instead.
+        /// Suggested replacement.
         hint: Option<String>,
     },
-    /// A UDT holds itself, by way of others or at once.
+    /// A UDT contains itself, directly or through other UDTs.
     #[error("the type holds itself: {path}")]
     TypeCycle {
-        /// The way round: `a → b → a`.
+        /// Path of the cycle: `a → b → a`.
         path: String,
     },
-    /// A UDT names one that is declared after it.
+    /// A UDT names a UDT that is declared after it.
     #[error("type `{name}` is declared only after this")]
     TypeLater {
-        /// The later type.
+        /// UDT that is declared later.
         name: String,
-        /// The type that names it.
+        /// UDT that names it.
         user: String,
     },
-    /// An option that does not go with what else is declared.
+    /// An option conflicts with another declaration.
     #[error("{reason}")]
     Conflict {
-        /// What does not go with what.
+        /// Description of the conflict.
         reason: String,
-        /// What to do.
+        /// Hint that says how to resolve the conflict.
         hint: String,
     },
 }
 
 impl Problem {
-    /// What to write instead, if something is known.
+    /// Returns a suggested replacement, if one is known.
     pub fn hint(&self) -> Option<String> {
         let did_you_mean = |nearest: &Option<String>| {
             nearest

@@ -1,11 +1,13 @@
-//! What a schema says of the queues of its store.
+//! Options of a schema for the queues of its store.
 
 use super::model::Places;
 use super::position::Position;
 
-/// What a schema says for all queues of its store: `[queues]`. What it does not say stays as it is.
+/// Options of a schema for all queues of its store: `[queues]`. An option that is not set keeps its value in
+/// the store.
 ///
-/// How small and how great a number may be is not said here, but where queues are kept: it depends on what the store has.
+/// This type does not check the minimum and maximum of the numbers, which depend on the state of the store.
+/// The implementation of queues checks them.
 ///
 /// ```
 /// use recto_model::schema::Schema;
@@ -18,20 +20,21 @@ use super::position::Position;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct StoreQueues {
-    /// For how long bodies go to one table, before they go to the next.
+    /// Rotation interval: time for which message bodies are written to one table, before they are written to
+    /// the next, in seconds.
     pub rotation_seconds: Option<u32>,
-    /// For how long nothing refers to a table before it is emptied.
+    /// Grace period: time for which no reference to a table exists before the table is emptied, in seconds.
     pub grace_seconds: Option<u32>,
-    /// How many tables slices have.
+    /// Number of rotating tables.
     pub tables: Option<u32>,
-    /// How many work units there may be at once, with a table each.
+    /// Maximum number of temporary queues at a time. Each has its own table.
     pub units: Option<u32>,
-    /// Where that stood in the text.
+    /// Positions of the options in the text.
     pub(super) places: Places,
 }
 
 impl StoreQueues {
-    /// What it says, by name; what it does not say is not there.
+    /// Returns the options that are set, by name.
     pub fn said(&self) -> impl Iterator<Item = (&'static str, u32)> {
         let all = [
             ("rotation_seconds", self.rotation_seconds),
@@ -42,12 +45,12 @@ impl StoreQueues {
         all.into_iter().filter_map(|(name, said)| Some((name, said?)))
     }
 
-    /// Whether it says nothing.
+    /// Returns whether no option is set.
     pub fn is_empty(&self) -> bool {
         self.said().next().is_none()
     }
 
-    /// Where an option stands in the schema's text, if it was parsed from one.
+    /// Returns the position of an option in the text of the schema, if it was parsed from a text.
     pub fn position(&self, option: &str) -> Option<Position> {
         let Places(places) = &self.places;
         places.get(option).copied()

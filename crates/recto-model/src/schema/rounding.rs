@@ -1,13 +1,13 @@
-//! Order fields rounded down: what of a field's value stands in the key of a view with rounding on it.
+//! Rounded order fields: the part of a field's value that is in the key of a view with rounding.
 
 use crate::Type;
 use crate::instants::{MS_PER_DAY, date, ms_of};
 use crate::width::{Width, WidthUnit};
 
-/// Which types can be rounded, as messages name them.
+/// Names, for messages, of the types that can be rounded.
 pub(super) const TYPE_NAMES: &str = "a timestamp, timeuuid or date";
 
-/// Whether rounding to a width does anything to values of a type: a date has no hours.
+/// Returns whether rounding to a width can change values of a type: a date has no hours.
 pub(super) fn is_coarser(width: Width, ty: &Type) -> bool {
     let is_of_a_day = matches!(
         width.unit,
@@ -16,7 +16,8 @@ pub(super) fn is_coarser(width: Width, ty: &Type) -> bool {
     !(is_of_a_day && *ty == Type::Date)
 }
 
-/// The type of the column in which values of a type stand rounded. There is no earliest time uuid of a time that is a time uuid of its own.
+/// Returns the type of the column that contains the rounded values of a type. Time uuids become timestamps,
+/// because the earliest time uuid of a time is not a time uuid of its own.
 pub(super) fn type_of(ty: &Type) -> Type {
     match ty {
         Type::TimeUuid => Type::Timestamp,
@@ -24,11 +25,11 @@ pub(super) fn type_of(ty: &Type) -> Type {
     }
 }
 
-/// A cell rounded down: of [`type_of`] its type.
+/// Returns a cell rounded down, in the type that [`type_of`] returns.
 pub(super) fn rounded(width: Width, ty: &Type, cell: Option<&[u8]>) -> Vec<u8> {
     let start = width.floor_ms(ms_of(ty, cell.unwrap_or_default()));
     match ty {
-        // What begins before the first date that there is begins with it.
+        // An interval that begins before the first possible date begins at that date.
         Type::Date => date(start.div_euclid(MS_PER_DAY)),
         _ => start.to_be_bytes().to_vec(),
     }
@@ -74,7 +75,7 @@ mod tests {
         uuid[6..8].copy_from_slice(&ticks[..2]);
         uuid[6] |= 0x10;
         assert_eq!(rounded(month, &Type::TimeUuid, Some(&uuid)), may);
-        // Before 1970-01-01 lies no month that is not whole; before the first date there is none.
+        // The interval of the first date begins at the first date, because earlier dates do not exist.
         assert_eq!(rounded(month, &Type::Date, Some(&[0; 4])), [0; 4]);
     }
 

@@ -1,4 +1,4 @@
-//! The ways in which a collection's records are arranged: its base table's, and its views'.
+//! Sort orders of the records of a collection: the order of its base table, and the orders of its views.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,18 +12,19 @@ use crate::collation::Collation;
 use crate::table::{Buckets, Column, ColumnKind, Direction, Table, TableError, TableOptions, WriteKind};
 use crate::width::Width;
 
-/// What the columns are called that stand before nullable order fields: with the field's name behind it.
+/// Prefix of the columns before nullable order fields. The name of the field follows.
 const NULL_PREFIX: &str = "recto_null_";
-/// What the columns are called that stand before text that sorts by a collation: with the field's name behind it.
+/// Prefix of the columns before text that is sorted by a collation. The name of the field follows.
 const SORT_PREFIX: &str = "recto_sort_";
-/// What the columns are called that stand in the place of order fields that are rounded: with the field's name behind it.
+/// Prefix of the columns that replace rounded order fields. The name of the field follows.
 const ROUNDING_PREFIX: &str = "recto_grain_";
-/// What the hidden column is called that holds a record's version: the stamp of its entries in views.
+/// Name of the hidden column that contains a record's version, which is the write timestamp of its entries in
+/// views.
 pub const VERSION_COLUMN: &str = "recto_version";
-/// What the hidden column of base tables is called that says how long a record that changes lives.
+/// Name of the hidden column of base tables that says how long a record that changes lives.
 pub const HEAD_COLUMN: &str = "recto_head";
-/// What stands before the fields among the regular columns of the base table of records that change, so that fields may
-/// be added behind them.
+/// Hidden columns of the base table of records that change. They come before the fields among the regular
+/// columns, so that fields can be added after them.
 const HIDDEN_COLUMNS: [(&str, Type, WriteKind); 4] = [
     ("recto_tokens", Type::Blob, WriteKind::Cas),
     (VERSION_COLUMN, Type::BigInt, WriteKind::Cas),
@@ -31,7 +32,7 @@ const HIDDEN_COLUMNS: [(&str, Type, WriteKind); 4] = [
     ("recto_done", Type::BigInt, WriteKind::Plain),
 ];
 
-/// One way in which the records of a collection are arranged: in partitions, each in an order.
+/// Sort order of the records of a collection: their division into partitions, and the order of a partition.
 ///
 /// ```
 /// use recto_model::schema::Schema;
@@ -54,45 +55,46 @@ const HIDDEN_COLUMNS: [(&str, Type, WriteKind); 4] = [
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SortOrder<'a> {
-    /// The collection.
+    /// Collection.
     pub collection: &'a Collection,
-    /// The view; none for the base table.
+    /// View. `None` for the base table.
     pub view: Option<&'a View>,
-    /// The partition fields, in order.
+    /// Partition fields, in order.
     pub partition: &'a [String],
-    /// The order columns, completed with the key fields that are named nowhere.
+    /// Order columns, completed with the key fields that are in neither list.
     pub order: Cow<'a, [OrderColumn]>,
-    /// True if the value of its only partition field may be empty.
+    /// Whether the value of the only partition field may be empty.
     pub allows_empty_partition: bool,
 }
 
 /// Content of a column of a sort order's table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Holds {
-    /// The field of this index.
+    /// Field of this index.
     Field(usize),
-    /// What is derived from the order field of this index: it stands before the field, or in its place.
+    /// Value that is derived from the order field of this index. The column precedes or replaces the field.
     Derived(usize, Derivation),
-    /// What is Recto's own and no record has.
+    /// Data of Recto itself that is not part of a record.
     Hidden,
 }
 
-/// A pure function of an order field, by which rows are sorted before they are by the field itself, or instead.
+/// Pure function of an order field. Rows are sorted by its result before the field, or instead of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Derivation {
-    /// Whether the field is null. The field's own column holds any value then, since no clustering column
-    /// can be null.
+    /// Whether the field is null. If it is null, the field's own column contains an arbitrary value, because
+    /// no clustering column can be null.
     IsNull,
-    /// The sort key of a text by a collation: rows are sorted by it, then by the text itself. For null it is empty.
+    /// Sort key of a text by a collation. Rows are sorted by it, then by the text itself. The sort key of
+    /// null is empty.
     SortKey(Collation),
-    /// The field rounded down, which stands in its place: the field itself is not in the key, so that an entry stays where it is while the
-    /// field changes by less.
+    /// Field rounded down. The result replaces the field in the key, so that an entry keeps its position
+    /// while the change of the field is smaller than the rounding.
     Rounding(Width),
 }
 
 impl Derivation {
-    /// The type of what it gives for a field of this one.
+    /// Returns the type of the result for a field of this type.
     pub fn ty(self, of: &Type) -> Type {
         match self {
             Self::IsNull => Type::Boolean,
@@ -101,7 +103,8 @@ impl Derivation {
         }
     }
 
-    /// The cell that it gives for a field's; for null, and for what is no value of the type, one that can stand in a key.
+    /// Returns the result for the cell of a field. For null and for invalid bytes, returns a cell that is
+    /// valid in a key.
     pub fn of(self, ty: &Type, cell: Option<&[u8]>) -> Cow<'static, [u8]> {
         match (self, cell) {
             (Self::IsNull, None) => Cow::Borrowed(&[1]),
@@ -112,7 +115,7 @@ impl Derivation {
         }
     }
 
-    /// Whether rows are sorted by it instead of by the field, which is not in their keys.
+    /// Returns whether rows are sorted by the result instead of the field, which then is not in their keys.
     pub fn replaces_field(self) -> bool {
         match self {
             Self::IsNull | Self::SortKey(_) => false,
@@ -122,7 +125,7 @@ impl Derivation {
 }
 
 impl<'a> SortOrder<'a> {
-    /// Sets whether the value of its only partition field may be empty. Its table is of another form then.
+    /// Sets whether the value of the only partition field may be empty. The table then has another form.
     #[must_use]
     pub fn allow_empty_partition(self, is_allowed: bool) -> Self {
         Self {
@@ -131,8 +134,8 @@ impl<'a> SortOrder<'a> {
         }
     }
 
-    /// The name that a query calls it by: a view's own. The base table's is `primary`, or `base` where the
-    /// schema's `partition` and `order` declare the view `primary`.
+    /// Returns the name of the sort order in queries. For a view, it is the name of the view. For the base
+    /// table, it is `primary`, or `base` if `partition` and `order` of the schema declare the view `primary`.
     pub fn name(&self) -> &'a str {
         match self.view {
             Some(view) => &view.name,
@@ -141,8 +144,9 @@ impl<'a> SortOrder<'a> {
         }
     }
 
-    /// The name of the table of a view: the collection's, the view's and a number, of which the longest that
-    /// fits is kept. The base table has the collection's. Tables that are attached have their own, with that of their keyspace before it.
+    /// Returns the name of a table. For a view, it consists of the name of the collection, the name of the
+    /// view, and a number. The names are truncated if necessary. For the base table, it is the name of the
+    /// collection. Attached tables have their own name after the name of their keyspace.
     pub fn table_name(&self, number: u64) -> String {
         if let Some(attached) = &self.collection.attached {
             return self
@@ -158,24 +162,24 @@ impl<'a> SortOrder<'a> {
         name + &number
     }
 
-    /// The fields that it arranges records by: those of the partition, then those of the order.
+    /// Returns the partition fields, followed by the order fields.
     pub fn fields(&self) -> impl Iterator<Item = &str> {
         let order = self.order.iter().map(|column| column.field.as_str());
         self.partition.iter().map(String::as_str).chain(order)
     }
 
-    /// Whether it arranges records by this field.
+    /// Returns whether this field is in the partition or in the order.
     pub fn is_by(&self, field: &str) -> bool {
         self.fields().any(|name| name == field)
     }
 
-    /// Whether rows of it have this field's value.
+    /// Returns whether the rows contain the value of this field.
     pub fn has(&self, field: &str) -> bool {
         self.is_by(field) || self.holds(field)
     }
 
-    /// One line of canonical text, with types and directions: what a fingerprint of a position in it
-    /// must cover. Two sort orders have the same text exactly if positions in one are positions in the
+    /// Returns one line of canonical text, with types and directions. The fingerprint of a position must
+    /// cover this text. Two sort orders have the same text exactly if positions in one are positions in the
     /// other.
     pub fn canonical(&self) -> String {
         let ty = |name: &str| {
@@ -193,20 +197,27 @@ impl<'a> SortOrder<'a> {
         )
     }
 
-    /// How its partitions are split; none if each is one.
+    /// Returns the rule that splits the partitions. `None` if they are not split.
     pub fn bucket(&self) -> Option<&'a Bucket> {
         self.view
             .map_or(self.collection.bucket.as_ref(), |view| view.bucket.as_ref())
     }
 
-    /// The table of this name that it is kept in, and what each column of it holds: the partition fields,
-    /// the order fields in their directions, each behind what is derived from it (or, where it is rounded, only that), then what is
-    /// Recto's own (in views the entry's stamp; in the base table of records that change what conditional writes need), and all other fields
-    /// that it has, in the order they were declared: fields that are added are the last columns. Where its partitions are split, its options say
-    /// so: what more a store then keeps with rows is hidden by what reads and writes them.
+    /// Returns the table of this sort order with this name, and the content of each of its columns. The
+    /// columns are, in this order:
+    ///
+    /// 1. The partition fields.
+    /// 2. The order fields in their directions. A derived column precedes its field, or replaces it if it is
+    ///    rounded.
+    /// 3. The columns of Recto itself. A view has the write timestamp of the entry. The base table of records
+    ///    that change has the columns for conditional writes.
+    /// 4. The other fields of the sort order in declaration order, so that added fields are the last columns.
+    ///
+    /// If partitions are split, the options of the table say so. The functions that read and write rows hide
+    /// the additional data of the store.
     ///
     /// # Errors
-    /// A field that it names cannot be in a key: the schema's rules were not kept.
+    /// A field of the partition or the order cannot be in a key, which the rules of the schema prevent.
     pub fn table(&self, name: &str) -> Result<(Table, Vec<Holds>), TableError> {
         let mut columns = Vec::new();
         let mut add = |name: String, ty: Type, kind: ColumnKind, holds: Holds| {
@@ -279,24 +290,24 @@ impl<'a> SortOrder<'a> {
         Ok((Table::new(name, columns, options)?, holds))
     }
 
-    /// Where a nullable order field's nulls stand; none if the field is never null, or a record without it
-    /// is not in the view.
+    /// Returns the position of the nulls of an order field. `None` if the field is never null, or if a record
+    /// without it is not in the view.
     fn nulls_of(&self, field: &str) -> Option<Nulls> {
         let nulls = self.view?.nulls;
         (nulls != Nulls::Skip && !self.collection.is_required(field)).then_some(nulls)
     }
 
-    /// How coarsely it is by an order field; none if by its values.
+    /// Returns the width to which an order field is rounded. `None` if it is not rounded.
     pub fn rounding_of(&self, field: &str) -> Option<Width> {
         self.view?.rounding.get(field).copied()
     }
 
-    /// By which collation it is by an order field; none if by its bytes.
+    /// Returns the collation of an order field. `None` if rows are sorted by its bytes.
     pub fn collation_of(&self, field: &str) -> Option<Collation> {
         self.view?.collate.get(field).copied()
     }
 
-    /// Whether rows have this field's value, beside those that it arranges records by.
+    /// Returns whether rows contain the value of this field in addition to the partition and order fields.
     fn holds(&self, field: &str) -> bool {
         let narrowed = self.view.and_then(|view| view.fields.as_ref());
         narrowed.is_none_or(|fields| fields.iter().any(|name| name == field))
@@ -304,26 +315,26 @@ impl<'a> SortOrder<'a> {
     }
 }
 
-/// The name of a column that is derived from a field.
+/// Returns the name of a column that is derived from a field.
 fn derived_name(prefix: &str, field: &str) -> String {
     let mut name = format!("{prefix}{field}");
     name.truncate(MAX_NAME_LENGTH);
     name
 }
 
-/// As the schema language has it, in one line: `(carrier), -time_hour, flight`.
+/// Writes the sort order in one line, as in the schema language: `(carrier), -time_hour, flight`.
 impl fmt::Display for SortOrder<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_arranged(f, self.partition, &self.order)
     }
 }
 
-/// What the rows of a table are arranged by, apart from the schema that says so.
+/// Partition and order of the rows of a table, without the schema.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ArrangedBy {
-    /// The columns of the partition.
+    /// Partition columns.
     pub partition: Vec<String>,
-    /// The columns of the order.
+    /// Order columns.
     pub order: Vec<OrderColumn>,
 }
 
@@ -336,14 +347,14 @@ impl From<SortOrder<'_>> for ArrangedBy {
     }
 }
 
-/// As a [`SortOrder`] is written.
+/// Writes the text in the form of [`SortOrder`].
 impl fmt::Display for ArrangedBy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_arranged(f, &self.partition, &self.order)
     }
 }
 
-/// Reads what `Display` writes.
+/// Parses the output of `Display`.
 impl FromStr for ArrangedBy {
     type Err = &'static str;
 
@@ -367,7 +378,8 @@ fn write_arranged(f: &mut fmt::Formatter<'_>, partition: &[String], order: &[Ord
 }
 
 impl View {
-    /// A view that is declared in code: with all fields, of the records that have those it is by.
+    /// Returns a view with all fields that is declared in code. It contains the records that have all its
+    /// partition and order fields.
     pub fn new(
         name: impl Into<String>,
         partition: impl IntoIterator<Item = String>,
@@ -386,7 +398,8 @@ impl View {
         }
     }
 
-    /// It with the collations that other views of the collection have for its order fields, since a field has one.
+    /// Returns the view with the collations that other views of the collection have for its order fields. A
+    /// field has only one collation.
     #[must_use]
     pub fn collated_as(mut self, collection: &Collection) -> Self {
         let collate =
@@ -397,7 +410,7 @@ impl View {
 }
 
 impl Collection {
-    /// The sort order of the base table.
+    /// Returns the sort order of the base table.
     pub fn base(&self) -> SortOrder<'_> {
         SortOrder {
             collection: self,
@@ -408,7 +421,7 @@ impl Collection {
         }
     }
 
-    /// The sort order of a view of it.
+    /// Returns the sort order of a view of the collection.
     pub fn arranged<'a>(&'a self, view: &'a View) -> SortOrder<'a> {
         let mut order = view.order.clone();
         for key in &self.key {
@@ -429,7 +442,7 @@ impl Collection {
         }
     }
 
-    /// All sort orders it has: the base table's, then its views' as they were declared.
+    /// Returns all sort orders of the collection: of the base table, then of the views in declaration order.
     pub fn sort_orders(&self) -> Vec<SortOrder<'_>> {
         let views = self.views.iter().map(|view| self.arranged(view));
         std::iter::once(self.base()).chain(views).collect()

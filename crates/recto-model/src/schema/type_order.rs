@@ -1,4 +1,4 @@
-//! In which order UDTs are declared: each before those that hold it.
+//! Declaration order of UDTs: each before the UDTs that contain it.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,7 +9,7 @@ use super::MAX_TYPES;
 use super::problem::Problem;
 use super::type_text::words;
 
-/// Which types each type's field types name.
+/// Returns, for each type, the types that the types of its fields name.
 pub(super) fn uses_of_types<'t>(table: &'t DeTable<'_>) -> HashMap<&'t str, Vec<&'t str>> {
     let mut uses = HashMap::new();
     for (key, value) in table.iter().take(MAX_TYPES) {
@@ -29,7 +29,7 @@ pub(super) fn uses_of_types<'t>(table: &'t DeTable<'_>) -> HashMap<&'t str, Vec<
     uses
 }
 
-/// The types that are not declared yet where a type's fields are read: itself and those after it.
+/// Types that are not declared yet when the fields of a type are read: the type itself and later types.
 pub(super) struct Later<'a> {
     pub(super) user: &'a str,
     pub(super) names: &'a [&'a str],
@@ -37,7 +37,7 @@ pub(super) struct Later<'a> {
 }
 
 impl Later<'_> {
-    /// What is wrong with a type text that names a later type; none if it names none.
+    /// Returns the problem of a type text that names a later type. `None` if it names none.
     pub(super) fn problem(&self, text: &str) -> Option<Problem> {
         let name = words(text).find(|word| self.names.contains(word))?;
         if let Some(path) = self.path_back(name) {
@@ -49,7 +49,7 @@ impl Later<'_> {
         })
     }
 
-    /// How `from` leads back to the type that uses it, if it does: `user → from → … → user`.
+    /// Returns the path from `from` back to the type that uses it, if there is one: `user → from → … → user`.
     fn path_back(&self, from: &str) -> Option<String> {
         let mut came_from: HashMap<&str, &str> = HashMap::new();
         let mut seen = HashSet::from([from]);

@@ -7,29 +7,29 @@ use super::{MAX_TYPE_DEPTH, MAX_TYPE_PARTS, MAX_VECTOR_DIMENSION};
 use crate::Type;
 use crate::types::UdtType;
 
-/// The longest type text, in bytes.
+/// Maximum length of the text of a type, in bytes.
 const MAX_TYPE_TEXT: usize = 4_096;
 
-/// Why text is not a type.
+/// Error for text that is not a type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 #[non_exhaustive]
 pub struct TypeTextError {
-    /// What is wrong.
+    /// Reason.
     pub reason: String,
-    /// What to write instead.
+    /// Suggested replacement.
     pub hint: Option<String>,
-    /// Where in the text, as byte offsets; the whole text if it is not one word's fault.
+    /// Position in the text, as byte offsets. It is the whole text if the error is not in one word.
     pub span: std::ops::Range<usize>,
 }
 
-/// The type that `text` writes, in CQL's words. `frozen<…>` is accepted and means nothing, since
-/// Recto writes and reads every value whole; `varchar` is `text`. A name that is not CQL's is one of
-/// `udts`.
+/// Returns the type that `text` denotes, in the syntax of CQL. `frozen<…>` is accepted and has no meaning,
+/// because Recto reads and writes every value as a whole. `varchar` is `text`. A name that is not a type of CQL
+/// must be one of `udts`.
 ///
 /// # Errors
-/// [`TypeTextError`] with what to write instead, for text that is no type, nests deeper than
-/// [`MAX_TYPE_DEPTH`], or puts into a set or map key what has no order.
+/// [`TypeTextError`] with a suggested replacement, if the text is not a type, if it is nested deeper than
+/// [`MAX_TYPE_DEPTH`], or if a type without order is the element of a set or the key of a map.
 ///
 /// ```
 /// use recto_model::schema::parse_type;
@@ -55,8 +55,8 @@ pub fn parse_type(text: &str, udts: &[Arc<UdtType>]) -> Result<Type, TypeTextErr
     Ok(ty)
 }
 
-/// Checks that a type built in code is one that its text reads as, so that a schema with it can be
-/// recorded and read again. Its UDTs are taken as they are.
+/// Checks that a type that was built in code equals the type that its text denotes, so that a schema with
+/// this type can be recorded and read again. Its UDTs are not checked.
 pub(super) fn check_type(ty: &Type) -> Result<(), TypeTextError> {
     check_size(ty)?;
     let mut udts = Vec::new();
@@ -79,7 +79,7 @@ fn check_size(ty: &Type) -> Result<(), TypeTextError> {
     Ok(())
 }
 
-/// The UDTs that the text of `ty` names. Those inside them it does not name.
+/// Collects the UDTs that the text of `ty` names. The text does not name the UDTs inside these UDTs.
 fn collect_udts(ty: &Type, udts: &mut Vec<Arc<UdtType>>) {
     match ty {
         Type::Udt(udt) => udts.push(Arc::clone(udt)),
@@ -93,13 +93,13 @@ fn collect_udts(ty: &Type, udts: &mut Vec<Arc<UdtType>>) {
     }
 }
 
-/// The words of `text` that may name a UDT.
+/// Returns the words of `text` that can be names of UDTs.
 pub(super) fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|character: char| !is_word(character))
         .filter(|word| !word.is_empty())
 }
 
-/// Whether CQL has a type or a word of types of this name, so that no UDT may.
+/// Returns whether CQL has a type or a type keyword of this name, so that no UDT can have it.
 pub(super) fn is_cql_type(name: &str) -> bool {
     scalar(name).is_some() || OTHER_WORDS.contains(&name)
 }
@@ -129,7 +129,7 @@ fn too_deep(span: std::ops::Range<usize>) -> TypeTextError {
     }
 }
 
-/// How large a type is with its UDTs written out; stops counting at the limits.
+/// Size of a type with its UDTs expanded. Counting stops at the limits.
 struct Size {
     depth: usize,
     parts: usize,
@@ -194,7 +194,7 @@ impl<'a> Reader<'a> {
             }
             "tuple" => self.tuple(depth),
             "vector" => self.vector(depth),
-            // Says nothing here, so it nests nothing; `depth` still bounds the recursion.
+            // `frozen` has no meaning here, so it adds no level. `depth` still bounds the recursion.
             "frozen" => self.one(depth),
             _ => self.named(word, start),
         }
@@ -271,7 +271,7 @@ impl<'a> Reader<'a> {
     }
 
     fn nearest_type(&self, word: &str) -> Option<String> {
-        /// What people write who come from other databases and languages.
+        /// Names of types in other databases and languages.
         const OTHER_NAMES: [(&str, &str); 14] = [
             ("string", "text"),
             ("str", "text"),
@@ -337,7 +337,7 @@ impl<'a> Reader<'a> {
         self.at += rest.len() - rest.trim_start().len();
     }
 
-    /// Something wrong at the reader's position: one character there, or the end.
+    /// Returns an error at the reader's position, which is one character or the end of the text.
     fn wrong(&self, reason: &str, hint: Option<&str>) -> TypeTextError {
         let length = self.text[self.at..].chars().next().map_or(0, char::len_utf8);
         TypeTextError {
@@ -423,7 +423,7 @@ mod tests {
         assert!(parse_type(&nested(MAX_TYPE_DEPTH - 1), &[]).is_ok());
         assert!(parse_type(&nested(MAX_TYPE_DEPTH), &[]).is_err());
         assert!(parse_type(&nested(700), &[]).is_err());
-        // Each type holds the one before three times: written out, the last has 3^16 parts.
+        // Each type contains the previous one three times. Expanded, the last one has 3^16 parts.
         let mut udts: Vec<Arc<UdtType>> = Vec::new();
         let refused = (0..MAX_TYPE_DEPTH).any(|level| {
             let inner = udts.last().map_or("int".to_owned(), |udt| udt.name.clone());

@@ -1,4 +1,4 @@
-//! Where the rows of a call lie: their keys, and the buckets of those.
+//! Keys of the rows of a call, and their buckets.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -12,22 +12,22 @@ use super::{BucketedStore, not_in_buckets};
 use crate::place::Place;
 use crate::transacted::{Arrived, Guard, Missing, Row};
 
-/// What is to be done before a call is written.
+/// Work that must precede a call.
 pub(super) enum Before {
-    /// The floor of a partition is to be raised.
+    /// The retention bound of a partition must be raised.
     Raise(Arc<Place>),
-    /// Buckets by time are to be made, by the numbers of places.
+    /// Time buckets must be created, by the number of the partition in the call.
     Make(BTreeMap<usize, Missing>),
 }
 
-/// A call of several writes.
+/// Call with several writes.
 #[derive(Debug, Default)]
 pub(super) struct Call {
     pub(super) conditional: Vec<Cas>,
     pub(super) plain: Vec<PartitionWrite>,
 }
 
-/// Where all rows of a call lie.
+/// Partitions and keys of all rows of a call.
 #[derive(Default)]
 pub(super) struct Addresses {
     pub(super) places: Vec<(Arc<Place>, Arc<Bucketed>)>,
@@ -35,42 +35,42 @@ pub(super) struct Addresses {
     pub(super) plain: Vec<Option<Address>>,
 }
 
-/// Where the rows of a write lie, if its table is kept in buckets.
+/// Partition and keys of the rows of one write to a table that is kept in buckets.
 #[derive(Debug)]
 pub(super) struct Address {
-    /// Which of the call's places it is of.
+    /// Index of the partition in [`Addresses::places`].
     pub(super) place: usize,
     mutations: Rows,
     conditions: Vec<Key>,
 }
 
-/// The keys of rows one behind the other, where each ends, and how many bytes it has if it is put.
+/// Keys of rows, one after the other. For each row, the end of its key, and the number of its bytes if it is put.
 #[derive(Debug, Default)]
 struct Rows {
     keys: Vec<u8>,
     rows: Vec<(usize, Option<u32>)>,
 }
 
-/// In which buckets the rows of a call lie, in the order of its addresses.
+/// Buckets of the rows of a call, in the order of its addresses.
 #[derive(Default)]
 pub(super) struct Buckets {
     pub(super) conditional: Vec<AddressBuckets>,
     pub(super) plain: Vec<AddressBuckets>,
-    /// What comes into which.
+    /// Rows that arrive in each bucket.
     pub(super) arrivals: Arrivals,
 }
 
-/// Of mutations, and of conditions.
+/// Buckets of mutations and of conditions.
 #[derive(Default)]
 pub(super) struct AddressBuckets {
     pub(super) mutations: Vec<Run>,
     pub(super) conditions: Vec<Bucket>,
 }
 
-/// Mutations side by side whose rows lie in one bucket.
+/// Consecutive mutations whose rows are in the same bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Run {
-    /// None: they are left out, since their rows are not kept.
+    /// The bucket, or `None` if the mutations are skipped because their rows are below the retention bound.
     pub(super) bucket: Option<Bucket>,
     pub(super) mutations: usize,
 }
@@ -84,14 +84,14 @@ pub(super) struct Arrival {
     bytes: u64,
 }
 
-/// The buckets that a call puts rows into: of a place by its number.
+/// Rows that a call puts into each bucket, by the index of the partition.
 pub(super) type Arrivals = BTreeMap<(usize, Bucket), Arrival>;
 
-/// Rows that come into buckets, by their keys, and how much each is.
+/// Keys and sizes of the rows that arrive in each bucket.
 pub(super) type Coming = BTreeMap<(usize, Bucket), Vec<Row>>;
 
 impl BucketedStore {
-    /// Where the rows of a call lie in the order of their partitions.
+    /// Returns the partitions and keys of all rows of a call.
     pub(super) fn addresses(&self, call: &Call) -> Result<Addresses, StoreError> {
         let mut addresses = Addresses::default();
         let mut numbers = HashMap::new();
@@ -128,7 +128,8 @@ impl BucketedStore {
         Ok(addresses)
     }
 
-    /// The number of a partition among the places of a call; none: it is not kept in buckets.
+    /// Returns the index of a partition in `addresses`, and adds it if necessary. Returns `None` if its table is not
+    /// kept in buckets.
     fn place_of<'c>(
         &self,
         addresses: &mut Addresses,
@@ -166,7 +167,7 @@ impl Rows {
                 .push_key(row, &mut rows.keys)
                 .map_err(StoreError::from)?;
             if number == 0 {
-                // Most are about as long as the first one.
+                // Most keys are about as long as the first one.
                 rows.keys.reserve(rows.keys.len() * mutations.len());
             }
             rows.rows.push((rows.keys.len(), put_bytes(mutation)));
@@ -179,13 +180,13 @@ impl Rows {
         &self.keys[start..self.rows[number].0]
     }
 
-    /// The rows from the so-manieth on, each with its bytes if it is put.
+    /// Returns the rows from index `first` on, each with its bytes if it is put.
     fn from(&self, first: usize) -> impl Iterator<Item = (&[u8], Option<u32>)> {
         (first..self.rows.len()).map(|number| (self.key(number), self.rows[number].1))
     }
 }
 
-/// Bytes of what a mutation puts; none: it puts nothing.
+/// Returns the number of bytes of the row that a mutation puts, or `None` if it puts no row.
 fn put_bytes(mutation: &Mutation) -> Option<u32> {
     match &mutation.operation {
         Operation::Put {
@@ -199,7 +200,7 @@ fn put_bytes(mutation: &Mutation) -> Option<u32> {
 }
 
 impl Addresses {
-    /// In which buckets the rows lie, by what is held.
+    /// Returns the buckets of the rows while the partitions are locked.
     pub(super) fn buckets(&self, guard: &Guard) -> Result<Buckets, StoreError> {
         let mut arrivals = Arrivals::new();
         let mut all = |addresses: &[Option<Address>]| -> Result<Vec<AddressBuckets>, StoreError> {
@@ -224,7 +225,8 @@ impl Addresses {
         })
     }
 
-    /// The rows of each place that are put, in the order of their keys, each once and with how much so many of its like are.
+    /// Returns the rows that are put, for each partition, in the order of their keys and without duplicates. The size
+    /// of each row is multiplied by `each`, the number of rows that it represents.
     pub(super) fn sampled(&self, each: u32) -> Vec<(Arc<Place>, Vec<Row>)> {
         let each = u64::from(each);
         let mut sampled: Vec<(Arc<Place>, Vec<Row>)> = self
@@ -247,7 +249,8 @@ impl Addresses {
         sampled
     }
 
-    /// What is to be done before anything is written, when the partitions are not held; an error if a row is not kept.
+    /// Returns the work that must precede the writes, if any. The partitions must not be locked during this work.
+    /// Returns an error if a row is below the retention bound.
     pub(super) fn before(&self, guard: &Guard, now_ms: i64) -> Result<Option<Before>, StoreError> {
         let raised = self.to_be_raised(guard, now_ms)?;
         let missing = self.missing(guard)?;
@@ -264,7 +267,8 @@ impl Addresses {
         Ok(None)
     }
 
-    /// Which buckets by time are not there that rows come into, by the numbers of places; an error if a row is not kept.
+    /// Returns the missing time buckets of the rows, by the index of the partition. Returns an error if a row is below
+    /// the retention bound.
     fn missing(&self, guard: &Guard) -> Result<BTreeMap<usize, Missing>, StoreError> {
         let mut missing: BTreeMap<usize, Missing> = BTreeMap::new();
         for address in self.conditional.iter().chain(&self.plain).flatten() {
@@ -287,7 +291,7 @@ impl Addresses {
         Ok(missing)
     }
 
-    /// The rows that come into these buckets, in the order of their keys, each once.
+    /// Returns the rows that arrive in the buckets `into`, in the order of their keys and without duplicates.
     pub(super) fn coming(&self, buckets: &Buckets, into: BTreeSet<(usize, Bucket)>) -> Coming {
         let mut coming: Coming = into.into_iter().map(|bucket| (bucket, Vec::new())).collect();
         let conditional = self.conditional.iter().zip(&buckets.conditional);
@@ -312,12 +316,12 @@ impl Addresses {
     }
 }
 
-/// Whether a row that is put there is left out, since it is not kept.
+/// Returns whether a put of this key is skipped because it is below the retention bound.
 fn is_left_out(place: &Place, guard: &Guard, key: &[u8]) -> bool {
     place.pieced.leaves_out_late && guard.hides(place, key)
 }
 
-/// Puts rows into the order of their keys, each once.
+/// Sorts rows by their keys and removes duplicates.
 fn in_order(rows: &mut Vec<Row>) {
     if !rows.is_sorted() {
         rows.sort_unstable();
@@ -326,7 +330,7 @@ fn in_order(rows: &mut Vec<Row>) {
 }
 
 impl Address {
-    /// Mutations side by side whose rows lie in one bucket; and what comes into it.
+    /// Returns the mutations in runs whose rows are in the same bucket. Adds the rows that arrive to `arrivals`.
     fn runs(&self, place: &Place, guard: &Guard, arrivals: &mut Arrivals) -> Result<Vec<Run>, StoreError> {
         let (mut runs, mut first) = (Vec::<Run>::new(), 0);
         while first < self.mutations.rows.len() {
@@ -339,7 +343,7 @@ impl Address {
                 if is_late(key, put) != are_late {
                     break;
                 }
-                // Most come in the order of their keys.
+                // Most rows arrive in the order of their keys.
                 let is_behind = came.most.is_some_and(|most| key >= most);
                 if !stretch.is_before_end(key) || !(is_behind || stretch.start <= key) {
                     break;

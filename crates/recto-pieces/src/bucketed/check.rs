@@ -1,4 +1,4 @@
-//! Whether the buckets of a table are as they should be.
+//! Consistency check of the buckets of a table.
 
 use std::sync::Arc;
 
@@ -9,11 +9,13 @@ use super::BucketedStore;
 use crate::check::{BucketCheck, Engine};
 
 impl BucketedStore {
-    /// Begins to look at the buckets of a table, and to mend what is wrong if it `mends`; or goes on where another was stopped, which need
-    /// not have been in this process.
+    /// Begins a check of the buckets of a table, or continues an interrupted check from its position, which may come
+    /// from another process. If `mends`, repairs the faults that it finds.
     ///
     /// # Errors
-    /// The table is not kept in buckets, or the store cannot be reached. The position is none.
+    /// - The table is not kept in buckets.
+    /// - The store cannot be reached.
+    /// - The position is invalid.
     pub async fn check_buckets(
         &self,
         table: &Arc<Table>,

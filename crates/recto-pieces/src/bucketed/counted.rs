@@ -1,5 +1,5 @@
-//! Writes where transactions move rows: what is in buckets goes to those that take it, under one lock, with what else is in
-//! the call.
+//! Writes on stores where transactions move rows. A call is executed under the locks of its partitions. Rows of tables
+//! that are kept in buckets go to their buckets, together with the other writes of the call.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::place::{Deadline, Place};
 use crate::transacted::{Guard, Row, Transacted};
 
 impl BucketedStore {
-    /// Writes what is in buckets to those that take it.
+    /// Writes rows to their buckets.
     pub(super) async fn write_counted(
         &self,
         engine: &Transacted,
@@ -29,7 +29,7 @@ impl BucketedStore {
         atomicity: Atomicity,
         options: WriteOptions,
     ) -> Result<WriteOutcome, StoreError> {
-        // The store checks what it gets.
+        // The store checks the writes that it receives.
         let call = Call {
             plain,
             ..Call::default()
@@ -67,7 +67,8 @@ impl BucketedStore {
         })
     }
 
-    /// Changes several partitions if all conditions hold, those in buckets where their rows lie.
+    /// Changes several partitions if all conditions hold. Conditions and writes of tables in buckets go to the buckets
+    /// of their rows.
     pub(super) async fn transact_counted(
         &self,
         engine: &Transacted,
@@ -135,7 +136,8 @@ impl BucketedStore {
         })
     }
 
-    /// The call as the store gets it, and what holds its partitions as they are until that is done.
+    /// Returns the call in the form for the store, and the locks that keep its partitions unchanged until the call is
+    /// done.
     async fn routed(
         &self,
         engine: &Transacted,
@@ -179,7 +181,7 @@ impl BucketedStore {
                 make_room(engine, &places, rows, options.relaxed),
             );
             if !matches!(made.await, Ok(true)) {
-                // Where no room can be made there is as much as there was.
+                // If no room can be made, write the rows without it.
                 attempts = MAX_ROOM_ATTEMPTS;
             }
         };
@@ -194,7 +196,7 @@ impl BucketedStore {
     }
 }
 
-/// Reserves room for all that comes; where there is too little, so that there is none for the call.
+/// Reserves room for the arriving rows. Returns the buckets that have too little room.
 fn reserve(guard: &mut Guard, places: &[Arc<Place>], arrivals: &Arrivals) -> BTreeSet<(usize, Bucket)> {
     let has_none = |((place, bucket), arrival): &(&(usize, Bucket), &Arrival)| {
         !guard.reserve(&places[*place], *bucket, &arrival.arrived())
@@ -203,7 +205,7 @@ fn reserve(guard: &mut Guard, places: &[Arc<Place>], arrivals: &Arrivals) -> BTr
     full.map(|(bucket, _)| *bucket).collect()
 }
 
-/// Does what is to be done before a call is written.
+/// Does the work that must precede a call.
 async fn prepare(
     engine: &Transacted,
     places: &[Arc<Place>],
@@ -227,10 +229,11 @@ async fn prepare(
     }
 }
 
-/// Rows that come into buckets of one place.
+/// Rows that arrive in buckets of one partition.
 type ComingTo = Vec<(Bucket, Arc<Vec<Row>>)>;
 
-/// Makes room for all of these, in all partitions at once; whether there may be more of it.
+/// Makes room for all rows, in all partitions concurrently. Returns whether another attempt to reserve room may
+/// succeed.
 async fn make_room(engine: &Transacted, places: &[Arc<Place>], coming: Coming, relaxed: bool) -> bool {
     let mut of_places: BTreeMap<usize, ComingTo> = BTreeMap::new();
     for ((place, bucket), rows) in coming {
@@ -240,7 +243,7 @@ async fn make_room(engine: &Transacted, places: &[Arc<Place>], coming: Coming, r
     let making = of_places.into_iter().map(|(place, buckets)| async move {
         let mut made = false;
         for (bucket, rows) in buckets {
-            // Who cannot cut writes where there is too little room: what is too large is looked at again.
+            // If a split fails, the rows are written without enough room. A later check handles the oversized bucket.
             let one = engine.make_room(&places[place], bucket, &rows, relaxed).await;
             made |= one.unwrap_or(false);
         }
@@ -251,13 +254,13 @@ async fn make_room(engine: &Transacted, places: &[Arc<Place>], coming: Coming, r
     made.fold(false, |all, one| async move { all | one }).await
 }
 
-/// Why a call was not sent.
+/// Reason why a call was not sent.
 enum NotSent {
     Refused(StoreError),
     Failed(StoreError),
 }
 
-/// What holds the partitions of a call as they are.
+/// Locks of the partitions of a call.
 struct Held {
     guard: Guard,
     places: Vec<Arc<Place>>,
@@ -265,7 +268,8 @@ struct Held {
 }
 
 impl Held {
-    /// The call has ended; `is_known`: nothing of it comes later.
+    /// Ends the call and releases the locks. If not `is_known`, some of the call may still be applied later, so the
+    /// partitions stay in doubt.
     fn ended(self, is_known: bool) {
         for ((place, bucket), arrival) in &self.arrivals {
             self.guard

@@ -1,7 +1,8 @@
-//! How many rows a slice has, and which row stands so far from its beginning: by what each bucket holds, and not by reading them.
+//! Estimates the number of rows of a slice, and finds the row of a given rank. Uses the content of each bucket instead
+//! of reading the rows.
 //!
-//! Where the store counts, a bucket that is asked for in part is read, and all others are not: so it is exact. Elsewhere samples
-//! say it (`survey`). What a slice has few rows of is read whole.
+//! On a store that counts rows, only buckets that are requested in part are read, so the result is exact. On other
+//! stores, the result is estimated from samples (`survey`). A slice with few rows is read completely.
 
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ use crate::shards;
 use crate::survey::{Look, Survey};
 use crate::transacted::{Moment, Seek, Transacted};
 
-/// Rows that are asked how many they are.
+/// Slice whose rows are counted or estimated.
 pub(super) struct Estimating<'e> {
     pub(super) snapshot: &'e BucketedSnapshot,
     pub(super) bucketed: &'e Bucketed,
@@ -27,25 +28,25 @@ pub(super) struct Estimating<'e> {
     pub(super) options: &'e ReadOptions,
 }
 
-/// What there is, where nobody counts.
+/// Content of a slice, on a store that does not count rows.
 enum Found {
     Nothing,
     Rows(RowsRead),
     Survey(Arc<Place>, Survey),
 }
 
-/// What of a slice lies in one bucket.
+/// Part of a slice in one bucket.
 struct Part {
     slice: recto_protocol::buckets::Slice,
     rows: u64,
 }
 
-/// How far rows were walked.
+/// Result of reading rows one after the other.
 struct Walked {
     rows: u64,
-    /// The clustering key of the row at which the walk was to end.
+    /// Clustering key of the row at which the read ended, if there is one.
     last: Option<Cells>,
-    /// That of the last row that was met before.
+    /// Clustering key of the last row before it.
     before: Option<Cells>,
 }
 
@@ -69,7 +70,7 @@ impl Estimating<'_> {
         })
     }
 
-    /// The clustering key of the row that so many stand before.
+    /// Returns the clustering key of the row with `rank` preceding rows.
     pub(super) async fn row_at(&self, rank: u64) -> Result<Option<Cells>, StoreError> {
         if let Some((engine, moment)) = self.counting() {
             let mut left = rank;
@@ -108,7 +109,8 @@ impl Estimating<'_> {
         Ok(walked.last.or(walked.before))
     }
 
-    /// What there is, where nobody counts: all rows, if they are few and lie in few pieces; else what samples say.
+    /// Returns the content of the slice, on a store that does not count rows: all rows if there are few rows in few key
+    /// ranges, else an estimate from samples.
     async fn found(&self) -> Result<Found, StoreError> {
         let place = Arc::new(Place::new(&self.bucketed.pieced, self.slice.partition.clone())?);
         let Some(span) = self.bucketed.pieced.span(&self.slice.from, &self.slice.to)? else {
@@ -137,14 +139,14 @@ impl Estimating<'_> {
         self.slice.direction == ReadDirection::Backward
     }
 
-    /// What counts, and when that is.
+    /// Returns the engine that counts rows, and the snapshot for it.
     fn counting(&self) -> Option<(&Transacted, &Moment)> {
         let engine = self.snapshot.store.transacted()?;
         Some((engine, self.snapshot.moment.as_ref()?))
     }
 
-    /// The parts of the slice, in the direction that it is read in, each with how many rows it has: those that are there in part are
-    /// read, the others are counted by the store.
+    /// Returns the parts of the slice in the direction of the read, each with its number of rows. Reads the buckets
+    /// that the slice covers in part. The store counts the others.
     async fn parts(&self, engine: &Transacted, moment: &Moment) -> Result<Vec<Part>, StoreError> {
         let place = Place::new(&self.bucketed.pieced, self.slice.partition.clone())?;
         let pieces = self.pieces(&place, engine, moment).await?;
@@ -175,7 +177,8 @@ impl Estimating<'_> {
         Ok(parts)
     }
 
-    /// The pieces that the slice lies in: of each what the two have in common, and whether that is all of it.
+    /// Returns the key ranges that the slice overlaps, the common part of each, and whether this is the whole key
+    /// range.
     async fn pieces(
         &self,
         place: &Place,
@@ -205,7 +208,8 @@ impl Estimating<'_> {
         Ok(found)
     }
 
-    /// The sampled row of a piece before which so many rows stand, about; none: it has no samples.
+    /// Returns the clustering key of the sampled row with the estimated rank `rank` in a key range. Returns `None` if
+    /// the key range has no samples.
     fn sampled(&self, look: &Look, rank: u64) -> Result<Option<Cells>, StoreError> {
         let mut samples: Vec<&Dated> = look.samples.iter().collect();
         if self.is_backward() {
@@ -224,13 +228,13 @@ impl Estimating<'_> {
         Ok(bound.map(|bound| bound.cells().clone()))
     }
 
-    /// The clustering key of a row of which so many cells are the partition.
+    /// Returns the clustering key of a row whose first `partition` cells are the partition key.
     fn key_of(&self, row: RowRef<'_>, partition: usize) -> Cells {
         let key = partition..partition + self.slice.table.clustering().len();
         key.map(|column| row.get(column)).collect()
     }
 
-    /// Reads rows of a part until one has so many before it.
+    /// Reads rows of a part until a row has `rank` preceding rows.
     async fn walk(&self, part: &recto_protocol::buckets::Slice, rank: u64) -> Result<Walked, StoreError> {
         let mut slice = self
             .bucketed

@@ -1,4 +1,4 @@
-//! Whether rows are too old to be kept.
+//! Checks whether rows are below the retention bound.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,10 +10,11 @@ use super::BucketedStore;
 use crate::place::Place;
 
 impl BucketedStore {
-    /// Whether a row is too old to be kept, by the clock here and all of its clustering columns. It may be there all the same, until its bucket goes.
+    /// Returns whether a row is below the retention bound, by the local clock. `clustering` has all of its clustering
+    /// columns. Such a row may still be stored until its bucket is removed.
     ///
     /// # Errors
-    /// They are none of the table's.
+    /// The cells are not a clustering key of the table.
     pub fn is_late(&self, table: &Arc<Table>, clustering: &Cells) -> Result<bool, StoreError> {
         let Some(bucketed) = self.bucketed(table)? else {
             return Ok(false);
@@ -24,10 +25,13 @@ impl BucketedStore {
         Ok(floor.hides(&key))
     }
 
-    /// Whether it is too old for who reads now: also by the floor of its partition, which who has a clock that is ahead may have raised further.
+    /// Returns whether a row is hidden from reads: because it [is late](Self::is_late), or because it is below the
+    /// stored retention bound of its partition. A process whose clock is ahead may have raised the stored bound
+    /// further.
     ///
     /// # Errors
-    /// As of [`is_late`](Self::is_late). The floor cannot be read in time, or its directory is damaged.
+    /// - As for [`is_late`](Self::is_late).
+    /// - The retention bound cannot be read in time, or the range map is damaged.
     pub async fn is_hidden(
         &self,
         table: &Arc<Table>,

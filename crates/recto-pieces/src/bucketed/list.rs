@@ -1,4 +1,4 @@
-//! What is in buckets as who looks after the store sees it; and mending it by hand.
+//! Lists buckets for an operator of a store, and repairs them on demand.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -19,31 +19,31 @@ use crate::list::{Listing, Seek, Summary};
 use crate::mend::Mended;
 use crate::place::{PieceStore, Place};
 
-/// Partitions that are kept in buckets.
+/// List of partitions that are kept in buckets.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Partitions {
-    /// Their keys, and each as a whole.
+    /// Keys of the partitions, each with its summary.
     pub partitions: Vec<(Cells, Summary)>,
-    /// Where further ones are; none: there are none.
+    /// Position of the next partitions. `None`: there are none.
     pub next: Option<PartitionsPosition>,
 }
 
-/// Where a list of partitions goes on.
+/// Position in a list of partitions.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PartitionsPosition {
-    /// Behind this position of a scan; none: at its beginning.
+    /// Position of the scan. `None`: its beginning.
     pub after: Option<ScanPosition>,
-    /// And behind so many partitions that come then.
+    /// Number of partitions to skip after this position.
     pub skipped: u32,
 }
 
 impl BucketedStore {
-    /// Whether what is listed is counted, and not estimated by samples.
+    /// Returns whether listed numbers are counted. Otherwise they are estimated from samples.
     pub fn counts(&self) -> bool {
         self.transacted().is_some()
     }
 
-    /// What was done for buckets in this process, since the store was opened.
+    /// Returns the counters of this process since the store was opened.
     pub fn bucket_metrics(&self) -> BucketMetrics {
         match &self.shared.engine {
             Engine::Transacted(engine) => engine.metrics(),
@@ -51,18 +51,20 @@ impl BucketedStore {
         }
     }
 
-    /// How a place in the order of a table that is kept in buckets is encoded: by the first cells of a clustering key.
+    /// Returns the encoded form of the first cells of a clustering key, which is a position in the order of the table.
     ///
     /// # Errors
-    /// They are none of the table's; it is not kept in buckets.
+    /// - The cells do not belong to the table.
+    /// - The table is not kept in buckets.
     pub fn key_of(&self, table: &Arc<Table>, clustering: &Cells) -> Result<Key, StoreError> {
         Ok(self.in_buckets(table)?.pieced.key(clustering.as_row())?)
     }
 
-    /// The buckets of a partition, from where it is sought on, [`MAX_LISTED_PIECES`] at most.
+    /// Lists buckets of a partition from a position on, at most [`MAX_LISTED_PIECES`].
     ///
     /// # Errors
-    /// The table is not kept in buckets; the store cannot be read in time, or is damaged.
+    /// - The table is not kept in buckets.
+    /// - The store cannot be read in time, or is damaged.
     pub async fn list_buckets(
         &self,
         table: &Arc<Table>,
@@ -80,10 +82,10 @@ impl BucketedStore {
         Ok(partition.list(seek, most).await?)
     }
 
-    /// The buckets around the one that has a key: about as many before it as behind.
+    /// Lists the buckets around the bucket that contains a key: about the same number before it and behind it.
     ///
     /// # Errors
-    /// As of [`list_buckets`](Self::list_buckets).
+    /// As for [`list_buckets`](Self::list_buckets).
     pub async fn list_buckets_around(
         &self,
         table: &Arc<Table>,
@@ -93,7 +95,7 @@ impl BucketedStore {
     ) -> Result<Listing, StoreError> {
         let most = most.clamp(1, MAX_LISTED_PIECES);
         let behind = self.list_buckets(table, partition, Seek::At(key), most).await?;
-        // As many before it as behind, or more where there are fewer behind.
+        // List more buckets before the key if there are fewer behind it.
         let wanted = most - behind.pieces.len().min(most - most / 2);
         let Some(edge) = behind.before.clone().filter(|_| wanted > 0) else {
             return Ok(behind);
@@ -103,11 +105,11 @@ impl BucketedStore {
         Ok(before.followed_by(behind, most))
     }
 
-    /// Partitions of a table, [`MAX_LISTED_PARTITIONS`] at most, in the store's own order. There may be fewer than were asked for, with more to
-    /// come.
+    /// Lists partitions of a table in the store's own order, at most [`MAX_LISTED_PARTITIONS`]. The result may have
+    /// fewer partitions than requested although more follow.
     ///
     /// # Errors
-    /// As of [`list_buckets`](Self::list_buckets).
+    /// As for [`list_buckets`](Self::list_buckets).
     pub async fn list_partitions(
         &self,
         table: &Arc<Table>,
@@ -132,11 +134,12 @@ impl BucketedStore {
         })
     }
 
-    /// Cuts what is too large in a partition, goes on with what was left half done, and, if it `clears`, waits for an hour and clears what
-    /// was left.
+    /// Splits the oversized buckets of a partition, and continues unfinished splits. If `clears`, also waits for an
+    /// hour and removes old buckets.
     ///
     /// # Errors
-    /// The table is not kept in buckets; something cannot be read or written in time: what was done before that stays so.
+    /// - The table is not kept in buckets.
+    /// - The store cannot be read or written in time. Completed work stays.
     pub async fn mend(
         &self,
         table: &Arc<Table>,
@@ -153,10 +156,10 @@ impl BucketedStore {
         Ok(partition.mend(bucketed.pieced.size, clears).await?)
     }
 
-    /// The same of all partitions of a table; `told` hears of each.
+    /// Repairs all partitions of a table as [`mend`](Self::mend) does. Calls `told` with the result of each partition.
     ///
     /// # Errors
-    /// As of [`mend`](Self::mend).
+    /// As for [`mend`](Self::mend).
     pub async fn mend_all(
         &self,
         table: &Arc<Table>,
@@ -175,7 +178,7 @@ impl BucketedStore {
         Ok(())
     }
 
-    /// Drops what is not kept any more in all partitions of a table: in each where that can be done.
+    /// Removes data below the retention bound in all partitions of a table. Skips partitions where this fails.
     pub(super) async fn retain_all(&self, bucketed: &Bucketed) -> Result<(), StoreError> {
         let mut all = pin!(self.all_keys(&bucketed.logical));
         while let Some(keys) = all.try_next().await? {
@@ -184,7 +187,7 @@ impl BucketedStore {
                 .map(|partition| self.retain(bucketed, partition))
                 .collect();
             let retained = stream::iter(retained).buffer_unordered(MAX_RETAINED_AT_ONCE);
-            // Others are not to wait for one that fails.
+            // A failure must not delay other partitions.
             retained.for_each(|_| async {}).await;
         }
         Ok(())
@@ -209,7 +212,7 @@ impl BucketedStore {
         Ok(partition.summary(bucketed.pieced.size).await?)
     }
 
-    /// The keys of all partitions, as many at once as are listed at most.
+    /// Returns a stream of the keys of all partitions, in portions of [`MAX_LISTED_PARTITIONS`] keys.
     fn all_keys<'s>(
         &'s self,
         table: &'s Arc<Table>,
@@ -221,7 +224,8 @@ impl BucketedStore {
         })
     }
 
-    /// The keys of partitions. A scan meets further buckets, too, so that it may have to go on for long.
+    /// Returns keys of partitions. The scan also meets further buckets of partitions, so it may take long to find
+    /// enough keys.
     async fn partition_keys(
         &self,
         table: &Arc<Table>,

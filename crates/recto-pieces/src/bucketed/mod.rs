@@ -1,10 +1,10 @@
-//! A store that keeps partitions in buckets, where tables ask for it, and does not show them: a table is asked for, written and
-//! read as if each partition were one of the store's.
+//! Wrapper of a store that keeps the partitions of some tables in buckets and hides the buckets. Callers use each table
+//! as if each partition were a partition of the store.
 //!
-//! So whatever stands above (plans, merges, cursors, views, loads, exports) knows nothing of buckets, and all ways of
-//! writing and reading go through this one. Tables that are not kept in buckets are passed on.
+//! So the layers above (plans, merges, cursors, views, loads, exports) know nothing of buckets. All writes and reads
+//! pass through this store. It forwards requests to tables that are not kept in buckets.
 //!
-//! Where the store moves rows by transactions, and counts, buckets are kept by [`Transacted`]; else by [`PieceStore`].
+//! On a store that has transactions and counts rows, the engine is [`Transacted`]; else [`PieceStore`].
 
 mod addresses;
 mod check;
@@ -46,7 +46,7 @@ use snapshot::BucketedSnapshot;
 pub(crate) use tables::Bucketed;
 use tables::{Known, in_store, logical_of};
 
-/// A store whose tables may be kept in buckets. Clones share it.
+/// Store whose tables may be kept in buckets. Clones share its state.
 #[derive(Clone)]
 pub struct BucketedStore {
     inner: Arc<dyn Store>,
@@ -58,15 +58,15 @@ pub(crate) struct Shared {
     stamps: Stamps,
     known: Known,
     engine: Engine,
-    /// What cuts, once it runs.
+    /// Background task of splits and retention.
     work: Mutex<Work>,
 }
 
-/// What keeps partitions in buckets.
+/// Engine that keeps partitions in buckets.
 enum Engine {
-    /// By samples. Opened by whoever comes to the first table that is kept so.
+    /// Engine with samples. It is opened on the first access to a table that is kept in buckets.
     Pieces(OnceCell<PieceStore>),
-    /// By transactions.
+    /// Engine with transactions.
     Transacted(Transacted),
 }
 
@@ -92,7 +92,7 @@ impl Shared {
 }
 
 impl BucketedStore {
-    /// Over a store. `stamps` are those that its writes get, which are made in this process.
+    /// Returns a store over `inner`. `stamps` supplies the write timestamps of this process.
     pub fn over(inner: Arc<dyn Store>, environment: Environment, stamps: Stamps) -> Self {
         let engine = if Transacted::suits(inner.limits()) {
             Engine::Transacted(Transacted::over(Arc::clone(&inner), environment.clone()))
@@ -111,24 +111,24 @@ impl BucketedStore {
         }
     }
 
-    /// From now on, this process splits nothing and drops no expired rows by itself.
+    /// Stops the background work of this process: it makes no more splits and removes no more expired rows by itself.
     pub fn stop_upkeep(&self) {
         self.shared.stop();
     }
 
-    /// How many bytes of rows were moved from one bucket to another by transactions since it was opened.
+    /// Returns the number of bytes of rows that transactions moved between buckets since this store was opened.
     pub fn moved_bytes(&self) -> u64 {
         self.transacted().map_or(0, Transacted::moved_bytes)
     }
 
-    /// What keeps partitions in pieces by samples; from now on what has grown is cut.
+    /// Returns the engine with samples. The first call starts the background work.
     pub(crate) async fn pieces(&self) -> Result<&PieceStore, StoreError> {
         let shared = &self.shared;
         let Engine::Pieces(pieces) = &shared.engine else {
             let message = "this store moves rows by transactions, and samples none";
             return Err(StoreError::new(StoreErrorKind::Other, message));
         };
-        // Who opened it began the work.
+        // The call that opened the engine started the work.
         if let Some(open) = pieces.get() {
             return Ok(open);
         }
@@ -147,7 +147,7 @@ impl BucketedStore {
         Ok(pieces)
     }
 
-    /// What moves rows by transactions, if that is done here.
+    /// Returns the engine with transactions, if this store uses it.
     fn transacted(&self) -> Option<&Transacted> {
         match &self.shared.engine {
             Engine::Transacted(engine) => Some(engine),
@@ -155,7 +155,8 @@ impl BucketedStore {
         }
     }
 
-    /// The same for who writes: from now on what has grown is cut.
+    /// Returns the engine with transactions for a write, if this store uses it. The first call starts the background
+    /// work.
     fn writing(&self) -> Option<&Transacted> {
         let engine = self.transacted()?;
         self.begin_work(|| {
@@ -165,7 +166,7 @@ impl BucketedStore {
         Some(engine)
     }
 
-    /// Drops what is not kept any more, from time to time, for as long as the store is used.
+    /// Removes data below the retention bound from time to time, as long as the store is used.
     fn retained(&self) -> impl Future<Output = ()> + Send + use<> {
         retain_from_time_to_time(Arc::clone(&self.inner), Arc::downgrade(&self.shared))
     }
@@ -177,16 +178,16 @@ impl BucketedStore {
         }
     }
 
-    /// Makes a table that is kept in buckets, which begins with none.
+    /// Creates a table that is kept in buckets. The new table has no buckets.
     async fn create_in_store(&self, in_store: &Table) -> Result<TableOutcome, StoreError> {
         if !self.is_missing(in_store).await? {
             return self.inner.create_table(in_store).await;
         }
-        // Of one of its name that was dropped by somebody who did not come so far.
+        // Remove the bucket data of a dropped table with the same name, in case its removal was interrupted.
         match self.writing() {
             None => self.pieces().await?.forget(in_store.name()).await?,
             Some(engine) => {
-                // Nobody makes it meanwhile, or writes to it.
+                // The locks prevent other tasks from creating the table or writing to it meanwhile.
                 let held = engine.hold_all(MAX_STEP_TIME).await?;
                 if self.is_missing(in_store).await? {
                     engine.forget(&held, in_store.name()).await?;
@@ -202,7 +203,7 @@ impl BucketedStore {
         Ok(there == [TableState::Missing])
     }
 
-    /// Drops a table that is kept in buckets, and forgets these.
+    /// Drops a table that is kept in buckets, and removes its bucket data.
     async fn drop_in_store(&self, name: &str) -> Result<TableOutcome, StoreError> {
         let Some(engine) = self.writing() else {
             let dropped = self.inner.drop_table(name).await?;
@@ -223,7 +224,8 @@ impl BucketedStore {
         self.shared.known.bucketed(table, self.inner.limits())
     }
 
-    /// Which cuts are on disk when these are.
+    /// Returns the number of relaxed splits that are durable when these writes are durable, or `None` if no split
+    /// depends on them.
     fn durable_with(&self, writes: &[PartitionWrite], options: &WriteOptions) -> Option<u64> {
         let is_some = writes.iter().any(|write| !write.mutations.is_empty());
         self.transacted()
@@ -259,7 +261,8 @@ impl BucketedStore {
     }
 }
 
-/// Drops what is not kept any more, in all partitions of tables that this process came to, as often as something may be due.
+/// Removes data below the retention bound in all partitions of the tables that this process has used, at the interval
+/// of each table.
 async fn retain_from_time_to_time(inner: Arc<dyn Store>, shared: Weak<Shared>) {
     let mut looked: BTreeMap<String, u64> = BTreeMap::new();
     loop {
@@ -275,14 +278,14 @@ async fn retain_from_time_to_time(inner: Arc<dyn Store>, shared: Weak<Shared>) {
             let since = looked.get(name).map(|last| now.saturating_sub(*last));
             if since.is_none_or(|nanos| Duration::from_nanos(nanos) >= bucketed.pieced.retain_every()) {
                 looked.insert(name.to_owned(), now);
-                // What fails is tried again next time.
+                // A failed removal is repeated at the next time.
                 let _ = store.retain_all(&bucketed).await;
             }
         }
     }
 }
 
-/// That a table kept in buckets cannot be asked for that.
+/// Returns the error of an unsupported request to a table that is kept in buckets.
 #[cold]
 fn not_in_buckets(table: &Table, what: &str) -> StoreError {
     let message = format!("table {} is kept in buckets, and {what}", table.name());

@@ -1,4 +1,4 @@
-//! Reads where a snapshot stands still: by the directories as they were then.
+//! Reads in a fixed snapshot, by the range maps as of the snapshot.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::place::Place;
 use crate::tables::bucket_partition;
 use crate::transacted::{Moment, Seek, Transacted, rest_of, seek_of};
 
-/// The reads of a table at a moment.
+/// Reads of a table in a snapshot.
 pub(super) struct Pages<'p> {
     pub(super) engine: &'p Transacted,
     pub(super) moment: &'p Moment,
@@ -20,11 +20,11 @@ pub(super) struct Pages<'p> {
     pub(super) options: &'p ReadOptions,
 }
 
-/// A slice that is being read.
+/// Read of a slice under way.
 struct Way<'w> {
     bucketed: &'w Bucketed,
     slice: &'w Slice,
-    /// What is left to be read of it; none: nothing.
+    /// Part of the slice that is not read yet. `None`: the read is complete.
     rest: Option<Span>,
     read: Option<RowsRead>,
     buckets: BucketsRead,
@@ -32,7 +32,7 @@ struct Way<'w> {
 }
 
 impl Pages<'_> {
-    /// The rows of a slice, from as many buckets as they lie in.
+    /// Returns the rows of a slice from all of its buckets.
     pub(super) async fn slice(&self, slice: &Slice) -> Result<RowsRead, StoreError> {
         let place = Place::new(&self.bucketed.pieced, slice.partition.clone())?;
         let mut way = self.way(slice)?;
@@ -48,7 +48,7 @@ impl Pages<'_> {
         Ok(way.done())
     }
 
-    /// The same, if it can be had at once.
+    /// Returns the rows of a slice as [`slice`](Self::slice) does, if that is possible without waiting.
     pub(super) fn slice_now(&self, slice: &Slice) -> Option<Result<RowsRead, StoreError>> {
         let place = match Place::new(&self.bucketed.pieced, slice.partition.clone()) {
             Ok(place) => place,
@@ -87,7 +87,7 @@ impl Pages<'_> {
         })
     }
 
-    /// One row by its key.
+    /// Returns one row by its key.
     pub(super) async fn row(&self, read: &PointRead) -> Result<RowsRead, StoreError> {
         let place = Place::new(&self.bucketed.pieced, read.partition.clone())?;
         let key = place.key(&read.clustering)?;
@@ -109,7 +109,7 @@ impl Pages<'_> {
         Ok(self.bucketed.shown(found))
     }
 
-    /// What is known of a directory, or is read; and how often it was.
+    /// Returns the range map, from the cache or by a read, and the number of reads.
     async fn directory(&self, place: &Place, seek: &Seek) -> Result<(Arc<Directory>, u32), StoreError> {
         if let Some(known) = self.engine.directory_now(self.moment, place, seek) {
             return Ok((known, 0));
@@ -118,7 +118,7 @@ impl Pages<'_> {
         Ok((self.engine.directory(self.moment, place, seek, time).await?, 1))
     }
 
-    /// The bucket that has a key, and how often the directory was read.
+    /// Returns the bucket of a key, and the number of reads of the range map.
     async fn bucket_of(&self, place: &Place, key: Key) -> Result<(Option<Bucket>, u32), StoreError> {
         let seek = Seek::At(key.clone());
         let (window, reads) = self.directory(place, &seek).await?;
@@ -138,12 +138,12 @@ impl Pages<'_> {
 }
 
 impl Way<'_> {
-    /// Which window has what is read next; none: nothing is.
+    /// Returns the window that contains the next rows to read, or `None` if the read is complete.
     fn seek(&self) -> Option<Seek> {
         self.rest.as_ref().map(|rest| seek_of(rest, self.slice.direction))
     }
 
-    /// What is read next in a window; none: another one is needed, or it is done.
+    /// Returns the next slice to read in a window, or `None` if another window is needed or the read is complete.
     fn next(&mut self, window: &Directory) -> Result<Option<Slice>, StoreError> {
         let Some(rest) = &self.rest else {
             return Ok(None);
@@ -173,7 +173,7 @@ impl Way<'_> {
         }
     }
 
-    /// Adds what was read behind the rest.
+    /// Appends the rows that were read.
     fn take(&mut self, more: RowsRead) {
         let all = match self.read.take() {
             None => more,

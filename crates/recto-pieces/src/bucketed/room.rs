@@ -1,4 +1,4 @@
-//! Room for rows that are about to be loaded into tables that are kept in buckets.
+//! Makes room for rows that are about to be loaded into tables that are kept in buckets.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::samples::Became;
 use crate::transacted::Transacted;
 
 impl BucketedStore {
-    /// Makes room for rows of which these are a sample, each of which stands for so many.
+    /// Makes room for the rows of a load. Each row of `sample` represents `each` rows.
     pub(super) async fn room(
         &self,
         sample: Vec<PartitionWrite>,
@@ -31,14 +31,14 @@ impl BucketedStore {
                 None => self.room_in_pieces(sample, each).await,
             }
         };
-        // What is half done then is gone on with by who cuts.
+        // The splitter continues an unfinished split.
         match tokio::time::timeout(time, making).await {
             Ok(made) => made,
             Err(_) => Err(PiecesError::out_of_time(None).into()),
         }
     }
 
-    /// Where transactions move rows.
+    /// Makes room on stores where transactions move rows.
     async fn room_in_counted(
         &self,
         engine: &Transacted,
@@ -58,14 +58,14 @@ impl BucketedStore {
         Ok(making.try_collect::<()>().await?)
     }
 
-    /// Where samples tell how large buckets are.
+    /// Makes room on stores where samples estimate the sizes of buckets.
     async fn room_in_pieces(&self, sample: Vec<PartitionWrite>, each: u32) -> Result<(), StoreError> {
         let mut places: BTreeMap<PlaceId, (Arc<Place>, Vec<Coming>)> = BTreeMap::new();
         for write in sample {
             let Some(bucketed) = self.bucketed(&write.table)? else {
                 continue;
             };
-            // Buckets by time are where they are.
+            // Time buckets have fixed edges.
             if bucketed.pieced.times.is_some() {
                 continue;
             }

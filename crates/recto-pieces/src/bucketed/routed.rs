@@ -1,4 +1,5 @@
-//! A call as the store gets it: its rows in the buckets that they lie in, and what is said of them as of the call that was made.
+//! Translates a call for the store: assigns its rows to their buckets, and translates the store's answer back to the
+//! original call.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,24 +13,26 @@ use crate::place::Place;
 use crate::tables::bucket_partition;
 use crate::transacted::Guard;
 
-/// A call that was routed.
+/// Call in the form for the store.
 pub(super) struct Routed {
     pub(super) call: Call,
     pub(super) numbers: Numbers,
     pub(super) conditions: Conditions,
 }
 
-/// Which number a mutation had among the plain ones of the call, by the one that it has now.
+/// Mapping from the number of a plain mutation in the routed call to its number in the original call.
 #[derive(Default)]
 pub(super) struct Numbers {
-    /// How many there are now, and how many of the call these and those that were left out are.
+    /// Number of mutations of the routed call, and number of mutations of the original call up to here, including
+    /// skipped ones.
     count: usize,
     of_call: usize,
-    /// The numbers of the first of some that stand side by side: now, and in the call.
+    /// For each run of consecutive mutations, the number of its first mutation: in the routed call, and in the original
+    /// call.
     runs: Vec<(usize, usize)>,
 }
 
-/// Where each condition of the call stands now.
+/// Position of each original condition in the routed call.
 #[derive(Default)]
 pub(super) struct Conditions(Vec<Vec<(usize, usize)>>);
 
@@ -47,7 +50,7 @@ impl Numbers {
 }
 
 impl Conditions {
-    /// What columns hold now, in the order of the call's conditions.
+    /// Returns the current values of columns in the order of the conditions of the original call.
     pub(super) fn before(&self, current: &[Vec<Option<Vec<u8>>>]) -> Vec<Vec<Option<Vec<u8>>>> {
         let find = |(write, condition): &(usize, usize)| current.get(*write)?.get(*condition)?.clone();
         let of_one = |at: &Vec<(usize, usize)>| at.iter().map(find).collect();
@@ -93,7 +96,7 @@ impl Routed {
         self.call.conditional.push(cas);
     }
 
-    /// One for each bucket that it has a row in.
+    /// Adds one conditional write for each bucket that has a row of `cas`.
     fn add_conditional(
         &mut self,
         cas: Cas,
@@ -140,7 +143,7 @@ impl Routed {
                 self.call.conditional[write].mutations.push(in_store(mutation));
             }
         }
-        // What has only rows that are written has a condition that holds in any case.
+        // A bucket without a condition gets one that always holds.
         for (bucket, number) in numbers {
             let cas = &mut self.call.conditional[first + number];
             if cas.conditions.is_empty() {
@@ -193,7 +196,7 @@ impl Routed {
         }
     }
 
-    /// A write whose mutations are those of one of the call, in their order.
+    /// Adds a write that has all mutations of an original write, in their order.
     fn add_whole(&mut self, write: PartitionWrite) {
         self.numbers.push(self.numbers.of_call, write.mutations.len());
         self.numbers.of_call += write.mutations.len();
@@ -201,15 +204,16 @@ impl Routed {
     }
 }
 
-/// What of a write goes to one bucket.
+/// Part of a write for one bucket.
 #[derive(Default)]
 struct Part {
     mutations: Vec<Mutation>,
-    /// Of those that stand side by side in the call, the number of the first one there, and how many they are.
+    /// For each run of mutations that are consecutive in the original call, the original number of the first mutation,
+    /// and the number of mutations.
     numbers: Vec<(usize, usize)>,
 }
 
-/// A mutation of a row as it is in the store.
+/// Returns a mutation of a row in the form for the store.
 fn in_store(mutation: Mutation) -> Mutation {
     let operation = match mutation.operation {
         Operation::Put {

@@ -1,5 +1,5 @@
-//! Scans of tables that are kept in buckets: each partition once, met at its bucket 0, and its rows as pages read them. A scan of
-//! the rows as they lie would lose and double those of pieces that are being cut.
+//! Scans of tables that are kept in buckets. A scan returns each partition once, when it meets bucket 0, and reads its
+//! rows as pages do. A scan of the stored rows would miss or repeat rows of key ranges that are being split.
 
 use std::collections::VecDeque;
 
@@ -13,7 +13,7 @@ use crate::bytes::{read_bytes, read_cells, read_length, take, write_bytes, write
 use crate::limits::MAX_SCANNED_PARTITIONS;
 use crate::shards;
 
-/// The version of the form of positions.
+/// Version of the encoding of positions.
 const POSITION_VERSION: u8 = 1;
 
 pub(super) struct Scan<'s> {
@@ -23,14 +23,14 @@ pub(super) struct Scan<'s> {
     pub(super) options: &'s ReadOptions,
 }
 
-/// Where a scan stands.
+/// Position of a scan.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Position {
-    /// Partitions that were met and are to be read.
+    /// Partitions that the scan has met and not yet read.
     waiting: VecDeque<Cells>,
-    /// Behind which row of the first of them.
+    /// Last row of the first of them that was read.
     behind: Option<Cells>,
-    /// From where on further ones are met.
+    /// Position from which the scan meets further partitions.
     met: Met,
 }
 
@@ -43,7 +43,7 @@ enum Met {
 }
 
 impl Scan<'_> {
-    /// At most `limit` partitions.
+    /// Returns at most `limit` partitions.
     pub(super) async fn partitions(
         &self,
         after: Option<&ScanPosition>,
@@ -64,7 +64,7 @@ impl Scan<'_> {
         Ok(ScanRead { rows: roots, ..read })
     }
 
-    /// At most `limit` rows.
+    /// Returns at most `limit` rows.
     pub(super) async fn rows(
         &self,
         after: Option<&ScanPosition>,
@@ -93,21 +93,21 @@ impl Scan<'_> {
         Ok(read)
     }
 
-    /// Meets further partitions; whether there may be any.
+    /// Looks for further partitions. Returns whether there may be any.
     async fn meet(&self, at: &mut Position) -> Result<bool, StoreError> {
         let after = match &at.met {
             Met::None => None,
             Met::UpTo(position) => Some(position.clone()),
             Met::All => return Ok(false),
         };
-        // Most of them may be further buckets of one that was met before.
+        // Most results may be further buckets of partitions that were met before.
         let met = self.partitions(after.as_ref(), MAX_SCANNED_PARTITIONS).await?;
         at.waiting = met.rows.iter().map(|row| row.to_cells()).collect();
         at.met = met.next.map_or(Met::All, Met::UpTo);
         Ok(true)
     }
 
-    /// Reads partitions that were met, side by side: for as many rows as are wanted of all.
+    /// Reads waiting partitions concurrently. Requests all missing rows from each of them.
     async fn read_waiting(
         &self,
         at: &mut Position,
@@ -119,7 +119,7 @@ impl Scan<'_> {
             max_bytes: self.options.max_bytes.saturating_sub(read.bytes).max(1),
             ..*self.options
         };
-        // Of one that was begun there is more; of the others nobody knows, and most are small.
+        // A partition whose read has begun has more rows. The sizes of the others are unknown, and most are small.
         let side_by_side = shards::at_once(&self.bucketed.pieced, at.waiting.len());
         let at_once = if at.behind.is_some() { 1 } else { side_by_side };
         let slices = at.waiting.iter().take(at_once).map(|partition| Slice {
@@ -140,7 +140,7 @@ impl Scan<'_> {
         Ok(())
     }
 
-    /// Adds what was read of the first partition that waits; whether there is room for more.
+    /// Adds the rows of the first waiting partition. Returns whether there is room for more rows.
     fn take(&self, at: &mut Position, read: &mut ScanRead, answer: RowsRead, limit: u32) -> bool {
         let room = limit as usize - read.rows.len();
         let table = &self.bucketed.logical;

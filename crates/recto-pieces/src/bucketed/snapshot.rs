@@ -23,18 +23,18 @@ use crate::shards;
 use crate::tables::bucket_partition;
 use crate::transacted::{Moment, seek_of};
 
-/// The most buckets whose reads are described.
+/// Maximum number of buckets whose reads are described.
 const MAX_DESCRIBED: usize = 4;
 
 pub(super) struct BucketedSnapshot {
     pub(super) inner: Arc<dyn Snapshot>,
-    /// It and the directories as they are in it, where transactions move rows.
+    /// Snapshot with its range maps, on stores where transactions move rows.
     pub(super) moment: Option<Moment>,
     pub(super) store: BucketedStore,
 }
 
 impl BucketedSnapshot {
-    /// The rows of a slice, from as many buckets as they lie in.
+    /// Returns the rows of a slice from all of its buckets.
     pub(super) async fn rows(
         &self,
         bucketed: &Bucketed,
@@ -65,7 +65,7 @@ impl BucketedSnapshot {
         }
     }
 
-    /// How it is read where transactions move rows.
+    /// Returns the reads on stores where transactions move rows.
     fn pages<'p>(&'p self, bucketed: &'p Bucketed, options: &'p ReadOptions) -> Option<Pages<'p>> {
         Some(Pages {
             engine: self.store.transacted()?,
@@ -226,7 +226,7 @@ impl Snapshot for BucketedSnapshot {
 }
 
 impl Bucketed {
-    /// A slice as if its partition were never cut.
+    /// Returns the slice for a partition that was never split.
     pub(super) fn first_slice(&self, slice: &Slice) -> Slice {
         Slice {
             table: Arc::clone(self.pieced.table()),
@@ -235,14 +235,14 @@ impl Bucketed {
         }
     }
 
-    /// The part of a slice of a bucket that lies in its first shard.
+    /// Returns the part of a slice of a bucket in its first shard.
     pub(super) fn first_shard(&self, slice: &Slice) -> Slice {
         shards::in_shard(&self.pieced, slice, Shard(0))
     }
 }
 
 impl BucketedStore {
-    /// How a slice would be read: of the first buckets, as far as this process knows them.
+    /// Describes the read of a slice from its first buckets, as far as this process knows them.
     pub(super) fn described(&self, bucketed: &Bucketed, slice: &Slice, options: &ReadOptions) -> Vec<String> {
         let slices = self.known_slices(bucketed, slice);
         let slices = slices.unwrap_or_else(|| vec![bucketed.first_slice(slice)]);

@@ -1,4 +1,4 @@
-//! A table whose partitions are kept in buckets, as who asks for it knows it and as it lies in the store.
+//! The two forms of a table that is kept in buckets: the logical table that callers use, and the stored table.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -13,35 +13,35 @@ use crate::limits::{MAX_KNOWN_TABLES, MAX_SAMPLED_ROW_BYTES};
 use crate::tables::{BUCKET_COLUMN, BucketSize, PiecedTable, ROOT_COLUMN, ROW_COLUMN, SHARD_COLUMN, counted};
 use crate::transacted::Transacted;
 
-/// What a table in the store has beside what is asked for.
+/// Columns of the stored table that the logical table does not have.
 const HIDDEN: [&str; 4] = [BUCKET_COLUMN, SHARD_COLUMN, ROOT_COLUMN, ROW_COLUMN];
-/// Of a target a row may be this part, for its bucket to be cut by samples.
+/// Minimum ratio of the target size of a bucket to the size of a row, for splits by samples.
 const ROW_PART: u64 = 160;
 
-/// Buckets by time are sampled as if they were to be of this size, so that it can be said how much they hold.
+/// Assumed target size of time buckets, in bytes. It determines their sampling, so that their content can be estimated.
 const TIME_SAMPLED_BYTES: u64 = 10_000_000;
 
 /// Both forms of a table.
 #[derive(Debug)]
 pub(crate) struct Bucketed {
-    /// As it is asked for.
+    /// Logical table.
     pub(crate) logical: Arc<Table>,
     pub(crate) pieced: Arc<PiecedTable>,
-    /// Which columns of the table in the store make the one that is asked for.
+    /// Indexes of the logical columns in the stored table.
     columns: Vec<usize>,
 }
 
-/// The tables that were asked for.
+/// Cache of tables that were used.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
     by_name: RwLock<HashMap<String, Vec<Arc<Bucketed>>>>,
 }
 
 impl Known {
-    /// Both forms of a table; none if it is not kept in buckets.
+    /// Returns both forms of a table, or `None` if it is not kept in buckets.
     ///
     /// # Errors
-    /// There can be no such table.
+    /// The table is not valid with these buckets.
     pub(crate) fn bucketed(
         &self,
         table: &Arc<Table>,
@@ -63,7 +63,7 @@ impl Known {
             known.clear();
         }
         let of_name = known.entry(table.name().to_owned()).or_default();
-        // Those that it was before fields were added to it.
+        // A name can have several versions of its table, because fields are added.
         if of_name.len() >= MAX_KNOWN_TABLES {
             of_name.clear();
         }
@@ -71,7 +71,7 @@ impl Known {
         Ok(Some(made))
     }
 
-    /// Those whose rows are kept for a time only.
+    /// Returns the tables whose rows are kept for a limited time.
     pub(crate) fn kept_for_a_time(&self) -> Vec<Arc<Bucketed>> {
         let known = self.by_name.read().unwrap_or_else(PoisonError::into_inner);
         let newest = known.values().filter_map(|of_name| of_name.last());
@@ -82,8 +82,8 @@ impl Known {
 impl Bucketed {
     fn new(logical: &Arc<Table>, buckets: Buckets, limits: Limits) -> Result<Self, StoreError> {
         let table = Arc::new(in_store(logical, buckets, limits)?);
-        // The bucket and the shard are behind the partition, the mark of the root behind the whole key, and what a row counts as behind
-        // that.
+        // The bucket and the shard follow the partition key. The mark of the root follows the whole key. The counted
+        // size of the row follows the mark.
         let hidden = logical.partition().len()..table.partition().len();
         let columns = (0..table.columns().len()).filter(|column| {
             !hidden.contains(column) && !(table.key_len()..table.key_len() + 2).contains(column)
@@ -95,19 +95,19 @@ impl Bucketed {
         })
     }
 
-    /// Where a regular column stands among those of the table in the store.
+    /// Returns the index of a regular column among the regular columns of the stored table.
     pub(crate) fn regular(column: u16) -> u16 {
-        // One more than there can be is refused by the store.
+        // The store rejects a table with more columns than the maximum.
         column.saturating_add(1)
     }
 
-    /// The cells of regular columns, with a place for what the row counts as.
+    /// Returns the cells of regular columns, preceded by an empty cell for the counted size of the row.
     pub(crate) fn with_row_cell(cells: &Cells) -> Cells {
         std::iter::once(None).chain(cells.iter()).collect()
     }
 
-    /// The cells of regular columns of a row that is put where nothing is sampled: what it counts as is said of one that has
-    /// nothing else, so that its stamp is known.
+    /// Returns the cells of regular columns of a row on a store without samples. Only a row without other cells gets
+    /// its counted size, so that it has a timestamp.
     pub(crate) fn with_mark(clustering: &Cells, cells: Cells) -> Cells {
         if cells.iter().any(|cell| cell.is_some()) {
             return cells.with_null_first();
@@ -116,7 +116,7 @@ impl Bucketed {
         std::iter::once(Some(&mark[..])).chain(cells.iter()).collect()
     }
 
-    /// The columns and cells of a patch, likewise.
+    /// Returns the columns and cells of a patch by the same rule.
     pub(crate) fn patch_with_mark(clustering: &Cells, columns: &[u16], cells: Cells) -> (Vec<u16>, Cells) {
         let others = columns.iter().map(|column| Self::regular(*column));
         if cells.iter().any(|cell| cell.is_some()) {
@@ -126,7 +126,7 @@ impl Bucketed {
         (columns, Self::with_mark(clustering, cells))
     }
 
-    /// What was read, as who asked knows the table.
+    /// Returns the rows that were read, in the form of the logical table.
     pub(crate) fn shown(&self, read: RowsRead) -> RowsRead {
         RowsRead {
             rows: read.rows.with_columns(&self.columns),
@@ -135,11 +135,11 @@ impl Bucketed {
     }
 }
 
-/// A table as it lies in a store whose rows are not moved by transactions: with what is kept there beside its rows, if it is kept in
-/// buckets.
+/// Returns the form of a table on a store that does not move rows by transactions. If the table is kept in buckets,
+/// this form has the hidden columns.
 ///
 /// # Errors
-/// It has columns of the names of those that are added.
+/// The table has a column with the name of a hidden column.
 pub fn table_in_store(table: &Table) -> Result<Table, StoreError> {
     match table.options().buckets {
         Some(buckets) => with_hidden(table, false, shards_of(buckets)),
@@ -147,7 +147,7 @@ pub fn table_in_store(table: &Table) -> Result<Table, StoreError> {
     }
 }
 
-/// A table as it lies in a store with these limits, of one that is asked for, and kept in such buckets.
+/// Returns the form of a logical table with these buckets on a store with these limits.
 pub(crate) fn in_store(logical: &Table, buckets: Buckets, limits: Limits) -> Result<Table, StoreError> {
     with_hidden(logical, limits.counts_partitions, shards_in(buckets, limits))
 }
@@ -166,7 +166,7 @@ fn with_hidden(logical: &Table, counts: bool, shards: Shards) -> Result<Table, S
         columns.push(hidden(SHARD_COLUMN, Type::Int, ColumnKind::Partition));
     }
     columns.push(hidden(ROOT_COLUMN, Type::Boolean, ColumnKind::Static(plain)));
-    // Before the others, so that fields may be added behind them.
+    // This column precedes the others, so that fields can be added behind them.
     columns.push(hidden(ROW_COLUMN, Type::Blob, ColumnKind::Regular(plain)));
     columns.extend(others.iter().cloned());
     let options = TableOptions {
@@ -177,8 +177,8 @@ fn with_hidden(logical: &Table, counts: bool, shards: Shards) -> Result<Table, S
     Table::new(logical.name(), columns, options).map_err(not_one)
 }
 
-/// A table as it is asked for, of one that lies in the store; none if it is not kept in buckets. What bounds them is not told
-/// by it.
+/// Returns the logical form of a stored table, or `None` if it is not kept in buckets. The stored table does not
+/// contain the maximum size of its buckets.
 pub(crate) fn logical_of(table: &Table) -> Option<Table> {
     let is = |column: &Column, name: &str| column.name == name;
     let is_hidden = |column: &Column| HIDDEN.iter().any(|name| is(column, name));
@@ -196,7 +196,7 @@ pub(crate) fn logical_of(table: &Table) -> Option<Table> {
     Table::new(table.name(), shown.cloned().collect(), options).ok()
 }
 
-/// With buckets as they become in a store with these limits.
+/// Returns the table with its buckets for a store with these limits.
 fn pieced(table: Arc<Table>, buckets: Buckets, limits: Limits) -> Result<PiecedTable, StoreError> {
     let (is_counted, shards) = (Transacted::suits(limits), shards_in(buckets, limits));
     let of_bytes = |table, bytes| -> Result<PiecedTable, StoreError> {
@@ -222,8 +222,8 @@ fn pieced(table: Arc<Table>, buckets: Buckets, limits: Limits) -> Result<PiecedT
     })
 }
 
-/// How many shards buckets have in a store with these limits. One process has the store whose rows are moved by transactions, in one file: nothing
-/// would be less hot there in another partition.
+/// Returns the number of shards of each bucket on a store with these limits. A store that moves rows by transactions
+/// has one process and one file, so another partition would not reduce the load of a bucket.
 fn shards_in(buckets: Buckets, limits: Limits) -> Shards {
     if Transacted::suits(limits) {
         Shards::ONE
@@ -236,12 +236,12 @@ fn shards_of(buckets: Buckets) -> Shards {
     Shards::new(buckets.shards).unwrap_or(Shards::ONE)
 }
 
-/// What a row counts as that has nothing but its key.
+/// Returns the cell with the counted size of a row that has only its key.
 fn mark_of(clustering: &Cells) -> Vec<u8> {
     counted(clustering, std::iter::empty()).1
 }
 
-/// How large its buckets become, by samples.
+/// Returns the sizes of buckets that are split by samples.
 fn sizing_of(bytes: u64) -> Result<Sizing, StoreError> {
     let largest = (bytes / ROW_PART).min(MAX_SAMPLED_ROW_BYTES);
     Sizing::new(bytes, largest, DEFAULT_EPSILON).map_err(not_one)

@@ -1,4 +1,4 @@
-//! Writes of tables that are kept in buckets, with those of others that go with them.
+//! Writes to tables that are kept in buckets, together with the other writes of a call.
 
 use recto_protocol::buckets::Unrouted;
 use recto_store::{
@@ -14,7 +14,7 @@ use crate::sending::refused;
 use crate::writer::{Change, Ended, Group, RowChange, RowWrite, Since};
 
 impl BucketedStore {
-    /// Writes what is in buckets to those that take it.
+    /// Writes rows to their buckets.
     pub(super) async fn write_rows(
         &self,
         writes: Vec<PartitionWrite>,
@@ -42,7 +42,7 @@ impl BucketedStore {
             let floor = bucketed.pieced.floor(self.shared.environment.now_micros())?;
             for mutation in write.mutations {
                 match row(&bucketed, &partition, mutation) {
-                    // It may be that its floor is raised later.
+                    // The retention bound of the partition may not be raised yet.
                     Ok(row) if row.is_below(floor.as_ref()) => {
                         if bucketed.pieced.leaves_out_late {
                             continue;
@@ -85,7 +85,7 @@ impl BucketedStore {
     }
 }
 
-/// How a write ended that is not done.
+/// Returns the outcome of a write that failed.
 fn outcome_of(error: PiecesError) -> Result<WriteOutcome, StoreError> {
     match error.kind() {
         PiecesErrorKind::OutcomeUnknown => Ok(WriteOutcome::Unknown(error.into())),
@@ -96,7 +96,7 @@ fn outcome_of(error: PiecesError) -> Result<WriteOutcome, StoreError> {
     }
 }
 
-/// A mutation as one of a row in the store.
+/// Returns a mutation as the write of a row of the stored table.
 pub(super) fn row(
     bucketed: &Bucketed,
     partition: &Partition,
@@ -136,7 +136,7 @@ pub(super) fn row(
             return Err(not_in_buckets(logical, "is written row by row"));
         }
     };
-    // That there is one was checked.
+    // The presence of a timestamp was checked before.
     let stamp = mutation.stamp.unwrap_or(Stamp(0));
     Ok(RowWrite::new(
         partition.clone(),

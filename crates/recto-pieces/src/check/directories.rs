@@ -1,4 +1,4 @@
-//! The stages of directories, and of the buckets that there are: of these a directory is made anew that is damaged or gone.
+//! Stages of range maps and of existing buckets. The second stage rebuilds range maps that are damaged or lost.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,14 +20,14 @@ use crate::limits::{
 };
 use crate::place::Place;
 
-/// A partition without a directory that can be gone by.
+/// Partition without a usable range map.
 pub(super) struct Ruin {
     place: Arc<Place>,
     kind: FaultKind,
     detail: String,
-    /// The buckets that it has.
+    /// Known buckets of the partition.
     buckets: BTreeSet<Bucket>,
-    /// Whether there are more than are known.
+    /// Whether the partition has more buckets than are known.
     is_cut_off: bool,
 }
 
@@ -36,7 +36,7 @@ const TOO_LARGE: &str =
     "it has too many pieces to be made anew at once: restore this partition of recto_buckets from a backup";
 
 impl BucketCheck {
-    /// Partitions of the table of directories.
+    /// Checks partitions of the table of range maps.
     pub(super) async fn directories(&mut self, rows: u32, step: &mut CheckStep) -> Result<Option<Next>> {
         if let Engine::Transacted(engine) = &self.engine
             && !engine.has_directories().await?
@@ -72,7 +72,7 @@ impl BucketCheck {
         Ok(read.next.map(|scan| Next { scan, open: None }))
     }
 
-    /// What stands in a table of ours is of a partition that is none.
+    /// Reports a row of one of the engine's tables whose partition is invalid.
     pub(super) fn nobodys(&mut self, table: &str, error: &PiecesError) {
         let why = format!("its partition is none of the table's: delete it from {table}");
         self.fault(Fault {
@@ -96,7 +96,7 @@ impl BucketCheck {
                 return Ok(());
             }
         };
-        // Where a registry says which buckets there are it has nothing but the floor.
+        // With a registry of existing buckets, the range map stores only the retention bound.
         if self.registers() {
             return Ok(());
         }
@@ -121,7 +121,7 @@ impl BucketCheck {
         }
     }
 
-    /// Tells that scans do not meet a partition, if they do not.
+    /// Reports a partition that scans do not find.
     pub(super) async fn told_unless_marked(&mut self, place: &Arc<Place>) -> Result<()> {
         if !self.is_marked(place).await? {
             let marked = self.mark(place).await?;
@@ -130,7 +130,8 @@ impl BucketCheck {
         Ok(())
     }
 
-    /// The same of one that was never cut, of which a further shard was met: at the first of these that has rows.
+    /// Reports a partition that was never split if scans do not find it. `shard` is a further shard that was met.
+    /// Reports only at the first further shard that has rows.
     async fn told_unless_met(&mut self, place: &Arc<Place>, shard: Shard) -> Result<()> {
         let Engine::Pieces(pieces) = self.engine.clone() else {
             return Ok(());
@@ -147,7 +148,7 @@ impl BucketCheck {
         Ok(())
     }
 
-    /// Whether scans meet a partition.
+    /// Returns whether scans find a partition.
     pub(super) async fn is_marked(&self, place: &Place) -> Result<bool> {
         let (table, root) = (&place.pieced.table, &place.shard_partition(Bucket(0), Shard(0)));
         let statics =
@@ -170,7 +171,7 @@ impl BucketCheck {
         Ok(FaultOutcome::Mended)
     }
 
-    /// Goes on with a cut.
+    /// Continues a split.
     async fn go_on(&self, place: &Arc<Place>, key: &Key) -> Result<FaultOutcome> {
         let Engine::Pieces(pieces) = &self.engine else {
             return Ok(FaultOutcome::Left);
@@ -184,7 +185,7 @@ impl BucketCheck {
         })
     }
 
-    /// The buckets that there are, of partitions without a directory.
+    /// Checks the existing buckets for partitions without a range map, and for missing entries of the registry.
     pub(super) async fn buckets(&mut self, rows: u32, step: &mut CheckStep) -> Result<Option<Next>> {
         let table = Arc::clone(self.table());
         let after = self.position.after.take().map(|next| next.scan);
@@ -207,7 +208,7 @@ impl BucketCheck {
             let place = Arc::new(Place::new(&self.bucketed.pieced, partition)?);
             let times = place.pieced.times.as_ref().filter(|_| self.registers());
             if let Some(times) = times {
-                // Rows of what is no bucket's number are strays.
+                // Rows of an invalid bucket number are misplaced rows, which a later stage reports.
                 let bucket = times.numbered(bucket);
                 met.extend(bucket.map(|bucket| Met {
                     place: Arc::clone(&place),
@@ -224,7 +225,7 @@ impl BucketCheck {
         Ok(read.next.map(|scan| Next { scan, open: None }))
     }
 
-    /// A bucket was met that only a directory makes.
+    /// Handles a bucket that can only result from a range map.
     async fn directed(&mut self, place: &Arc<Place>, bucket: Bucket) -> Result<()> {
         if !self.ruins.contains_key(&place.id.1) {
             let known = self.known.of(&self.engine, place, false).await?;
@@ -256,7 +257,7 @@ impl BucketCheck {
             place: Arc::clone(place),
             kind,
             detail,
-            // Nobody marks in it that it is there, if it has no rows.
+            // The scan may not meet bucket 0, if it has neither a mark nor rows.
             buckets: [Bucket(0)].into(),
             is_cut_off: false,
         };
@@ -266,7 +267,7 @@ impl BucketCheck {
     fn stands(&mut self, place: &Place, bucket: Bucket) {
         let known: usize = self.ruins.values().map(|ruin| ruin.buckets.len()).sum();
         if let Some(ruin) = self.ruins.get_mut(&place.id.1) {
-            // Rows of what is no bucket's number are strays.
+            // Rows of an invalid bucket number are misplaced rows, which a later stage reports.
             if known >= MAX_RUIN_BUCKETS {
                 ruin.is_cut_off = true;
             } else if bucket.0 < MAX_NUMBER {
@@ -275,7 +276,7 @@ impl BucketCheck {
         }
     }
 
-    /// Tells of directories that are damaged or gone, and makes them anew.
+    /// Reports range maps that are damaged or lost, and rebuilds them if requested.
     pub(super) async fn rebuild_all(&mut self) -> Result<()> {
         let ruins = std::mem::take(&mut self.ruins);
         let mut is_mended = false;
@@ -286,7 +287,7 @@ impl BucketCheck {
                 .as_ref()
                 .is_some_and(|stored| stored.directory(place).is_ok())
             {
-                // Others were faster.
+                // Another process has rebuilt the range map.
                 continue;
             }
             let outcome = if self.mends {
@@ -325,7 +326,7 @@ impl BucketCheck {
         if changed > MAX_REBUILT_PIECES as usize {
             return stays(TOO_LARGE);
         }
-        // First the mark: who scans meets what can be read.
+        // Write the mark first, so that scans find the readable rows.
         self.mark(place).await?;
         match self.engine.decide(place, cas).await {
             Ok(true) => Ok(FaultOutcome::Mended),
@@ -335,7 +336,7 @@ impl BucketCheck {
         }
     }
 
-    /// Nobody goes by what was before any more.
+    /// Waits until no process uses a range map that it cached before the repair.
     async fn wait_for_copies(&self) {
         if matches!(self.engine, Engine::Pieces(_)) {
             let protocol = self.engine.protocol();
@@ -346,7 +347,7 @@ impl BucketCheck {
 }
 
 impl Stored {
-    /// The directory, if nothing is wrong with it.
+    /// Returns the range map, or an error if it is damaged.
     fn directory(&self, place: &Place) -> Result<Directory> {
         let directory = self.remains.directory()?;
         for piece in &directory.pieces {
@@ -364,7 +365,7 @@ impl Engine {
         }
     }
 
-    /// Changes a directory: whether it was still as it was read.
+    /// Changes a range map. Returns whether it still was as it was read.
     async fn decide(&self, place: &Arc<Place>, cas: recto_store::Cas) -> Result<bool> {
         match self {
             Self::Pieces(pieces) => {
@@ -376,7 +377,7 @@ impl Engine {
     }
 }
 
-/// A fault of a partition as a whole.
+/// Returns a fault of a whole partition.
 pub(super) fn of_partition(place: &Place, kind: FaultKind, detail: String, outcome: FaultOutcome) -> Fault {
     Fault {
         kind,

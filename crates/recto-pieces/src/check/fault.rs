@@ -1,74 +1,74 @@
-//! What is wrong with buckets.
+//! Faults of buckets.
 
 use recto_model::Cells;
 use recto_protocol::buckets::Bucket;
 
-/// What kind of fault it is.
+/// Kind of a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum FaultKind {
-    /// A directory is none that could be gone by, or an entry of the registry of buckets by time is none that arithmetic gives.
+    /// A range map is damaged, or an entry of the registry of time buckets contradicts the calendar.
     Damaged,
-    /// Rows lie in buckets, and there is no directory.
+    /// Buckets have rows, but the range map is missing.
     Lost,
-    /// Rows lie in a bucket by time that the registry does not have, so that nobody reads it.
+    /// A time bucket has rows, but the registry does not have it. So no read finds these rows.
     Unregistered,
-    /// Nothing marks in bucket 0 that there is the partition, so that scans do not meet it.
+    /// Bucket 0 has no mark that the partition exists, so scans do not find the partition.
     Unmarked,
-    /// A cut was left half done, and nobody has gone on with it for long.
+    /// A split is unfinished, and no process has continued it for a long time.
     HalfDone,
-    /// A row lies in a bucket that is not for it, so that nobody reads it; or in a shard that is not, so that pages show it, and who asks for its
-    /// key does not find it.
+    /// A row is in a wrong bucket, so no read finds it. Or a row is in a wrong shard, so pages show it, but a read by
+    /// its key does not find it.
     Stray,
-    /// The same of one that lies where it should, too.
+    /// A row is in a wrong bucket or shard, and also in the right one.
     Double,
-    /// A row is there that is not kept any more.
+    /// A row exists below the retention bound.
     BelowFloor,
-    /// A row that is to be sampled is not.
+    /// A row should be sampled, but its sample is missing.
     SampleMissing,
-    /// A sample is not as its row.
+    /// A sample does not match its row.
     SampleWrong,
     /// A sample has no row.
     SampleOrphan,
-    /// A bucket is larger than it should be. Rows are where they belong: nothing is wrong.
+    /// A bucket exceeds its maximum size. Its rows are in the right place, so nothing is wrong.
     TooLarge,
 }
 
-/// What became of a fault.
+/// Outcome of a fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FaultOutcome {
-    /// Nothing was done.
+    /// No repair was attempted.
     Left,
-    /// It is right now.
+    /// The fault was repaired.
     Mended,
-    /// It was to be mended, and was not: why.
+    /// A repair was requested, but the fault remains, for this reason.
     Stays(String),
 }
 
-/// Something that is wrong.
+/// Fault that a check found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// What.
+    /// Kind of the fault.
     pub kind: FaultKind,
-    /// Of which partition.
+    /// Partition with the fault.
     pub partition: Cells,
-    /// In which bucket, if it is in one.
+    /// Bucket with the fault, if the fault concerns one bucket.
     pub bucket: Option<Bucket>,
-    /// Of which row, if it is one's: its clustering key.
+    /// Clustering key of the row with the fault, if the fault concerns one row.
     pub clustering: Option<Cells>,
-    /// What there is to say beside that.
+    /// Further details.
     pub detail: String,
-    /// What became of it.
+    /// Outcome.
     pub outcome: FaultOutcome,
 }
 
 impl FaultKind {
-    /// Whether something has to be done about it.
+    /// Returns whether the fault requires action.
     pub fn is_wrong(self) -> bool {
         self != Self::TooLarge
     }
 
-    /// The word for it.
+    /// Returns the name of the kind.
     pub fn word(self) -> &'static str {
         match self {
             Self::Damaged => "damaged_directory",

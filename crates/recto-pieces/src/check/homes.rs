@@ -1,4 +1,5 @@
-//! Where the rows of a partition belong: where its directory says; or, of buckets by time that a registry says there are, where arithmetic does.
+//! Buckets to which the rows of a partition belong: by its range map, or, for time buckets with a registry, by the
+//! calendar.
 
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use crate::place::{PieceStore, Place};
 use crate::samples::Dated;
 use crate::times::{TimeBucket, Times};
 
-/// What says of the rows that lie in a shard of a bucket where they belong.
+/// Source of the right buckets of rows. The rows were found in one shard of a bucket.
 pub(super) struct Homes<'c> {
     place: Arc<Place>,
     lies: (Bucket, Shard),
@@ -23,22 +24,22 @@ pub(super) struct Homes<'c> {
 }
 
 enum Says<'c> {
-    /// The directory.
+    /// The range map.
     Listed(Arc<Directory>),
     /// The calendar.
     ByTime(&'c PieceStore, Arc<Times>, Low),
 }
 
-/// What is not kept of buckets by time.
+/// Retention bound of a partition with time buckets.
 struct Low {
     floor: Option<Floor>,
-    /// Whether the registry has the bucket; of one that is kept it does not matter here.
+    /// Whether the registry has the bucket. Only relevant if the bucket is below the retention bound.
     is_known: bool,
 }
 
 impl<'c> Homes<'c> {
-    /// By what is known; `is_fresh`: by what is read now, and known then. None: the directory is damaged, which is told where directories are
-    /// looked at.
+    /// Returns the source from the cache. If `is_fresh`, reads it now and caches it. Returns `None` if the range map is
+    /// damaged, which the stage of range maps reports.
     pub(super) async fn of(
         engine: &'c Engine,
         known: &Known,
@@ -67,7 +68,7 @@ impl<'c> Homes<'c> {
         }))
     }
 
-    /// By what is read now.
+    /// Returns the source from a current read.
     pub(super) async fn now(
         engine: &'c Engine,
         place: &Arc<Place>,
@@ -76,12 +77,12 @@ impl<'c> Homes<'c> {
         Self::of(engine, &Known::default(), place, lies, true).await
     }
 
-    /// What says where a key belongs.
+    /// Returns a range map that contains the right bucket of a key.
     pub(super) fn directory(&self, key: &[u8]) -> Arc<Directory> {
         match &self.says {
             Says::Listed(directory) => Arc::clone(directory),
             Says::ByTime(pieces, times, low) => {
-                // What is none of the table's keys belongs nowhere: bucket 0 has no rows.
+                // An invalid key belongs to no bucket. Bucket 0 has no rows.
                 let nowhere = || TimeBucket {
                     start: Key::new(),
                     end: None,
@@ -93,31 +94,31 @@ impl<'c> Homes<'c> {
         }
     }
 
-    /// Where a key is read.
+    /// Returns the bucket and the shard from which a key is read.
     pub(super) fn home(&self, key: &[u8]) -> Option<(Bucket, Shard)> {
         let directory = self.directory(key);
         let piece = directory.piece_of(key)?;
         Some((piece.roles.read, self.place.pieced.shards.of(key)))
     }
 
-    /// Whether a key may have something here.
+    /// Returns whether a row of this key may be here.
     pub(super) fn is_named(&self, key: &[u8]) -> bool {
         let is_named = |piece| is_named(piece, self.lies.0);
         self.is_in_its_shard(key) && self.directory(key).piece_of(key).is_none_or(is_named)
     }
 
-    /// Whether a key is in the shard that is for it.
+    /// Returns whether this is the right shard of a key.
     pub(super) fn is_in_its_shard(&self, key: &[u8]) -> bool {
         self.place.pieced.shards.of(key) == self.lies.1
     }
 
-    /// Whether a key is not kept any more.
+    /// Returns whether a key is below the retention bound.
     pub(super) fn is_below(&self, key: &[u8]) -> bool {
         let directory = self.directory(key);
         directory.floor.as_ref().is_some_and(|floor| floor.hides(key))
     }
 
-    /// What is wrong with a row of a key that lies here, or with its sample.
+    /// Returns the fault of a row that is stored here, or of its sample, if any.
     pub(super) fn judge(
         &self,
         key: &[u8],
@@ -159,7 +160,7 @@ impl Low {
     }
 }
 
-/// What has the registry, if one says which buckets there are.
+/// Returns the engine that has the registry, if a registry lists the existing buckets.
 fn by_time<'c>(engine: &'c Engine, place: &Place) -> Option<(&'c PieceStore, Arc<Times>)> {
     match engine {
         Engine::Pieces(pieces) => Some((pieces, place.pieced.times.clone()?)),
@@ -168,7 +169,7 @@ fn by_time<'c>(engine: &'c Engine, place: &Place) -> Option<(&'c PieceStore, Arc
 }
 
 impl PieceStore {
-    /// What is not kept of buckets by time.
+    /// Returns the retention bound of a partition with time buckets.
     pub(super) async fn floor_beside(&self, place: &Place, is_serial: bool) -> Result<Option<Floor>> {
         if place.pieced.keep.is_none() {
             return Ok(None);

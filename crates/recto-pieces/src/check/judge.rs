@@ -1,7 +1,7 @@
-//! Whether a row is right where it lies, and a sample as its row.
+//! Decides whether a stored row is in the right place, and whether a sample matches its row.
 //!
-//! What ordinary writes leave is right, even where it is not exact: who writes a smaller row over a larger one does not know of its
-//! sample, and who patches a row counts what was patched.
+//! A state that ordinary writes can cause is not a fault, even if it is inexact. For example, a writer that replaces a
+//! large row by a smaller one does not know of its sample. A writer of a patch counts only the patch.
 
 use recto_model::RowRef;
 use recto_protocol::buckets::limits::MAX_EDGE_BYTES;
@@ -13,12 +13,12 @@ use crate::holding::bytes_of;
 use crate::samples::Dated;
 use crate::tables::PiecedTable;
 
-/// A row as it lies in a bucket.
+/// Row as it is stored in a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SeenRow {
-    /// What it says that it counts as, or what all that it has does.
+    /// Stored counted size, or the counted size of all cells if the row has none.
     pub(super) counted: u64,
-    /// What all that it has counts as.
+    /// Counted size of all cells.
     pub(super) bytes: u64,
     pub(super) stamp: i64,
 }
@@ -34,26 +34,27 @@ impl SeenRow {
     }
 }
 
-/// Where something lies that is judged.
+/// Position of a row or a sample.
 #[derive(Clone, Copy)]
 pub(super) struct Lies<'d> {
-    /// What says where its key belongs.
+    /// Range map that contains the right bucket of the key.
     pub(super) directory: &'d Directory,
     pub(super) bucket: Bucket,
-    /// Whether it is in the shard that is for it.
+    /// Whether this is the right shard of the key.
     pub(super) is_in_its_shard: bool,
-    /// Whether who drops buckets knows of this one.
+    /// Whether the removal of expired buckets knows this bucket.
     pub(super) is_known: bool,
     pub(super) has_samples: bool,
 }
 
-/// Whether a piece has anything in a bucket.
+/// Returns whether a key range may have rows in a bucket.
 pub(super) fn is_named(piece: &Piece, bucket: Bucket) -> bool {
     let roles = &piece.roles;
     roles.read == bucket || roles.further().any(|other| other == bucket)
 }
 
-/// What is wrong with a row in a bucket, or with a sample there; none if nothing is, or something is being cut there.
+/// Returns the fault of a row or a sample in a bucket. Returns `None` if there is no fault, or if a split is under way
+/// there.
 pub(super) fn judge(
     lies: Lies<'_>,
     key: &[u8],
@@ -68,19 +69,19 @@ pub(super) fn judge(
     let is_below = directory.floor.as_ref().is_some_and(|floor| floor.hides(key));
     let is_counted = is_read && roles.is_at_rest();
     let Some(row) = row else {
-        // In another shard it is of the row there, if one is.
+        // In a wrong shard, the sample belongs to the row in the right shard, if there is one.
         let is_sample = lies.is_in_its_shard && sample.is_some_and(counts);
         return (is_sample && (is_counted || !is_named)).then_some(FaultKind::SampleOrphan);
     };
     if !is_named {
-        // Of a partition without a directory it is that which is missing.
+        // If the partition has no range map, the fault is the missing range map.
         return (directory.version > 0).then_some(FaultKind::Stray);
     }
     if !lies.is_in_its_shard {
         return Some(FaultKind::Stray);
     }
     if is_read && is_below {
-        // What the floor hides as a whole is on its way out.
+        // A key range that is completely below the retention bound is being removed.
         let floor = directory.floor.as_ref();
         let mut spans = directory.spans();
         let is_going =
@@ -97,7 +98,7 @@ pub(super) fn judge(
     let bytes = sample.sample.bytes;
     let is_of_it = is_sampled(bytes) && [row.counted, row.bytes].map(stored).contains(&bytes);
     let is_wrong = if sample.stamp.0 < row.stamp {
-        // Who wrote it since wrote a sample, too, if it was to.
+        // A later writer wrote a sample, too, if the row had to be sampled.
         is_sampled(row.counted) && !is_of_it
     } else {
         !is_of_it
@@ -105,12 +106,12 @@ pub(super) fn judge(
     is_wrong.then_some(FaultKind::SampleWrong)
 }
 
-/// Whether a sample stands for rows.
+/// Returns whether a sample represents a row.
 pub(super) fn counts(sample: &Dated) -> bool {
     !sample.sample.is_gone && sample.sample.bytes > 0
 }
 
-/// As a sample holds it.
+/// Returns a number of bytes as a sample stores it.
 fn stored(bytes: u64) -> u64 {
     bytes.min(i32::MAX.unsigned_abs().into())
 }

@@ -1,4 +1,4 @@
-//! What there is: directories, and all of one key, read at once.
+//! Reads of range maps, and of all data of one key.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,22 +16,22 @@ use crate::limits::{MAX_COPIED_PIECES, MAX_STEP_TIME, MAX_TORN_READS};
 use crate::place::{Place, PlaceId};
 use crate::samples::Dated;
 
-/// Directories that were read, whole.
+/// Cache of complete range maps.
 #[derive(Default)]
 pub(super) struct Known {
     inner: Mutex<BTreeMap<PlaceId, Arc<Directory>>>,
 }
 
-/// What there is of one key in a bucket.
+/// All data of one key in a bucket.
 pub(super) struct Look<'c> {
     pub(super) homes: Homes<'c>,
     pub(super) row: Option<SeenRow>,
     pub(super) sample: Option<Dated>,
-    /// Whether the shard of the bucket that is read for it has a row of it, where that is another one.
+    /// Whether the right shard and bucket of the key has a row, if that is another one.
     pub(super) is_at_home: bool,
 }
 
-/// Asks a store, once more if it does not answer.
+/// Sends a request to the store, and retries it if the store does not answer.
 pub(super) async fn asked<T, F>(
     engine: &Engine,
     inner: &Arc<dyn Store>,
@@ -58,8 +58,8 @@ where
 }
 
 impl Known {
-    /// The directory of a partition, as it was at some time since the check was begun, or as it is. None: it is damaged, which is told where
-    /// directories are looked at.
+    /// Returns the range map of a partition: any version since the start of the check, or the current one if
+    /// `is_fresh`. Returns `None` if it is damaged, which the stage of range maps reports.
     pub(super) async fn of(
         &self,
         engine: &Engine,
@@ -84,7 +84,7 @@ impl Known {
         Ok(Some(directory))
     }
 
-    /// They were changed here.
+    /// Clears the cache after the check changed range maps.
     pub(super) fn forget(&self) {
         self.lock().clear();
     }
@@ -95,7 +95,7 @@ impl Known {
 }
 
 impl Engine {
-    /// The whole directory of a partition.
+    /// Returns the complete range map of a partition.
     pub(super) async fn directory(&self, place: &Place, is_serial: bool) -> Result<Directory> {
         match self {
             Self::Transacted(engine) => {
@@ -133,7 +133,7 @@ impl Engine {
         }
     }
 
-    /// All that there is of a key in a shard of a bucket; none: the directory is damaged.
+    /// Returns all data of a key in a shard of a bucket, or `None` if the range map is damaged.
     pub(super) async fn look(
         &self,
         inner: &Arc<dyn Store>,
@@ -161,7 +161,7 @@ impl Engine {
             Self::Pieces(pieces) => pieces.sample_of(place, lies.0, key).await?,
             Self::Transacted(_) => None,
         };
-        // Behind the row: what moved it is known by then.
+        // Read the range map after the row, so that it includes any change that moved the row.
         let Some(homes) = Homes::now(self, place, lies).await? else {
             return Ok(None);
         };
@@ -178,7 +178,7 @@ impl Engine {
     }
 }
 
-/// The row that was read, if there is one.
+/// Returns the row that was read, if there is one.
 fn seen(place: &Place, read: &RowsRead) -> Option<SeenRow> {
     let row = read.rows.iter().next()?;
     let stamp = read.stamps.first().copied().unwrap_or_default();

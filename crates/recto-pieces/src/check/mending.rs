@@ -1,9 +1,10 @@
-//! What seems wrong with rows and samples is looked at once more, and mended, beside whoever writes.
+//! Examines suspected faults of rows and samples again, and repairs them, while other processes write.
 //!
-//! A row that lies astray is written where the directory says, at its own stamp and with what remains of its time, by the way that all writes
-//! go; when it is seen there it is deleted where it lay, at that stamp. So whatever was written since stands, and so does what was deleted since, as
-//! long as the bucket that is for it has that deletion: one that was cut off since has none of before. Where transactions move rows
-//! there are no such deletions, but no row goes astray by what Recto does, either.
+//! A misplaced row is written to its right bucket by the normal write path, with its own timestamp and its remaining
+//! lifetime. When it is visible there, it is deleted in the wrong bucket at this timestamp. So newer writes stay. Newer
+//! deletions also stay in effect if the right bucket has them. A bucket that a later split created does not have
+//! earlier deletions. On stores where transactions move rows, there are no such deletions, but there Recto never
+//! misplaces a row.
 
 use std::sync::Arc;
 
@@ -24,20 +25,20 @@ use crate::samples::{self, Became};
 use crate::tables::mutation;
 use crate::writer::{Ended, Group, RowWrite, Since};
 
-/// Why what is wrong was not mended.
+/// Reasons why a fault was not repaired.
 const NEWER: &str = "what is there is newer than what was to take its place: repair again";
 const HIDDEN: &str = "where it belongs it was deleted, or something is in its way that was: it stays where it lies, and nobody reads it";
 const WITHOUT_A_STAMP: &str =
     "nothing tells when it was written, as something else than Recto wrote it: delete it, or write it again";
 
-/// What looks, and mends.
+/// Examines and repairs faults.
 pub(super) struct Mender {
     pub(super) inner: Arc<dyn Store>,
     pub(super) engine: Engine,
 }
 
 impl Mender {
-    /// What is wrong, if something is; and whether it is mended.
+    /// Returns the fault of a suspect, if there is one, with its outcome.
     pub(super) async fn settle(&self, suspect: &Suspect, mends: bool) -> Result<Option<Fault>> {
         let Some(look) = self.look(suspect).await? else {
             return Ok(None);
@@ -99,14 +100,15 @@ impl Mender {
         if outcome == FaultOutcome::Mended || is_row {
             return Ok(outcome);
         }
-        // What is there, or was deleted there, is newer than what is told of the row.
+        // The stored sample, or its deletion, is newer than the row's timestamp.
         if let Some(look) = self.look(suspect).await? {
             pieces.resample(suspect, &look, Some((pieces.stamps)())).await?;
         }
         self.is_right(suspect).await
     }
 
-    /// A row that was taken to another shard of its bucket may have had a sample there, which was deleted for want of a row.
+    /// Restores the sample of a row that was moved to another shard of its bucket. The sample may have been deleted
+    /// there because the row was missing.
     async fn sample_at_home(&self, pieces: &PieceStore, suspect: &Suspect, look: &Look<'_>) -> Result<()> {
         let is_beside = |home: &(Bucket, Shard)| home.0 == suspect.bucket && home.1 != suspect.shard;
         let Some((bucket, shard)) = look.homes.home(&suspect.key).filter(is_beside) else {
@@ -141,7 +143,8 @@ impl Look<'_> {
 }
 
 impl PieceStore {
-    /// Makes the sample of a row what it should be: at the row's own stamp, or this one. What is there is newer, as a rule.
+    /// Corrects the sample of a row. A new sample gets the row's timestamp or `at`, but in any case a later timestamp
+    /// than the existing sample. Deletes the sample if the row must not be sampled.
     async fn resample(&self, suspect: &Suspect, look: &Look<'_>, at: Option<Stamp>) -> Result<()> {
         let (place, bucket, key) = (&suspect.place, suspect.bucket, &suspect.key);
         let directory = look.homes.directory(key);
@@ -166,7 +169,7 @@ impl PieceStore {
             .await
     }
 
-    /// For how long a row lives.
+    /// Returns the remaining lifetime of a row.
     async fn ends_in_seconds(&self, suspect: &Suspect) -> Result<Option<u32>> {
         let read = self.row_of(&suspect.place, suspect).await?;
         Ok(read.ends_in_seconds.first().copied().flatten())
@@ -185,7 +188,7 @@ impl PieceStore {
         .await
     }
 
-    /// Takes a row where the directory says, if it `is_kept`, and deletes it where it lay.
+    /// Moves a row to its right bucket if `is_kept`, and deletes it in the wrong one.
     async fn take_home(&self, suspect: &Suspect, is_kept: bool, look: &Look<'_>) -> Result<()> {
         let bucket = suspect.bucket;
         let place = Arc::new(self.as_stored(&suspect.place).await?);
@@ -210,7 +213,8 @@ impl PieceStore {
             if !self.written_home(write).await? {
                 return Ok(());
             }
-            // Nobody reads it there, and nobody will: a bucket's pieces only shrink. But it may be that it was none's for a moment only.
+            // No process reads the row in the wrong bucket, now or later, because the key ranges of a bucket only
+            // shrink. But the range map that was used may have been valid only for a moment, so check again.
             let engine = Engine::Pieces(self.clone());
             let lies = (bucket, suspect.shard);
             let Some(homes) = Homes::now(&engine, &place, lies).await? else {
@@ -229,7 +233,7 @@ impl PieceStore {
             mutations: vec![mutation(Operation::DeleteRow { clustering }, stamp, None)],
         };
         self.write_step(delete).await?;
-        // That of a row that was taken to another shard stands for it there.
+        // If the row moved to another shard of its bucket, the sample remains valid.
         let of_it = look.sample.as_ref();
         let of_it = of_it.filter(|_| look.homes.is_in_its_shard(&suspect.key));
         match of_it.map(|dated| dated.stamp) {
@@ -241,8 +245,9 @@ impl PieceStore {
         }
     }
 
-    /// Whether a row is seen in this bucket now, or was deleted there by who deletes rows, who left a mark of that. Else a deletion hides it that was
-    /// of what lay there before, as where a directory does not say what it once did: then what there is of it is not given away.
+    /// Returns whether the row is visible in its right bucket now, or was deleted there by a normal deletion. Such a
+    /// deletion leaves a mark in the samples. Otherwise a deletion of former content of that bucket hides the row, for
+    /// example because a range map lacks earlier information. Then the misplaced copy must stay.
     async fn stands_at(
         &self,
         place: &Arc<Place>,
@@ -265,8 +270,8 @@ impl PieceStore {
         Ok(sample.is_some_and(|dated| dated.sample.is_gone && dated.stamp >= stamp))
     }
 
-    /// Writes a row to all buckets that take it, at its stamp. Whether it is there, and may go elsewhere; what is below the floor is so
-    /// without.
+    /// Writes a row to all buckets that take it, with its timestamp. Returns whether the misplaced copy may be deleted.
+    /// This is also the case if the row is below the retention bound.
     async fn written_home(&self, write: RowWrite) -> Result<bool> {
         let group = Group {
             rows: vec![write],
@@ -287,7 +292,7 @@ impl PieceStore {
     }
 }
 
-/// What deletes the sample of a key, of this stamp.
+/// Returns the deletion of the sample of a key with this timestamp.
 fn unsampled(suspect: &Suspect, stamp: Stamp) -> Mutation {
     let clustering = std::iter::once(Some(&suspect.key[..])).collect();
     mutation(Operation::DeleteRow { clustering }, stamp, None)

@@ -1,24 +1,31 @@
-//! Whether buckets are as they should be: each row where its directory says, directories whole, samples as their rows.
+//! Consistency check of buckets: each row is in the bucket that the range map names, range maps are undamaged, and
+//! samples match their rows.
 //!
-//! A table is looked at in stages, step by step, so that who goes on with it later does so where it was stopped: its directories; the
-//! registry of buckets by time; the buckets that there are, of which directories are made anew where they are damaged or gone, and entries of the
-//! registry; all rows as they lie, in the store's own order, beside their samples; and samples of buckets without rows. What seems wrong is
-//! looked at once more, some time later, by the directory as it is then, since others write meanwhile; what is wrong then is told, and mended if that
-//! is asked for.
+//! A check goes through a table in stages and steps, so that an interrupted check can continue from its position. The
+//! stages are:
 //!
-//! | module | holds |
+//! 1. the range maps
+//! 2. the registry of time buckets
+//! 3. the existing buckets: rebuilds range maps that are damaged or lost, and restores missing entries of the registry
+//! 4. all stored rows, in the store's own order, with their samples
+//! 5. samples of buckets without rows
+//!
+//! Because other processes write during the check, each suspected fault is examined again some time later, by the range
+//! map at that time. A confirmed fault is reported, and repaired if the caller requested repairs.
+//!
+//! | module | content |
 //! |---|---|
-//! | `fault` | [`Fault`]: what is wrong |
-//! | `judge` | whether a row, or a sample, is right where it lies |
-//! | `look` | what there is of one key, read at once |
-//! | `homes` | where the rows of a partition belong |
-//! | `directories` | the stages of directories and buckets |
-//! | `registry` | the stage of the registry, and buckets that it does not have |
-//! | `remains` | a directory as it is stored, damaged or not |
-//! | `rows` | the stage of rows |
-//! | `orphans` | the stage of samples without rows |
-//! | `mending` | what is wrong is mended |
-//! | `position` | how far it is, as bytes |
+//! | `fault` | [`Fault`]: fault of buckets |
+//! | `judge` | decision whether a stored row or sample is right |
+//! | `look` | reads of range maps, and of all data of one key |
+//! | `homes` | buckets to which the rows of a partition belong |
+//! | `directories` | stages of range maps and of existing buckets |
+//! | `registry` | stage of the registry, and buckets that are missing in it |
+//! | `remains` | stored form of a range map, damaged or not |
+//! | `rows` | stage of rows |
+//! | `orphans` | stage of samples without rows |
+//! | `mending` | repair of faults |
+//! | `position` | encoding of positions |
 
 mod directories;
 mod fault;
@@ -50,33 +57,33 @@ use crate::limits::{MAX_LOOKS_AT_ONCE, MAX_STEP_TIME, MAX_SUSPECTS, SUSPECT_AGE}
 use crate::place::{Deadline, PieceStore, Place};
 use crate::transacted::Transacted;
 
-/// What runs buckets of a store.
+/// Engine of the buckets of a store.
 #[derive(Clone)]
 pub(crate) enum Engine {
-    /// By samples.
+    /// Engine with samples.
     Pieces(PieceStore),
-    /// By transactions.
+    /// Engine with transactions.
     Transacted(Transacted),
 }
 
-/// A table whose buckets are being checked.
+/// Check of the buckets of a table under way.
 pub struct BucketCheck {
     inner: Arc<dyn Store>,
     bucketed: Arc<Bucketed>,
     engine: Engine,
-    /// Whether what is wrong is mended.
+    /// Whether faults are repaired.
     mends: bool,
     position: Position,
-    /// Directories that were read.
+    /// Range maps that were read.
     known: Known,
-    /// Partitions without a directory that can be gone by, and the buckets they have.
+    /// Partitions without a usable range map, with their buckets.
     ruins: BTreeMap<Vec<u8>, Ruin>,
-    /// What seems wrong, and is looked at once more.
+    /// Suspected faults, which are examined again.
     suspects: Vec<Suspect>,
     faults: Vec<Fault>,
 }
 
-/// Something that seems wrong.
+/// Suspected fault.
 #[derive(Debug, Clone)]
 struct Suspect {
     place: Arc<Place>,
@@ -84,34 +91,34 @@ struct Suspect {
     shard: Shard,
     key: Key,
     clustering: Cells,
-    /// Whether there is a sample, and no row was seen.
+    /// Whether the fault is a sample without a visible row.
     is_sample: bool,
-    /// By the clock that never goes back.
+    /// Time of the suspicion, by the monotonic clock.
     seen_nanos: u64,
 }
 
-/// What a step of a check did.
+/// Result of one step of a check.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct CheckStep {
-    /// Rows of the table that were read.
+    /// Number of rows of the table that were read.
     pub rows: u64,
-    /// Rows and partitions of all tables that were.
+    /// Number of rows and partitions of all tables that were read.
     pub read: u64,
-    /// Partitions that begin among them.
+    /// Number of partitions of the store that begin among these rows.
     pub buckets: u64,
-    /// What is wrong.
+    /// Faults that were found.
     pub faults: Vec<Fault>,
-    /// Where who is stopped goes on, if all before that is told.
+    /// Position from which another check can continue, or `None` if faults before it are not reported yet.
     pub position: Option<Vec<u8>>,
-    /// Whether all was looked at.
+    /// Whether the check is complete.
     pub is_over: bool,
 }
 
 impl BucketCheck {
-    /// From the beginning, or from where another was stopped.
+    /// Begins a check, or continues an interrupted one.
     ///
     /// # Errors
-    /// The position is none.
+    /// The position is invalid.
     pub(crate) fn new(
         inner: Arc<dyn Store>,
         bucketed: Arc<Bucketed>,
@@ -126,7 +133,7 @@ impl BucketCheck {
         if let Engine::Pieces(pieces) = &engine
             && mends
         {
-            // What this process knows may be of entries that are gone.
+            // This process may remember entries that no longer exist.
             pieces.registered.forget(bucketed.pieced.table().name());
         }
         Ok(Self {
@@ -142,10 +149,10 @@ impl BucketCheck {
         })
     }
 
-    /// Looks at so many rows more, or as many partitions.
+    /// Checks up to `rows` further rows or partitions.
     ///
     /// # Errors
-    /// The store cannot be read, or written, in time: what was mended stays so.
+    /// The store cannot be read or written in time. Completed repairs stay.
     pub async fn step(&mut self, rows: u32) -> std::result::Result<CheckStep, StoreError> {
         Ok(self.stepped(rows.max(1)).await?)
     }
@@ -179,7 +186,7 @@ impl BucketCheck {
         Ok(step)
     }
 
-    /// Whether there are samples beside rows.
+    /// Returns whether the engine has samples.
     fn samples_there(&self) -> bool {
         matches!(self.engine, Engine::Pieces(_))
     }
@@ -198,7 +205,7 @@ impl BucketCheck {
         }
     }
 
-    /// Whether a registry says which buckets there are.
+    /// Returns whether a registry lists the existing buckets.
     fn registers(&self) -> bool {
         matches!(self.engine, Engine::Pieces(_)) && self.bucketed.pieced.times.is_some()
     }
@@ -207,7 +214,7 @@ impl BucketCheck {
         self.bucketed.pieced.table()
     }
 
-    /// Asks the store, once more if it does not answer.
+    /// Sends a request to the store, and retries it if the store does not answer.
     async fn ask<T, F>(&self, ask: impl Fn(Arc<dyn Snapshot>, ReadOptions) -> F) -> Result<T>
     where
         F: Future<Output = std::result::Result<T, StoreError>>,
@@ -238,8 +245,8 @@ impl BucketCheck {
         self.faults.push(fault);
     }
 
-    /// Whether what seems wrong is looked at before the stage is over: so that it is not too much, and it is told now and then where to go
-    /// on.
+    /// Returns whether to examine suspected faults before the stage ends: to limit their number, and to report a
+    /// position from time to time.
     fn is_to_settle(&self) -> bool {
         let Some(oldest) = self.suspects.first() else {
             return false;
@@ -249,7 +256,8 @@ impl BucketCheck {
         is_ripe || self.suspects.len() >= MAX_SUSPECTS
     }
 
-    /// Looks at what seems wrong, when whoever was writing it is done with that: tells what is wrong, and mends it.
+    /// Examines suspected faults after concurrent writers have finished. Reports confirmed faults, and repairs them if
+    /// requested.
     async fn settle(&mut self) -> Result<()> {
         let suspects = std::mem::take(&mut self.suspects);
         let Some(newest) = suspects.iter().map(|one| one.seen_nanos).max() else {
@@ -260,7 +268,7 @@ impl BucketCheck {
             tokio::time::sleep(SUSPECT_AGE.saturating_sub(age)).await;
         }
         let mender = self.mender();
-        // A row that lies astray may be the one that a sample is of.
+        // Examine rows first, because a misplaced row may be the row of a sample.
         let (samples, rows): (Vec<_>, Vec<_>) = suspects.into_iter().partition(|one| one.is_sample);
         for some in [rows, samples]
             .iter()

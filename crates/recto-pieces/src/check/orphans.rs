@@ -1,4 +1,4 @@
-//! The stage of samples: those of buckets without rows, and of such shards, which nobody met among these.
+//! Stage of samples: samples of buckets or shards without rows, which the stage of rows does not meet.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ impl BucketCheck {
         let name = self.table().name().as_bytes();
         let of_table = read.rows.iter().filter(|row| row.get(0) == Some(name));
         let places = of_table.filter_map(|row| {
-            // What is none of its keys counts for nothing.
+            // Ignore samples of an invalid partition.
             let partition = self.bucketed.pieced.partition_of(row.get(1)?).ok()?;
             let place = Place::new(&self.bucketed.pieced, partition).ok()?;
             let bucket = u64::from_be_bytes(row.get(2)?.try_into().ok()?);
@@ -62,7 +62,7 @@ impl BucketCheck {
         Ok(read.next.map(|scan| Next { scan, open: None }))
     }
 
-    /// The samples of a bucket that are of shards without rows.
+    /// Returns the samples of a bucket that belong to shards without rows.
     async fn without_rows(&self, place: &Arc<Place>, bucket: Bucket) -> Result<Vec<Dated>> {
         let Engine::Pieces(pieces) = &self.engine else {
             return Ok(Vec::new());

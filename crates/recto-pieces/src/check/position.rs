@@ -1,4 +1,4 @@
-//! How far a check is, as bytes for whoever goes on with it: `docs/format.md`, "Buckets".
+//! Encoding of the position of a check, for a later check that continues it: `docs/format.md`, "Buckets".
 
 use recto_model::Cells;
 use recto_protocol::buckets::Key;
@@ -6,57 +6,57 @@ use recto_store::{ScanPosition, StoreError, StoreErrorKind};
 
 use crate::bytes::{read_bytes, read_cells, take, write_bytes, write_cells};
 
-/// The version of the form of positions.
+/// Version of the encoding of positions.
 const POSITION_VERSION: u8 = 1;
 
-/// What is looked at.
+/// Stage of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Stage {
-    /// Directories.
+    /// Range maps.
     #[default]
     Directories,
-    /// Entries of the registry of buckets by time.
+    /// Entries of the registry of time buckets.
     Registry,
-    /// Which buckets there are.
+    /// Existing buckets.
     Buckets,
     /// Rows.
     Rows,
     /// Samples of buckets without rows.
     Samples,
-    /// Nothing more.
+    /// The check is complete.
     Over,
 }
 
-/// How far a check is.
+/// Position of a check.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Position {
     pub(super) stage: Stage,
-    /// Behind what; none: from the beginning of the stage.
+    /// Position within the stage. `None`: the beginning of the stage.
     pub(super) after: Option<Next>,
 }
 
-/// Where a stage goes on.
+/// Position within a stage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Next {
     pub(super) scan: ScanPosition,
-    /// The bucket whose rows were being read.
+    /// Bucket whose rows were being read.
     pub(super) open: Option<Open>,
 }
 
-/// A bucket whose rows are being read.
+/// Bucket whose rows are being read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Open {
-    /// Its key in the store.
+    /// Key of the bucket in the store.
     pub(super) partition: Cells,
-    /// The key of the row that was read last.
+    /// Key of the last row that was read.
     pub(super) last: Key,
-    /// How many rows it has so far that are read there, and their bytes.
+    /// Number of rows so far that are read from this bucket, and their bytes.
     pub(super) rows: u64,
     pub(super) bytes: u64,
 }
 
 impl Stage {
-    /// What comes behind it.
+    /// Returns the next stage.
     pub(super) fn next(self, has_samples: bool) -> Self {
         match self {
             Self::Directories => Self::Registry,
@@ -67,7 +67,7 @@ impl Stage {
         }
     }
 
-    /// Its beginning.
+    /// Returns the position at the beginning of the stage.
     pub(super) fn begun(self) -> Position {
         Position {
             stage: self,
@@ -105,7 +105,7 @@ impl Position {
         to
     }
 
-    /// None: it is not of this release.
+    /// Returns the position, or `None` if the bytes are not a position of this release.
     pub(super) fn read(mut from: &[u8]) -> Option<Self> {
         let from = &mut from;
         if take(from, 1)? != [POSITION_VERSION] {

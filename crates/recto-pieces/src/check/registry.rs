@@ -1,7 +1,8 @@
-//! The stage of the registry of buckets by time, and buckets that have rows and that it does not have.
+//! Stage of the registry of time buckets, and buckets that have rows but no entry.
 //!
-//! What it should say follows from arithmetic, but for which buckets there are; and those that have no rows may stand there. So each entry is
-//! right or wrong by itself. It is written before the first row of its bucket: of one that is missing nothing is on its way.
+//! The content of an entry follows from the calendar. The registry itself decides only the existence of a bucket, and
+//! may contain buckets without rows. So each entry is right or wrong by itself. An entry is written before the first
+//! row of its bucket. So if a bucket with rows has no entry, no write of the entry is under way.
 
 use std::sync::Arc;
 
@@ -22,10 +23,10 @@ use crate::place::{PieceStore, Place};
 use crate::registry::{START, read_entry};
 use crate::times::{TimeBucket, Times};
 
-/// Why an entry was not mended.
+/// Reason why an entry was not repaired.
 const NEWER: &str = "what is there, or was deleted there, has a stamp ahead of the clock: repair again when the clock is there";
 
-/// A bucket that has rows, of which a shard was met.
+/// Shard with rows of a time bucket that a scan met.
 pub(super) struct Met {
     pub(super) place: Arc<Place>,
     pub(super) bucket: TimeBucket,
@@ -33,7 +34,7 @@ pub(super) struct Met {
 }
 
 impl BucketCheck {
-    /// Entries of the registry.
+    /// Checks entries of the registry.
     pub(super) async fn registry(&mut self, rows: u32, step: &mut CheckStep) -> Result<Option<Next>> {
         let (Engine::Pieces(pieces), Some(times)) = (self.engine.clone(), self.bucketed.pieced.times.clone())
         else {
@@ -61,7 +62,8 @@ impl BucketCheck {
                 None => match self.bucketed.pieced.partition_of(encoded) {
                     Ok(partition) => {
                         let place = Arc::new(Place::new(&self.bucketed.pieced, partition)?);
-                        // Once: who goes on with it does so within a partition, too.
+                        // Report this once, at the first entry of the partition: an interrupted check may continue
+                        // within a partition.
                         let start = row.get(START).unwrap_or_default();
                         if !self.is_marked(&place).await? && pieces.begins_at(&place, start).await? {
                             self.told_unless_marked(&place).await?;
@@ -80,7 +82,7 @@ impl BucketCheck {
         Ok(read.next.map(|scan| Next { scan, open: None }))
     }
 
-    /// Looks at an entry as it was read.
+    /// Checks an entry.
     async fn entry(
         &mut self,
         pieces: &PieceStore,
@@ -110,7 +112,7 @@ impl BucketCheck {
         Ok(())
     }
 
-    /// Tells of buckets that were met and have no entry, once each: at the first of their shards that has any of their rows.
+    /// Reports each bucket that was met and has no entry once: at the first of its shards that has rows.
     pub(super) async fn unregistered(&mut self, met: Vec<Met>) -> Result<()> {
         let Engine::Pieces(pieces) = self.engine.clone() else {
             return Ok(());
@@ -127,7 +129,7 @@ impl BucketCheck {
         if missing.is_empty() {
             return Ok(());
         }
-        // Who drops what is not kept deletes rows first, then their entries.
+        // A removal of expired buckets deletes the rows first and the entries later.
         tokio::time::sleep(SUSPECT_AGE).await;
         for met in missing {
             if !pieces.lacks_entry(&met).await? {
@@ -151,7 +153,8 @@ impl BucketCheck {
 }
 
 impl PieceStore {
-    /// Whether a bucket has rows and no entry. It is so of the first of its shards only; and rows that are not kept any more are told one by one.
+    /// Returns whether a bucket has rows but no entry. Returns true only for the first shard with rows. Returns false
+    /// for buckets below the retention bound, because the stage of rows reports their rows one by one.
     async fn lacks_entry(&self, met: &Met) -> Result<bool> {
         let Met { place, bucket, shard } = met;
         if self.entry_at(place, &bucket.start).await?.is_some() {
@@ -162,7 +165,7 @@ impl PieceStore {
         if floor.is_some_and(|floor| floor.hides_all(&span)) {
             return Ok(false);
         }
-        // Of a shard that is none there are none.
+        // An invalid shard has no rows.
         let mut shards = place.pieced.shards.all();
         while let Some(one) = shards.next().filter(|one| one <= shard) {
             if self.has_rows(place, (bucket.bucket, one), &span).await? {
@@ -172,7 +175,7 @@ impl PieceStore {
         Ok(false)
     }
 
-    /// Whether a shard of a bucket has any rows of a span.
+    /// Returns whether a shard of a bucket has rows within a span.
     pub(super) async fn has_rows(&self, place: &Place, lies: (Bucket, Shard), span: &Span) -> Result<bool> {
         let first = Slice {
             limit: 1,
@@ -181,7 +184,7 @@ impl PieceStore {
         Ok(!self.read_rows(&first).await?.rows.is_empty())
     }
 
-    /// Writes what should stand at the start of a bucket; none: nothing, as none begins there.
+    /// Writes the right entry at the start of a bucket. `None`: deletes the entry, because no bucket begins there.
     async fn put_entry_right(
         &self,
         place: &Place,

@@ -1,4 +1,4 @@
-//! A directory as it is stored, damaged or not; and what makes another one of it.
+//! Stored form of a range map, damaged or not, and the write that replaces it.
 
 use std::sync::Arc;
 
@@ -17,11 +17,11 @@ use crate::limits::{MAX_REBUILT_PIECES, MAX_STEP_TIME, MAX_TORN_READS};
 use crate::place::Place;
 use crate::tables::Tables;
 
-/// What is stored of a directory.
+/// Stored parts of a range map.
 #[derive(Default)]
 pub(super) struct Stored {
     pub(super) remains: Remains,
-    /// When each piece was changed last, in microseconds.
+    /// Timestamp of the last change of each key range, in microseconds.
     pub(super) stamps: Vec<i64>,
 }
 
@@ -33,7 +33,7 @@ impl Engine {
         }
     }
 
-    /// What is stored of a directory, as it was last decided. None: nothing is.
+    /// Returns the stored parts of a range map after the last decided write, or `None` if there are none.
     pub(super) async fn stored(&self, inner: &Arc<dyn Store>, place: &Place) -> Result<Option<Stored>> {
         'anew: for _ in 0..MAX_TORN_READS {
             let mut stored: Option<Stored> = None;
@@ -71,11 +71,11 @@ impl Engine {
                 }
             }
         }
-        // Who changes it all the time has one.
+        // A process that changes the range map during each read has an intact one.
         Ok(None)
     }
 
-    /// What is stored of a directory that has no pieces.
+    /// Returns the stored parts of a range map without key ranges.
     async fn without_pieces(&self, inner: &Arc<dyn Store>, place: &Place) -> Result<Option<Stored>> {
         let (own, partition) = (&self.tables().directories, &place.directory_partition());
         let statics = look::asked(self, inner, |snapshot, options| async move {
@@ -86,8 +86,8 @@ impl Engine {
         Ok(row.map(|row| Stored::begun(row, 0)))
     }
 
-    /// The keys of the first and the last row of a bucket; none: it has no rows. Buckets by time begin where their width does, and bucket 0 is the
-    /// beginning of all.
+    /// Returns the keys of the first and the last row of a bucket, or `None` if it has no rows. A time bucket begins at
+    /// the start of its interval. Bucket 0 of time buckets begins at the start of the partition.
     pub(super) async fn held(
         &self,
         inner: &Arc<dyn Store>,
@@ -127,7 +127,7 @@ impl Engine {
 }
 
 impl Stored {
-    /// Of a row whose static cells stand there.
+    /// Returns the stored parts from the static cells of a row.
     fn begun(row: RowRef<'_>, statics: usize) -> Self {
         let remains = Remains {
             floor: row.get(statics).map(<[u8]>::to_vec),
@@ -144,7 +144,7 @@ impl Stored {
     }
 
     fn add(&mut self, row: RowRef<'_>, stamp: i64) {
-        // Where nothing but static cells is there is no piece.
+        // A row that has only static cells is not a key range.
         let Some(start) = row.get(START) else { return };
         self.stamps.push(stamp);
         self.remains.pieces.push(PieceRemains {
@@ -154,7 +154,8 @@ impl Stored {
         });
     }
 
-    /// Without the pieces that begin at what is no key of the table; and where those were.
+    /// Returns the stored parts without the key ranges whose start is not a key of the table, and the starts of these
+    /// key ranges.
     pub(super) fn with_edges_of(&self, place: &Place) -> (Remains, Vec<Key>) {
         let mut remains = self.remains.clone();
         let is_edge = |piece: &PieceRemains| place.pieced.bound(&piece.start).is_ok();
@@ -164,7 +165,8 @@ impl Stored {
         (remains, gone)
     }
 
-    /// What makes this directory of it, if it is still what it was. How many pieces are changed by that.
+    /// Returns the write that replaces the stored range map by `put` if it is unchanged, and the number of key ranges
+    /// that the write changes.
     pub(super) fn change(
         &self,
         tables: &Tables,
@@ -213,7 +215,7 @@ fn number(row: RowRef<'_>, column: usize) -> Option<i64> {
     Some(i64::from_be_bytes(row.get(column)?.try_into().ok()?))
 }
 
-/// The key of a partition of the table of directories that is of a table of rows.
+/// Returns the key of a partition of the table of range maps, if it belongs to a table of rows.
 pub(super) fn encoded_of<'r>(row: RowRef<'r>, table: &str) -> Option<&'r [u8]> {
     (row.get(0) == Some(table.as_bytes())).then(|| row.get(1))?
 }

@@ -1,4 +1,4 @@
-//! The stage of rows: all rows as they lie, beside their samples.
+//! Stage of rows: all rows as they are stored, with their samples.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,27 +20,27 @@ use crate::limits::{MAX_CHECKED_BYTES, MAX_LOOKS_AT_ONCE};
 use crate::place::{PieceStore, Place};
 use crate::samples::Dated;
 
-/// Rows that lie side by side in a shard of a bucket.
+/// Consecutive rows in a shard of a bucket.
 struct Run {
     place: Arc<Place>,
     partition: Cells,
     bucket: Bucket,
     shard: Shard,
-    /// The key of the row before them that was looked at; none: they are the first ones.
+    /// Key of the preceding row, which was checked before. `None`: these are the first rows.
     from: Option<Key>,
-    /// Whether they are the last ones.
+    /// Whether these are the last rows.
     is_last: bool,
     rows: Vec<(Key, Cells, SeenRow)>,
-    /// What was counted before them.
+    /// Content of the preceding rows.
     before: Figures,
 }
 
-/// What there is to say of some rows.
+/// Result of the check of some rows.
 #[derive(Default)]
 struct Looked {
-    /// Keys, and whether there is a sample and no row.
+    /// Keys of suspected faults, and whether the fault is a sample without a row.
     suspects: Vec<((Key, Cells), bool)>,
-    /// What the shard has so far that is read there.
+    /// Content of the shard so far that is read from it.
     figures: Figures,
 }
 
@@ -94,7 +94,7 @@ impl BucketCheck {
         Ok(read.next.map(|scan| Next { scan, open }))
     }
 
-    /// Rows that were read, bucket by bucket. The one whose rows were read before is the first one.
+    /// Groups rows by bucket. If the rows of a bucket were read in part before, this bucket is the first group.
     fn runs(&self, read: &ScanRead, open: Option<Open>) -> Result<Vec<Run>> {
         let pieced = &self.bucketed.pieced;
         let keys = pieced.table.partition().len();
@@ -108,7 +108,7 @@ impl BucketCheck {
         }
         for (row, stamp) in read.rows.iter().zip(&read.stamps) {
             let partition: Cells = (0..keys).map(|column| row.get(column)).collect();
-            // One without rows has static cells.
+            // A partition without rows has static cells.
             if row.get(keys).is_none() {
                 continue;
             }
@@ -141,8 +141,8 @@ impl BucketCheck {
         })
     }
 
-    /// What seems wrong among rows, and samples beside them: by what is known of the directory, and if something is by what is
-    /// read of it now.
+    /// Returns the suspected faults of rows and of their samples. If the cached range map suggests a fault, decides by
+    /// a range map that is read now.
     async fn looked_at(&self, run: &Run) -> Result<Looked> {
         let samples = match &self.engine {
             Engine::Transacted(_) => None,
@@ -172,7 +172,7 @@ impl BucketCheck {
         Ok(looked)
     }
 
-    /// All rows of a shard of a bucket were read.
+    /// Handles the end of the rows of a shard of a bucket.
     async fn close(&mut self, run: &Run, figures: Figures) -> Result<()> {
         let Some(figures) = self.of_all_shards(run, figures).await? else {
             return Ok(());
@@ -191,9 +191,10 @@ impl BucketCheck {
         Ok(())
     }
 
-    /// What all shards of a bucket have that are read there, of which this one has so much; of one that is too large as far as it takes to
-    /// say so. None: it is not too large, or that was told of a shard before. Shards of one bucket do not lie beside each other, so nobody could add
-    /// them up without keeping figures of all buckets; but of one that has too much a shard has more than its share.
+    /// Returns the content of all shards of an oversized bucket, or `None` if the bucket is not oversized or was
+    /// reported at another shard. `figures` is the content of this shard. The result is exact only as far as necessary
+    /// to prove the excess. The shards of a bucket are not adjacent in the store's order. So a sum would require
+    /// keeping the figures of all buckets. But in an oversized bucket, at least one shard has more than its share.
     async fn of_all_shards(&self, run: &Run, figures: Figures) -> Result<Option<Figures>> {
         let (size, shards) = (run.place.pieced.size, run.place.pieced.shards);
         let Engine::Pieces(pieces) = &self.engine else {
@@ -230,7 +231,8 @@ impl BucketCheck {
 }
 
 impl PieceStore {
-    /// What a shard of a bucket has that is read there, until that alone is too much for a bucket.
+    /// Returns the content that is read from a shard of a bucket. Stops when this shard alone exceeds the maximum size
+    /// of a bucket.
     async fn figures_in(&self, place: &Place, lies: (Bucket, Shard), homes: &Homes<'_>) -> Result<Figures> {
         let (mut slice, mut figures) = (slice_of(place, lies, &Span::all())?, Figures::default());
         loop {
@@ -258,7 +260,7 @@ impl Run {
             ..Looked::default()
         };
         let of_keys = samples.unwrap_or_default().iter();
-        // Those of other shards stand among them.
+        // The samples of other shards are among them.
         let of_keys = of_keys.filter(|dated| homes.is_in_its_shard(&dated.sample.key));
         let mut of_keys: BTreeMap<&Key, &Dated> = of_keys.map(|dated| (&dated.sample.key, dated)).collect();
         for (key, clustering, row) in &self.rows {

@@ -1,4 +1,5 @@
-//! A store that shows nothing of its buckets: over one without transactions, and over those that have them, in memory and embedded.
+//! Tests of a store that hides its buckets: over a store without transactions, and over stores with transactions, in
+//! memory and embedded.
 
 mod by_key;
 mod by_rows;
@@ -38,7 +39,7 @@ use crate::BucketedStore;
 use crate::Stamps;
 
 const SHARDS: u8 = 4;
-/// Rows of a stream that is cut a few times.
+/// Number of rows of a stream that is split a few times.
 const ROWS: i64 = 2_000;
 
 #[derive(Clone)]
@@ -48,7 +49,7 @@ struct Shown {
     stamps: Stamps,
     table: Arc<Table>,
     environment: Environment,
-    /// Where it lies, if it is on disk and goes with this.
+    /// Folder of a store on disk, which is removed with this value.
     _folder: Option<Arc<tempfile::TempDir>>,
 }
 
@@ -68,7 +69,7 @@ macro_rules! over_a_store {
     };
 }
 
-/// What is so wherever it lies, by the time of the clock where nothing is sampled.
+/// Runs tests over each store. On stores with samples, the tests use the paused clock.
 macro_rules! over_each_store {
     ($($name:ident)*) => {
         over_a_store! { sampled (start_paused = true) $($name)* }
@@ -152,7 +153,7 @@ impl Shown {
         }
     }
 
-    /// Writes until the stamps are new enough.
+    /// Repeats a write until its timestamps are new enough.
     async fn send(&self, make: impl Fn() -> Vec<PartitionWrite>) {
         for _ in 0..10 {
             let sent = self
@@ -206,7 +207,7 @@ impl Shown {
         read.rows.iter().map(at).collect()
     }
 
-    /// All rows, by scans of so many at a time.
+    /// Returns all rows, by scans of `limit` rows each.
     async fn scan(&self, limit: u32) -> Vec<(String, i64)> {
         let (mut rows, mut after) = (Vec::new(), None);
         loop {
@@ -228,14 +229,14 @@ impl Shown {
         rows
     }
 
-    /// Lets time pass where it costs none.
+    /// Lets time pass on stores with the paused clock.
     async fn pass(&self) {
         if !self.inner.limits().transactions {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }
 
-    /// Waits until nothing is to be cut any more.
+    /// Waits until no split is due.
     async fn settle(&self) {
         if !self.inner.limits().transactions {
             return tokio::time::sleep(Duration::from_secs(600)).await;
@@ -249,7 +250,7 @@ impl Shown {
         panic!("some bucket stays too large");
     }
 
-    /// How large the largest bucket is, in what its table is cut by.
+    /// Returns the size of the largest bucket, in the unit of its limit.
     async fn largest(&self) -> u64 {
         let (table, partitions) = self.partitions().await;
         let snapshot = self.inner.snapshot().expect("it is open");
@@ -266,7 +267,7 @@ impl Shown {
         sizes.max().unwrap_or_default()
     }
 
-    /// How many buckets there are in the store.
+    /// Returns the number of buckets in the store.
     async fn buckets(&self) -> usize {
         self.partitions().await.1.len()
     }
@@ -384,7 +385,7 @@ async fn a_scan_lists_each_row_once_while_buckets_are_cut(shown: Shown) {
         }
     });
     let (mut scans, mut is_written) = (0, false);
-    // Where cuts take their time they go on for long after the last write.
+    // With the paused clock, splits continue for a long time after the last write.
     while !is_written || (scans < 80 && !shown.inner.limits().transactions) {
         is_written = writer.is_finished();
         let before = next.load(Ordering::SeqCst);
@@ -442,7 +443,7 @@ async fn a_write_that_is_older_than_what_is_known_is_made_anew() {
             clustering: cells(&[Some(&1_i64.to_be_bytes())]),
         },
     );
-    // The directory is read meanwhile, by who lives by it.
+    // Another read fetches the range map meanwhile.
     assert_eq!(shown.slice("s", ReadDirection::Forward).await, [] as [i64; 0]);
     let refused = shown.store.write(old.clone(), WriteOptions::default()).await;
     assert_eq!(refused.expect_err("it is older").kind(), StoreErrorKind::Moved);
@@ -485,7 +486,7 @@ async fn a_table_that_is_made_again_begins_without_directories(shown: Shown) {
         buckets.iter().all(is_first),
         "in bucket 0, as if it were the first"
     );
-    // Of shards, the one that has it, and the one that scans meet it by.
+    // With shards: the shard of the row, and the shard in which scans find the partition.
     assert!((1..=2).contains(&buckets.len()), "{buckets:?}");
     assert_eq!(shown.scan(10).await, [("s".to_owned(), 0)]);
     assert_eq!(shown.slice("s", ReadDirection::Forward).await, [0]);
@@ -522,7 +523,7 @@ async fn what_tables_in_buckets_cannot_do_is_refused(shown: Shown) {
     assert!(matches!(refused, Ok(WriteOutcome::Refused(_))), "{refused:?}");
 }
 
-/// Partitions of one row each, most of which is not in the shard that scans meet them by.
+/// Uses partitions of one row each. Most rows are not in the shard in which scans find the partition.
 #[tokio::test(start_paused = true)]
 async fn a_partition_is_scanned_whose_first_shard_is_empty() {
     let shown = Shown::sharded().await;
@@ -534,7 +535,7 @@ async fn a_partition_is_scanned_whose_first_shard_is_empty() {
     for limit in [1_000, 7, 1] {
         assert_eq!(shown.scan(limit).await, expected);
     }
-    // A table that another process made again: what this one marked is not believed for long.
+    // Another process creates the table again. The marks that this process remembers expire soon.
     let other = BucketedStore::over(Arc::clone(&shown.inner), environment(), Arc::clone(&shown.stamps));
     other.drop_table("events").await.expect("it is dropped");
     other.create_table(&shown.table).await.expect("it is made");
@@ -543,7 +544,7 @@ async fn a_partition_is_scanned_whose_first_shard_is_empty() {
         shown.put(stream, at..=at).await;
     }
     assert_eq!(shown.scan(7).await, expected);
-    // What has other shards, or none, is another table.
+    // A table with another number of shards is a different table.
     let alone = shown
         .store
         .compare_tables(&[table()])

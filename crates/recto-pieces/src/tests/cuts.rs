@@ -1,4 +1,4 @@
-//! Cuts by the engine, from a sample to the clearing.
+//! Tests of splits by the engine, from a sample to the removal of old buckets.
 
 use recto_model::table::Direction;
 use recto_protocol::buckets::{Bucket, Cut, Roles, SplitAction, SplitEvent, Splitting, Stays};
@@ -6,11 +6,11 @@ use recto_store::PointRead;
 
 use super::*;
 
-/// What a cut leaves that is noticed while another clearing waits is cleared behind that.
+/// Time after which old buckets are removed. A removal that is noticed during another removal takes place after it.
 const CLEARED: Duration = Duration::from_secs(9_000);
 
 impl Stream {
-    /// Rows of 900 bytes, a pause after each.
+    /// Writes rows of 900 bytes, with a pause after each.
     pub(super) async fn fill(&self, ats: impl Iterator<Item = i64>, pause: Duration) {
         let text = "x".repeat(900);
         for at in ats {
@@ -24,7 +24,7 @@ impl Stream {
         tokio::spawn(async move { pieces.work().await })
     }
 
-    /// Bytes of rows in each bucket, of those that are shown of it.
+    /// Returns the number of bytes of visible rows in each bucket.
     async fn bytes(&self) -> Vec<(u64, usize)> {
         let directory = self.partition.directory(TIME).await.expect("it is read");
         let mut bytes = Vec::new();
@@ -55,7 +55,7 @@ impl Stream {
 async fn what_is_too_much_is_cut_at_its_samples_and_cleared() {
     let stream = Stream::new(Direction::Ascending).await;
     let _work = stream.works();
-    // In no order.
+    // In no particular order.
     let ats = (0..600).map(|at| at * 7_919 % 600);
     stream.fill(ats, Duration::from_millis(1)).await;
     tokio::time::sleep(Duration::from_secs(300)).await;
@@ -105,7 +105,7 @@ async fn buckets_that_are_full_at_once_are_cut_together() {
         .map(|bucket| (bucket * 100, of(bucket.unsigned_abs())))
         .collect();
     let before = stream.is_kept_in(&pieces).await;
-    // In no order, and full when somebody begins to look.
+    // In no particular order. The bucket is full when the splitter starts.
     stream
         .fill((0..600).map(|at| at * 7_919 % 600), Duration::ZERO)
         .await;
@@ -183,7 +183,7 @@ async fn a_cut_left_half_done_is_gone_on_with() {
             .expect("it is read")
             .version;
         let _work = stream.works();
-        // Whoever comes there notices it.
+        // The write notices the unfinished split.
         stream.put(25, "b", "late").await.expect("it is written");
         tokio::time::sleep(Duration::from_secs(300)).await;
         let directory = stream.partition.directory(TIME).await.expect("it is read");
@@ -195,7 +195,7 @@ async fn a_cut_left_half_done_is_gone_on_with() {
     }
 }
 
-/// So many steps of a cut are made, and no more.
+/// Makes this number of steps of a split.
 pub(super) async fn half_done(stream: &Stream, edge: Vec<u8>, steps: usize) {
     let (pieces, place) = (&stream.pieces, &stream.partition.place);
     let cut = Cut {
@@ -264,7 +264,7 @@ async fn rows_are_copied_whole_at_their_stamps_for_as_long_as_they_live() {
     };
     tokio::time::sleep(Duration::from_secs(30)).await;
     let place = &stream.partition.place;
-    // Twice, as who goes on copies anew.
+    // Twice, because a process that continues a split copies again.
     for _ in 0..2 {
         stream
             .pieces
@@ -283,7 +283,7 @@ async fn rows_are_copied_whole_at_their_stamps_for_as_long_as_they_live() {
     assert_eq!(copied.stamps, before.stamps);
     assert_eq!(said(&copied), said(&before));
     assert_eq!(copied.ends_in_seconds, [None, None, Some(30)]);
-    // A later deletion of one that was copied takes it, and an earlier copy does not bring it back.
+    // A later deletion of a copied row takes effect, and an earlier copy does not revive the row.
     stream
         .pieces
         .delete(place, Bucket(1), &recto_protocol::buckets::Span::all())

@@ -1,4 +1,4 @@
-//! How many rows a partition has of very many pieces: by sums and a few looks.
+//! Tests of the estimated number of rows of a partition with very many key ranges, by sums and a few reads of samples.
 
 use recto_model::table::Direction;
 use recto_protocol::buckets::{Bucket, Directory, Figures, Piece, Roles, Span};
@@ -8,20 +8,20 @@ use crate::limits::{MAX_BLOCK_PIECES, MAX_CERTAIN_PIECES, MAX_DRAWN_PIECES};
 use crate::sums::Block;
 use crate::survey::Survey;
 
-/// Positions that each piece has: of more than are cut off of one.
+/// Number of positions of each key range; greater than the number of key ranges that are split off one.
 const EACH: i64 = 100;
-/// Bytes of rows that are all sampled.
+/// Size of rows that are all sampled, in bytes.
 const ROW_BYTES: usize = 12_000;
 
 impl Stream {
-    /// A directory of so many pieces.
+    /// Writes a range map with this number of key ranges.
     async fn is_cut_into(&self, pieces: i64) {
         let few: Vec<_> = (0..200_i64).map(|piece| (piece * EACH, roles(piece))).collect();
         self.is_kept_in(&few).await;
         self.is_cut_on(200, pieces).await;
     }
 
-    /// A directory has further pieces: it is changed by one window at a time.
+    /// Adds key ranges to a range map, one window at a time.
     async fn is_cut_on(&self, from: i64, pieces: i64) {
         for first in (from..pieces).step_by(100) {
             let before = self.window_at((first - 1) * EACH).await;
@@ -37,7 +37,8 @@ impl Stream {
         }
     }
 
-    /// What is recorded of each piece; nothing if that is so. All rows are sampled that are as large as those of these tests.
+    /// Sets the recorded number of rows of each key range; `None`: no record. All rows as large as those of these tests
+    /// are sampled.
     async fn records(&self, rows: impl Fn(u64) -> Option<u64>) {
         let mut next = Some(Vec::new());
         while let Some(key) = next {
@@ -71,7 +72,7 @@ impl Stream {
             end: to.map(|to| self.edge(to)),
         };
         let (pieces, place) = (&self.pieces, &self.partition.place);
-        // Until copies of what was there before are over.
+        // Wait until former range maps have expired.
         tokio::time::sleep(Duration::from_secs(21)).await;
         let deadline = pieces.deadline(TIME);
         let layout = pieces.layout(place, &span, deadline).await;
@@ -86,7 +87,7 @@ impl Stream {
         summed.expect("it is written");
     }
 
-    /// All that was summed up, and what that is now.
+    /// Writes all sums again from the current range map.
     async fn sums_up(&self) {
         let starts = self.blocks().await.into_iter().map(|block| block.start);
         let starts: Vec<_> = std::iter::once(Vec::new()).chain(starts).collect();
@@ -102,7 +103,7 @@ impl Stream {
     }
 }
 
-/// Whether the truth lies in the interval, and how wide that is.
+/// Asserts that the true number is within the interval. Returns the width of the interval.
 fn holds(survey: &Survey, truth: u64) -> u64 {
     let (rows, error) = (survey.figures.rows, survey.figures.rows_error());
     assert!(rows.abs_diff(truth) <= error, "{rows} ± {error}, and not {truth}");
@@ -132,7 +133,7 @@ async fn pieces_are_summed_up_and_again_where_they_are_cut() {
     assert_eq!(all(&blocks), (1_000, 7_000));
     let is_small = |block: &Block| block.summed.pieces <= MAX_BLOCK_PIECES as u64;
     assert!(blocks.iter().all(is_small) && blocks[0].start.is_empty());
-    // What is cut within a block is summed up with it, and becomes several if that is too much.
+    // After splits within a block, a new sum includes them. The block is divided if it is too large.
     let before = stream.window_at(500 * EACH).await;
     let mut put = before.clone();
     (put.version, put.next_bucket) = (before.version + 1, Bucket(2_000));
@@ -159,7 +160,7 @@ async fn what_is_recorded_of_a_thousand_pieces_is_corrected_by_a_few() {
     let stream = Stream::new(Direction::Ascending).await;
     stream.is_cut_into(PIECES).await;
     stream.records(|_| None).await;
-    // All are sampled, so that what is found is exact.
+    // All rows are sampled, so the results are exact.
     let large = "x".repeat(ROW_BYTES);
     let mut rows = Vec::new();
     for piece in 0..PIECES {
@@ -172,10 +173,10 @@ async fn what_is_recorded_of_a_thousand_pieces_is_corrected_by_a_few() {
     }
     let truth = rows.len() as u64;
     let there = |from: i64, to: i64| rows.iter().filter(|(at, _)| (from..to).contains(at)).count() as u64;
-    // Nothing is recorded, and nobody has summed anything up.
+    // Nothing is recorded, and there are no sums.
     let blind = stream.surveyed(0, None).await;
     holds(&blind, truth);
-    // Of each half as many as there are now.
+    // Record about half of the current number of rows.
     stream.records(|piece| Some(1 + piece % 3 / 2)).await;
     stream.sums_up().await;
     holds(&stream.surveyed(0, None).await, truth);
@@ -192,7 +193,7 @@ async fn what_is_recorded_of_a_thousand_pieces_is_corrected_by_a_few() {
         &stream.surveyed(333 * EACH + 1, Some(900 * EACH)).await,
         there(333 * EACH + 1, 900 * EACH),
     );
-    // Where so many rows end.
+    // Find the row of a given rank.
     for (is_backward, rank) in [
         (false, 0),
         (false, truth / 3),

@@ -1,4 +1,4 @@
-//! Buckets as they are listed, and mended by hand, where there are no transactions.
+//! Tests of listings of buckets, and of repairs on demand, without transactions.
 
 use recto_model::table::Direction;
 use recto_protocol::buckets::{Bucket, Roles};
@@ -16,7 +16,7 @@ impl Stream {
     }
 }
 
-/// Where pieces begin.
+/// Returns the starts of key ranges.
 fn starts(listing: &Listing) -> Vec<i64> {
     let starts = listing.pieces.iter().map(|piece| {
         let first = piece.start.iter().next().flatten();
@@ -57,7 +57,7 @@ async fn what_was_never_cut_is_one_bucket() {
 async fn a_long_directory_is_listed_in_parts_both_ways() {
     let stream = Stream::new(Direction::Ascending).await;
     let of = |bucket| Roles::of(Bucket(bucket));
-    // Three windows.
+    // Enough key ranges for three windows.
     let pieces: Vec<_> = (0..600_i64)
         .map(|bucket| (bucket * 10, of(bucket.unsigned_abs())))
         .collect();
@@ -113,7 +113,7 @@ async fn how_far_a_cut_is_is_listed() {
         let summary = stream.partition.summary(TARGET).await.expect("it is summed");
         let is_under_way = !matches!(last.stage, Stage::AtRest | Stage::Left);
         assert_eq!(summary.is_being_cut, is_under_way, "after {steps} steps");
-        // Both pieces may be read in one bucket still.
+        // Both key ranges may still be read from one bucket.
         let buckets = if last.bucket == Bucket(0) { 1 } else { 2 };
         assert_eq!(summary.buckets, buckets, "after {steps} steps");
     }
@@ -131,7 +131,7 @@ async fn how_far_a_cut_is_is_listed() {
 #[tokio::test(start_paused = true)]
 async fn by_hand_is_cut_and_cleared_what_is_due() {
     let stream = Stream::new(Direction::Ascending).await;
-    // In no order, with nobody who cuts.
+    // In no particular order, without a splitter.
     stream
         .fill((0..600).map(|at| at * 7_919 % 600), Duration::from_millis(1))
         .await;

@@ -1,4 +1,4 @@
-//! What tests of several modules need: a table, a store as Cassandra is one, and rows.
+//! Common parts of the tests: a table, a store that behaves like Cassandra, and rows.
 
 mod bucketed;
 mod cuts;
@@ -29,11 +29,11 @@ use crate::tables::PiecedTable;
 use crate::writer::{Change, RowChange};
 
 pub(crate) const TIME: Duration = Duration::from_secs(10);
-/// When all begins.
+/// Start of the clock, in microseconds.
 const START_MICROS: i64 = 1_767_225_600_000_000;
 const SIZING: (u64, u64, f64, u32) = (64 << 10, 1_000, 1e-3, 8);
 
-/// Clocks that run with the time of sleeping tasks, and a counter for randomness.
+/// Clocks that follow the time of the test runtime, and a counter as the source of randomness.
 struct Clocks {
     start: tokio::time::Instant,
     drawn: AtomicI64,
@@ -65,7 +65,7 @@ pub(crate) fn environment() -> Environment {
     })
 }
 
-/// As Cassandra is one.
+/// Returns a store that behaves like Cassandra.
 pub(crate) fn memory(environment: &Environment) -> MemoryStore {
     let limits = Limits {
         remote: true,
@@ -77,7 +77,7 @@ pub(crate) fn memory(environment: &Environment) -> MemoryStore {
     MemoryStore::with_limits(environment.clone(), limits)
 }
 
-/// Stamps by the clock, each greater than the one before.
+/// Returns a source of write timestamps from the clock. Each is greater than the previous one.
 pub(crate) fn stamps(environment: &Environment) -> crate::Stamps {
     let (environment, last) = (environment.clone(), AtomicI64::new(0));
     Arc::new(move || {
@@ -98,12 +98,12 @@ fn column(name: &str, ty: Type, kind: ColumnKind) -> Column {
     }
 }
 
-/// Events of a stream, in the order of their time, or the other one.
+/// Returns a table of events of streams, in ascending or descending order of their time.
 pub(crate) fn pieced(direction: Direction) -> Arc<PiecedTable> {
     sharded(direction, Shards::ONE)
 }
 
-/// The same, of whose buckets each has so many shards.
+/// Returns this table with `shards` shards in each bucket.
 pub(crate) fn sharded(direction: Direction, shards: Shards) -> Arc<PiecedTable> {
     let plain = ColumnKind::Regular(WriteKind::Plain);
     let mut columns = vec![
@@ -125,7 +125,7 @@ pub(crate) fn sharded(direction: Direction, shards: Shards) -> Arc<PiecedTable> 
     Arc::new(PiecedTable::sharded(Arc::new(table), sizing, shards).expect("it has the columns"))
 }
 
-/// A place of a partition of this number.
+/// Returns a partition with this number.
 pub(crate) fn place(number: u8) -> Arc<Place> {
     let pieced = pieced(Direction::Ascending);
     let partition: Cells = std::iter::once(Some(&[number][..])).collect();
@@ -144,7 +144,7 @@ pub(crate) fn clustering(at: i64, name: &str) -> Cells {
     cells(&[Some(&at.to_be_bytes()), Some(name.as_bytes())])
 }
 
-/// A stream on a store in memory.
+/// Stream on a store in memory.
 pub(crate) struct Stream {
     pub(crate) pieces: PieceStore,
     pub(crate) partition: Partition,
@@ -219,7 +219,7 @@ impl Stream {
         read.expect("it is read")
     }
 
-    /// Where all rows are, and what they say.
+    /// Returns the times and texts of all rows.
     pub(crate) async fn all(&self) -> Vec<(i64, String)> {
         let read = self.read(&self.slice(ReadDirection::Forward, 100_000)).await;
         assert!(read.exhausted);
@@ -227,7 +227,7 @@ impl Stream {
     }
 }
 
-/// Where rows are, and what they say.
+/// Returns the times and texts of rows.
 pub(crate) fn said(read: &RowsRead) -> Vec<(i64, String)> {
     let row = |row: recto_model::RowRef<'_>| {
         let at = row

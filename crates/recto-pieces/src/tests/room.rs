@@ -1,4 +1,4 @@
-//! Room is made for rows before they come; and who loads more than there is room for waits.
+//! Tests that room is made for rows before they arrive, and that a load waits if there is too little room.
 
 use recto_model::table::Direction;
 use recto_protocol::buckets::{Bucket, Roles};
@@ -21,7 +21,7 @@ impl Stream {
         ats.map(coming).collect()
     }
 
-    /// Loads rows, all at once; none waits where there is room.
+    /// Loads rows at once. No load waits if there is enough room.
     async fn load(&self, ats: impl Iterator<Item = i64>) {
         let text = "x".repeat(ROW_BYTES);
         let rows = ats.map(|at| {

@@ -1,4 +1,4 @@
-//! Rows are written to the buckets that take them and read from those that have them.
+//! Tests of writes of rows to the buckets that take them, and of reads from the buckets that have them.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,8 @@ use crate::PiecesErrorKind;
 const ALL: u32 = 1_000;
 
 impl Stream {
-    /// Pieces that begin at these times: which buckets are read, and which else take writes and deletions.
+    /// Writes a range map with key ranges that begin at these times. The roles name the buckets that are read, and the
+    /// buckets that take writes and deletions.
     pub(super) async fn is_kept_in(&self, pieces: &[(i64, Roles)]) -> Directory {
         let before = self.partition.directory(TIME).await.expect("it is read");
         let mut put = before.clone();
@@ -48,7 +49,7 @@ impl Stream {
         );
     }
 
-    /// All that a bucket has, whatever is shown of it.
+    /// Returns all rows of a bucket, including hidden ones.
     pub(super) async fn in_bucket(&self, bucket: u64) -> Vec<(i64, String)> {
         let mut slice = self.slice(ReadDirection::Forward, 100_000);
         slice.partition = self.partition.place.bucket_partition(Bucket(bucket));
@@ -177,7 +178,7 @@ async fn a_slice_goes_through_pieces_in_both_directions() {
 }
 
 impl Stream {
-    /// More pieces than a window has; their buckets are empty.
+    /// Writes a range map with more key ranges than a window has. Their buckets are empty.
     pub(super) async fn is_kept_in_windows(&self) {
         let pieces: Vec<_> = (0..90_i64)
             .map(|number| (number * 2, of(number.cast_unsigned())))
@@ -233,7 +234,7 @@ async fn pieces_are_asked_side_by_side_where_their_figures_say_so() {
     stream.put_directory(&before, &put).await;
     tokio::time::sleep(TIME).await;
     for (round_trips, directory_reads) in [(2, 1), (1, 0)] {
-        // First the figures are read beside the first piece.
+        // At first, the figures are read concurrently with the first key range.
         let read = stream.read(&stream.slice(ReadDirection::Forward, 150)).await;
         assert_eq!((read.rows.len(), read.round_trips), (150, round_trips));
         let took = BucketsRead {
@@ -247,7 +248,8 @@ async fn pieces_are_asked_side_by_side_where_their_figures_say_so() {
         (read.rows.len(), read.round_trips, said(&read)),
         (15, 1, rows(0..15))
     );
-    // From near the end of a bucket on the next one is asked beside it, both ways; from its middle it is not.
+    // If a page begins near the end of a bucket, the next bucket is requested concurrently, in both directions. From
+    // the middle of a bucket, it is not.
     for (at, direction, limit, asked) in [
         (57, ReadDirection::Forward, 8, vec![5, 6]),
         (62, ReadDirection::Backward, 8, vec![6, 5]),
@@ -279,7 +281,7 @@ async fn writes_go_wherever_the_piece_takes_them() {
     for (bucket, expected) in [(0, 3), (1, 0), (3, 3), (4, 3), (5, 0)] {
         assert_eq!(stream.in_bucket(bucket).await.len(), expected, "bucket {bucket}");
     }
-    // What lies where only deletions go is taken by one.
+    // A deletion also removes rows in buckets that take only deletions.
     for bucket in [1, 5] {
         stream.plant(bucket, 1, 5).await;
     }
@@ -292,7 +294,7 @@ async fn writes_go_wherever_the_piece_takes_them() {
 }
 
 impl Stream {
-    /// Puts a row into a bucket, whatever the directory says.
+    /// Writes a row directly to a bucket.
     async fn plant(&self, bucket: u64, at: i64, stamp: i64) {
         let put = Operation::Put {
             clustering: clustering(at, "a"),
@@ -319,7 +321,7 @@ async fn a_wrong_guess_is_removed() {
         "it was guessed, and removed"
     );
     assert_eq!(stream.in_bucket(1).await, rows(12..13));
-    // What is outside of its piece is not shown.
+    // A row outside the key range of its bucket is hidden.
     stream.plant(0, 11, 5).await;
     assert_eq!(stream.all().await, rows(12..13));
 }
@@ -342,7 +344,7 @@ async fn rows_below_the_floor_are_refused_and_not_shown() {
     assert_eq!(refused.kind(), PiecesErrorKind::BelowFloor);
 }
 
-/// A store that loses what is written to some buckets.
+/// Store that loses writes to some buckets.
 struct Losing {
     inner: Arc<dyn Store>,
     losing: BTreeSet<u64>,

@@ -1,4 +1,4 @@
-//! Samples beside their rows, whoever is interrupted and whenever.
+//! Tests that samples match their rows after any interruption.
 
 use std::sync::atomic::AtomicUsize;
 
@@ -10,7 +10,7 @@ use recto_store::{Atomicity, PartitionWrite, StoreError, WriteOptions, WriteOutc
 
 use super::*;
 
-/// A store that does so many writes, and never answers another one.
+/// Store that executes a number of writes, and never answers the next one.
 struct Interrupted {
     inner: Arc<dyn Store>,
     left: Arc<AtomicUsize>,
@@ -38,7 +38,7 @@ impl StoreWrapper for Interrupted {
 }
 
 impl Stream {
-    /// The keys of which bucket 0 has samples.
+    /// Returns the keys of the samples of bucket 0.
     async fn sampled(&self) -> Vec<Vec<u8>> {
         let (pieces, all) = (&self.pieces, Span::all());
         let samples = pieces.samples(&self.partition.place, Bucket(0), &all, pieces.deadline(TIME));
@@ -46,7 +46,7 @@ impl Stream {
         samples.into_iter().map(|dated| dated.sample.key).collect()
     }
 
-    /// Rows of 900 bytes that are to be sampled.
+    /// Returns the key of a row of 900 bytes if the row must be sampled.
     fn would_be_sampled(&self, at: i64) -> Option<Vec<u8>> {
         let clustering = clustering(at, "a");
         let key = self.pieced.key(clustering.as_row()).expect("it is one");
@@ -54,7 +54,7 @@ impl Stream {
         self.pieced.sampling.is_sampled(hash(&key), bytes).then_some(key)
     }
 
-    /// The rows that are there and not counted, and the samples of rows that are not there.
+    /// Returns the number of existing rows without a sample, and the number of samples without a row.
     async fn miscounted(&self) -> (usize, usize) {
         let sampled = self.sampled().await;
         let rows = self.all().await;
@@ -85,7 +85,7 @@ async fn no_row_is_left_that_is_not_counted() {
         let at = (0..100).find(|at| stream.would_be_sampled(*at).is_some());
         let at = at.expect("one of them is");
         for change in [put(), Change::Delete] {
-            // The sample and the row, in whichever order.
+            // The sample and the row, in either order.
             left.store(writes, Ordering::Relaxed);
             let interrupted = tokio::time::timeout(TIME / 2, stream.write(at, "a", change.clone())).await;
             assert_eq!(interrupted.is_err(), writes < 2, "{change:?}");

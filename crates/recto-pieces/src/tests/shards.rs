@@ -1,4 +1,5 @@
-//! Buckets that have shards: read in one order, each row in its shard, and that through a cut and its clearing.
+//! Tests of buckets with shards: reads return their rows in one order, and each row stays in its shard during a split
+//! and the removal of the old bucket.
 
 use std::collections::BTreeSet;
 
@@ -22,7 +23,7 @@ async fn stream(direction: Direction) -> Stream {
 }
 
 impl Stream {
-    /// The rows of each shard of a bucket, as they lie there.
+    /// Returns the rows of each shard of a bucket.
     async fn in_shards(&self, bucket: u64) -> Vec<Vec<i64>> {
         let mut all = Vec::new();
         for shard in eight().all() {
@@ -36,7 +37,7 @@ impl Stream {
         all
     }
 
-    /// All rows by pages of so many rows, or bytes.
+    /// Returns all rows, by pages of at most this number of rows and bytes.
     async fn paged(&self, direction: ReadDirection, limit: u32, max_bytes: u64) -> Vec<i64> {
         let (mut rows, mut slice) = (Vec::new(), self.slice(direction, limit));
         loop {
@@ -86,7 +87,7 @@ async fn shards_are_read_in_one_order() {
                 (2, u64::MAX),
                 (50, u64::MAX),
                 (301, u64::MAX),
-                // A row each time, or less than a page.
+                // One row in each page, or less than a full page.
                 (50, 1),
                 (50, 20_000),
             ] {
@@ -97,7 +98,7 @@ async fn shards_are_read_in_one_order() {
     }
 }
 
-/// What is read of one shard alone is known only as far as all others were read.
+/// A row of one shard is final only up to the position that all other shards have reached.
 #[tokio::test(start_paused = true)]
 async fn rows_that_lie_in_one_shard_are_found_where_its_share_is_too_few() {
     let stream = stream(Direction::Ascending).await;
@@ -108,7 +109,7 @@ async fn rows_that_lie_in_one_shard_are_found_where_its_share_is_too_few() {
             .expect("it is one");
         eight().of(&key)
     };
-    // All of the first shard, and what lies elsewhere behind them.
+    // Rows of the first shard, followed by rows of all shards.
     let first = (0..2_000).filter(|at| of(*at) == Shard(0)).take(60);
     let ats: Vec<i64> = first.chain(3_000..3_040).collect();
     stream.fill(ats.iter().copied(), Duration::ZERO).await;

@@ -1,4 +1,5 @@
-//! How many requests one after the other, and how many in all, it takes to write and to read where no copy of a directory lives.
+//! Tests of the numbers of sequential requests and of all requests of writes and reads, if no valid range map is
+//! cached.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -14,10 +15,10 @@ use crate::limits::MAX_DIRECTORIES_AT_ONCE;
 use crate::samples;
 use crate::writer::{Ended, Group, RowWrite, Since};
 
-/// How long each request takes.
+/// Duration of each request.
 const STAGE: Duration = Duration::from_millis(10);
 
-/// What was asked, by tables: requests, and partitions that were written.
+/// Numbers of requests and of written partitions, by table.
 #[derive(Default)]
 struct Asked(Mutex<BTreeMap<(String, &'static str), usize>>);
 
@@ -32,7 +33,7 @@ impl Asked {
     }
 }
 
-/// A store that takes its time, and says what was asked.
+/// Store that delays and counts requests.
 struct Slow {
     inner: Arc<dyn Store>,
     asked: Arc<Asked>,
@@ -97,7 +98,7 @@ async fn slow_of(pieced: Arc<PiecedTable>) -> (Stream, Arc<Asked>) {
     (stream, asked)
 }
 
-/// How many requests one after the other something took.
+/// Returns the number of sequential requests of a task.
 async fn stages<T>(work: impl Future<Output = T>) -> (T, u128) {
     let begun = tokio::time::Instant::now();
     let done = work.await;
@@ -109,7 +110,7 @@ fn of(bucket: u64) -> Roles {
 }
 
 impl Stream {
-    /// Writes until the stamps are new enough.
+    /// Repeats a write until its timestamps are new enough.
     async fn put_all_together(&self, rows: &[(&Partition, i64)], atomicity: Atomicity) {
         while self.put_together(rows, atomicity).await != Ended::Done {}
     }
@@ -144,7 +145,8 @@ impl Stream {
         RowWrite::new(Partition::clone(partition), change, stamp).expect("it is one")
     }
 
-    /// Writes a row that is not sampled, as most are not: how that ended, how long it took, and what was asked.
+    /// Writes a row that is not sampled, as most rows are. Returns the result, the number of sequential requests and
+    /// the number of all requests.
     async fn put_alone(&self, asked: &Asked, at: &mut i64) -> (Ended, u128, usize) {
         let sampled = |row: RowWrite| samples::is_changed(&row.key, row.became, self.pieced.sampling);
         while sampled(self.row(&self.partition, *at)) {
@@ -177,14 +179,14 @@ async fn rows_of_a_partition_are_written_by_one_reading_of_its_directory() {
         (Atomicity::Each, false, (1, 2)),
         (Atomicity::Each, true, (0, 2)),
         (Atomicity::Logged, true, (0, 2)),
-        // What stands or falls together goes nowhere by a guess.
+        // An atomic group is never written by a guess.
         (Atomicity::Logged, false, (1, 3)),
     ] {
         if !is_known {
             tokio::time::sleep(TIME * 3).await;
         }
         asked.take();
-        // Their samples, and the rows.
+        // First the samples, then the rows.
         let ((), took) = stages(stream.put_all_together(&all, atomicity)).await;
         let asked = asked.take();
         assert_eq!(
@@ -206,18 +208,18 @@ async fn a_row_goes_straight_by_a_copy_that_lives() {
     let (begun, mut at) = (tokio::time::Instant::now(), 0);
     let life = Duration::from_millis(stream.pieces.protocol.short_life_ms);
     assert!(stream.all().await.is_empty(), "this reads the directory");
-    // One write, of one partition.
+    // One write, to one partition.
     assert_eq!(stream.put_alone(&asked, &mut at).await, (Ended::Done, 1, 2));
     tokio::time::sleep_until(begun + life - 2 * STAGE).await;
     assert_eq!(stream.put_alone(&asked, &mut at).await, (Ended::Done, 1, 2));
     assert_eq!(stream.in_bucket(0).await.len(), 2);
-    // When it is written the copy is over, so that the directory is read once more.
+    // The range map expires during the write, so it is read again.
     let begun = tokio::time::Instant::now();
     assert_eq!(stream.all().await.len(), 2, "this reads it again");
     tokio::time::sleep_until(begun + life - STAGE / 2).await;
     assert_eq!(stream.put_alone(&asked, &mut at).await, (Ended::Done, 2, 3));
     assert_eq!(stream.in_bucket(0).await.len(), 3);
-    // And is another one by then: the row goes.
+    // The new range map names another bucket, so the row is removed and must be written again.
     let begun = tokio::time::Instant::now() - 2 * STAGE;
     tokio::time::sleep_until(begun + life - STAGE / 2).await;
     let (written, _) = join(
@@ -330,7 +332,7 @@ async fn a_page_is_read_beside_the_directory_where_rows_lay() {
         tokio::time::sleep(TIME * 3).await;
         asked.take();
         rows(1).await;
-        // It lies elsewhere now.
+        // The rows are in other buckets now.
         stream.is_kept_in(&[(0, of(2)), (15, of(3))]).await;
         tokio::time::sleep(TIME * 3).await;
         for at in 0..30 {
@@ -361,7 +363,7 @@ async fn a_page_of_shards_is_one_stage_of_as_many_requests() {
     tokio::time::sleep(TIME * 3).await;
     asked.take();
     let one = |partition| [(partition, 1), (partition, 2), (partition, 3), (partition, 4)];
-    // What scans meet the partition by is marked, and the rows are written, by one reading of the directory beside them.
+    // The mark for scans and the rows are written while the range map is read once.
     let (_, took) = stages(stream.put_together(&one(&stream.partition), Atomicity::Each)).await;
     let told = asked.take();
     assert_eq!((count(&told, "events", "writes"), took), (2, 2), "{told:?}");

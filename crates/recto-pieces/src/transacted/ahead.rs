@@ -1,4 +1,4 @@
-//! A bucket is cut where it is said, before rows come there.
+//! Splits of a bucket at given edges, before rows arrive.
 
 use std::sync::{Arc, PoisonError};
 
@@ -16,11 +16,11 @@ use crate::limits::{MAX_MOVED_ROWS, MAX_STEP_TIME};
 use crate::place::{Deadline, Place};
 
 impl Transacted {
-    /// Cuts a bucket, whose piece begins at `start`, at an edge: what lies beyond it towards this end goes, by as many transactions as that
-    /// takes. Whether that is so; else something else has come before.
+    /// Splits a bucket at an edge. Its key range begins at `start`. The rows beyond the edge, towards `end`, move to
+    /// another bucket, in as many transactions as necessary. Returns false if another change came first.
     ///
     /// # Errors
-    /// Rows cannot be read or written in time: some are moved, and what says where they lie is right.
+    /// Rows cannot be read or written in time. Some rows are moved, and the range map is right.
     pub(super) async fn cut_at(
         &self,
         place: &Arc<Place>,
@@ -58,7 +58,7 @@ impl Transacted {
         }
     }
 
-    /// As many rows beyond an edge as one transaction moves, from this end on.
+    /// Returns the rows beyond an edge that the next transaction moves, beginning at `end`.
     async fn load_to(&self, found: &Found<'_>, end: End, edge: &Key, deadline: Deadline) -> Result<Load> {
         let budget = self.moved_at_once();
         let slice = beyond(found, edge, end, MAX_MOVED_ROWS)?;
@@ -89,7 +89,7 @@ impl Transacted {
             (Some(_), End::Last) if !read.exhausted => load.last.clone(),
             _ => None,
         };
-        // What lies between the last row that goes and the edge is nothing.
+        // There are no rows between the last moved row and the edge.
         let behind = behind.filter(|behind| match end {
             End::First => behind < edge,
             End::Last => behind > edge,
@@ -98,11 +98,11 @@ impl Transacted {
         Ok(load)
     }
 
-    /// Cuts a bucket, whose piece begins at `start`, at several edges beyond which it has nothing towards this end, by one transaction. Whether that
-    /// is so; else something has come there before.
+    /// Splits a bucket at several edges in one transaction. Its key range begins at `start`, and the bucket must have
+    /// no rows beyond the edges, towards `end`. Returns false if it has such rows, or if another change came first.
     ///
     /// # Errors
-    /// It cannot be done in time: nothing has changed, or all of it.
+    /// The split was not confirmed in time. Either nothing or everything has changed.
     pub(super) async fn cut_ahead(
         &self,
         place: &Arc<Place>,
@@ -158,7 +158,7 @@ impl Transacted {
         Ok(true)
     }
 
-    /// Nothing is in buckets that were made ahead.
+    /// Records that the new buckets are empty.
     fn begun(&self, found: &Found<'_>, made: &[Bucket]) {
         let Some(entry) = self.known.find(&found.place.id) else {
             return;
@@ -173,7 +173,7 @@ impl Transacted {
     }
 }
 
-/// The pieces of a bucket that is cut ahead, in their order.
+/// Returns the key ranges of a bucket that is split at `edges`, in their order.
 fn pieces(found: &Found<'_>, made: &[Bucket], edges: &[Key], end: End) -> Vec<Piece> {
     let (bucket, nothing) = (found.piece.roles.read, PartitionCount::default());
     let starts = std::iter::once(&found.span.start).chain(edges);
@@ -193,7 +193,7 @@ fn is_within(span: &Span, edge: &Key) -> bool {
     span.start < *edge && span.has(edge)
 }
 
-/// The rows of a bucket beyond an edge, from this end on.
+/// Returns the slice of a bucket beyond an edge, beginning at `end`.
 fn beyond(found: &Found<'_>, edge: &Key, end: End, limit: u32) -> Result<Slice> {
     let whole = found.slice(end, None)?;
     let at = found.place.pieced.bound(edge)?;

@@ -1,4 +1,4 @@
-//! How rows came into a bucket, and how many there are: by what a bucket is looked at, and where it is cut.
+//! Number and arrival of the rows of a bucket. They determine the time of a check, and the place of a split.
 
 use std::collections::VecDeque;
 
@@ -9,57 +9,58 @@ use super::room::UNCOUNTED;
 use crate::limits::{MAX_ARRIVAL_KEY_BYTES, MAX_ARRIVALS};
 use crate::tables::BucketSize;
 
-/// Of so many arrivals one is remembered for longer.
+/// Interval of arrivals: one in this number is remembered for longer.
 const SPARSE: u64 = 64;
-/// From so many arrivals on it is said whether keys run with arrival.
+/// Minimum number of arrivals from which a trend is derived.
 const FEWEST: usize = 4;
-/// Of the last arrivals one in so many may be elsewhere than the others.
+/// Tolerance of a trend: one in this number of the last arrivals may be outside the range of the others.
 const STRAYS: usize = 8;
-/// Of so many parts of what a bucket is cut at, one has to come before one that was left is looked at again.
+/// Growth after which a bucket that was left unchanged is checked again: one part in this number of the size at which
+/// it is split.
 const PATIENCE: u64 = 16;
 
 /// Rows that one write puts into one bucket.
 #[derive(Debug, Clone, Copy)]
 pub struct Arrived<'k> {
-    /// The least of their encoded keys.
+    /// Least of their encoded keys.
     pub least: &'k [u8],
-    /// The greatest.
+    /// Greatest of their encoded keys.
     pub most: &'k [u8],
-    /// How many there are, those that were there already included.
+    /// Number of rows, including rows that existed before.
     pub rows: u64,
-    /// Bytes of their clustering and regular cells.
+    /// Number of bytes of their clustering and regular cells.
     pub bytes: u64,
 }
 
-/// An end of a bucket.
+/// End of a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
     First,
     Last,
 }
 
-/// Where rows come in.
+/// Place where rows arrive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Trend {
-    /// At this end, if anywhere.
+    /// End at which rows arrive, if they arrive at an end.
     pub(super) end: End,
-    /// Nearly all that came last lies at this key or beyond; none: it is not known.
+    /// Key: nearly all of the last arrivals are at this key or beyond it. `None`: unknown.
     pub(super) edge: Option<Key>,
-    /// Whether keys run with arrival.
+    /// Whether keys follow the order of arrival.
     pub(super) is_clear: bool,
 }
 
-/// What is known of a bucket without asking the store.
+/// Data about a bucket that is known without a request to the store.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Fill {
-    /// What was counted, and what came since: no less than there is.
+    /// Upper limit of the content: the last count plus the arrivals since.
     count: PartitionCount,
     is_counted: bool,
-    /// What came since somebody began to count.
+    /// Arrivals since the start of the last count.
     since: PartitionCount,
-    /// How large it was when it was left so.
+    /// Size at the time when the bucket was left unchanged.
     left: u64,
-    /// How much is being written to it now.
+    /// Amount of rows that are being written to the bucket.
     pub(super) coming: u64,
     arrivals: Arrivals,
 }
@@ -72,7 +73,7 @@ struct Arrivals {
 }
 
 impl Fill {
-    /// Takes account of a write.
+    /// Records a write.
     pub(super) fn add(&mut self, arrived: &Arrived<'_>) {
         let came = arrived.count();
         self.count = sum(self.count, came);
@@ -80,51 +81,51 @@ impl Fill {
         self.arrivals.add(arrived);
     }
 
-    /// Whether it is to be looked at.
+    /// Returns whether the bucket is due for a check.
     pub(super) fn is_due(&self, size: BucketSize) -> bool {
         let (now, due) = (size.of(self.count), size.due());
         let has_grown = now > self.left.saturating_add(due / PATIENCE);
         let is_over = now > size.most() && self.left <= size.most();
         if !self.is_counted {
-            // Most partitions are small for ever.
+            // Most partitions always stay small.
             return now > size.most() / UNCOUNTED;
         }
         now > due && (has_grown || is_over)
     }
 
-    /// How large it is, with what is being written to it.
+    /// Returns the size of the bucket, including rows that are being written.
     pub(super) fn now(&self, size: BucketSize) -> u64 {
         size.of(self.count).saturating_add(self.coming)
     }
 
-    /// Whether that is known, but for what has ended.
+    /// Returns whether the size is known, apart from expired rows.
     pub(super) fn is_counted(&self) -> bool {
         self.is_counted
     }
 
-    /// Somebody begins to count it.
+    /// Records the start of a count.
     pub(super) fn begin_count(&mut self) {
         self.since = PartitionCount::default();
     }
 
-    /// So much there was when it was counted, or a little later.
+    /// Records the result of a count: the content at the start of the count, or a little later.
     pub(super) fn counted(&mut self, count: PartitionCount) {
         self.count = sum(count, self.since);
         self.is_counted = true;
         self.left = 0;
     }
 
-    /// It is left as it is.
+    /// Records that the bucket is left unchanged.
     pub(super) fn left(&mut self, size: BucketSize) {
         self.left = size.of(self.count);
     }
 
-    /// Where rows come in; none: too few came to say.
+    /// Returns the trend of the arrivals, or `None` if there are too few.
     pub(super) fn trend(&self) -> Option<Trend> {
         self.arrivals.trend()
     }
 
-    /// What is known of a bucket that gets what the newest rows of this one were.
+    /// Returns the initial data of a new bucket that receives the newest rows of this one.
     pub(super) fn heir(&self) -> Self {
         Self {
             arrivals: self.arrivals.clone(),
@@ -182,7 +183,7 @@ fn push(keys: &mut VecDeque<(Key, Key)>, key: (Key, Key)) {
     keys.push_back(key);
 }
 
-/// The key that all but so many arrivals lie beyond, towards this end.
+/// Returns the key beyond which all but `strays` arrivals are, towards `end`.
 fn nth_from(end: End, arrivals: &VecDeque<(Key, Key)>, strays: usize) -> Option<Key> {
     let mut keys: Vec<&Key> = match end {
         End::Last => arrivals.iter().map(|(least, _)| least).collect(),
@@ -195,7 +196,7 @@ fn nth_from(end: End, arrivals: &VecDeque<(Key, Key)>, strays: usize) -> Option<
     keys.get(strays).map(|key| (*key).clone())
 }
 
-/// Towards which end keys run, if three quarters of all pairs say so.
+/// Returns the end towards which keys move, if three quarters of all pairs agree.
 fn clear_end(arrivals: &VecDeque<(Key, Key)>) -> Option<End> {
     if arrivals.len() < FEWEST {
         return None;
@@ -214,7 +215,7 @@ fn clear_end(arrivals: &VecDeque<(Key, Key)>) -> Option<End> {
     (down * 4 >= pairs * 3).then_some(End::First)
 }
 
-/// Towards which end the later half lies of the earlier one.
+/// Returns the end towards which the later half of the arrivals is, relative to the earlier half.
 fn likely_end(arrivals: &VecDeque<(Key, Key)>) -> End {
     let half = arrivals.len() / 2;
     let median = |some: Vec<&(Key, Key)>| {

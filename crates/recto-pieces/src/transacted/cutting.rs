@@ -1,4 +1,4 @@
-//! Buckets are looked at when they have grown, and cut.
+//! Checks of grown buckets, and splits.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
@@ -22,8 +22,8 @@ use crate::notices::{Notice, Noticed};
 use crate::place::Place;
 
 impl Transacted {
-    /// Cuts what has grown, until it is dropped: whoever opens the store later finds nothing half done. It is to be run once in a
-    /// process. What fails is tried again some times, and is then left to who writes there next.
+    /// Splits grown buckets until the future is dropped. An interruption leaves nothing half done. Run this method once
+    /// in a process. A failed split is retried a few times. After that, the next write to the bucket triggers it again.
     pub async fn work(&self) {
         let mut jobs: FuturesUnordered<BoxFuture<'_, ()>> = FuturesUnordered::new();
         loop {
@@ -49,10 +49,10 @@ impl Transacted {
         self.notices.is_over(&noticed);
     }
 
-    /// Looks at all buckets of a partition, and cuts those that are too large.
+    /// Checks all buckets of a partition, and splits those that are too large.
     ///
     /// # Errors
-    /// It cannot be read, or a cut fails: what was cut before that stays so.
+    /// The partition cannot be read, or a split fails. Completed splits stay.
     pub async fn mend(&self, place: &Arc<Place>) -> Result<Mended> {
         self.retain(place).await?;
         let before = self.sizes(place).await?;
@@ -73,7 +73,7 @@ impl Transacted {
         })
     }
 
-    /// All buckets of a partition, where each begins, and how large it is.
+    /// Returns all buckets of a partition with their starts and sizes.
     async fn sizes(&self, place: &Place) -> Result<Vec<(Bucket, Key, PartitionCount)>> {
         let deadline = self.deadline(MAX_STEP_TIME);
         let snapshot = self.store.snapshot()?;
@@ -101,13 +101,14 @@ impl Transacted {
         Ok(sizes)
     }
 
-    /// Cuts a bucket, which had this key, as often as it has to be. Who mends leaves what is as full as it may be.
+    /// Splits a bucket as often as necessary. `key` is a key that the bucket had. A repair (`is_mending`) does not
+    /// split a bucket that is full but not too large.
     async fn grown(&self, place: &Arc<Place>, bucket: Bucket, key: &[u8], is_mending: bool) -> Result<()> {
         let _cutting = self.locks.cut(place).await;
         self.cut_as_often(place, bucket, key, is_mending).await
     }
 
-    /// The same for who has the lock of those who cut.
+    /// Splits a bucket like [`grown`](Self::grown). The caller holds the lock of splits.
     pub(super) async fn cut_as_often(
         &self,
         place: &Arc<Place>,
@@ -126,7 +127,7 @@ impl Transacted {
                 return Ok(());
             };
             let (now, trend) = (size.of(count), fill.trend());
-            // One that was cut at the end where rows come in is left as full as it is.
+            // A bucket that was split at the end where rows arrive stays as full as it is.
             let is_closed = round > 0 || is_mending;
             let is_large = now > size.most() || (now > size.due() && !is_closed && trend.is_some());
             if !is_large {
@@ -144,7 +145,7 @@ impl Transacted {
         Ok(())
     }
 
-    /// Where a bucket begins, which had this key; how large it is, and what else is known of it.
+    /// Returns the start, the size and the recorded data of a bucket. `key` is a key that the bucket had.
     pub(super) async fn fill(
         &self,
         place: &Arc<Place>,
@@ -177,7 +178,7 @@ impl Transacted {
         Ok(Some((start, count, fill.unwrap_or_default())))
     }
 
-    /// Does something with what is known of the buckets of a partition; none if nothing is.
+    /// Accesses the recorded data of the buckets of a partition. Returns `None` if there are none.
     fn fills<T>(&self, place: &Place, act: impl FnOnce(&mut BTreeMap<Bucket, Fill>) -> T) -> Option<T> {
         let entry = self.known.find(&place.id)?;
         let mut fills = entry.fills.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! A directory is changed together with what lies where it says; and what is in doubt is decided first.
+//! Commits a change of a range map together with the rows concerned, after all earlier requests are decided.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::error::{PiecesError, PiecesErrorKind, Result};
 use crate::place::{Deadline, Place};
 
 impl Transacted {
-    /// The lock of a partition, alone, when all that was sent before has come or never will.
+    /// Returns the exclusive lock of a partition after all earlier requests are decided.
     pub(super) async fn alone(&self, place: &Place, deadline: Deadline) -> Result<Alone> {
         let mut alone = self.locks.alone(place, &self.environment, deadline).await?;
         if alone.is_in_doubt() {
@@ -20,7 +20,8 @@ impl Transacted {
         Ok(alone)
     }
 
-    /// Has the store do something: it does one thing after the other, so that what was sent before is decided then.
+    /// Sends a request without effect. The store executes requests one after the other, so all earlier requests are
+    /// decided when it ends.
     async fn settle(&self, alone: &mut Alone, place: &Place, deadline: Deadline) -> Result<()> {
         self.make().await?;
         let behind = self.tables.only_if(place, 0, Vec::new());
@@ -42,20 +43,21 @@ impl Transacted {
         Ok(())
     }
 
-    /// How many cuts are on disk, of those that did not have to be at once, when a write with these options is done that is sent from now on.
+    /// Returns the number of relaxed splits that will be durable after a write with these options, if it is sent from
+    /// now on. Returns `None` if the write itself is relaxed, or if all splits are durable already.
     pub(crate) fn relaxed_cuts(&self, options: &WriteOptions) -> Option<u64> {
         self.known.relaxed().filter(|_| !options.relaxed)
     }
 
-    /// So many are.
+    /// Records that this number of relaxed splits is durable.
     pub(crate) fn are_durable(&self, cuts: Option<u64>) {
         if let Some(cuts) = cuts {
             self.known.durable(cuts);
         }
     }
 
-    /// Changes a directory together with what lies where it says. Relaxed, it is on disk with the next write that is not; until
-    /// then who reads goes by the directory that is read with the rows.
+    /// Commits a change of a range map together with the rows concerned. A relaxed change becomes durable with the next
+    /// write that is not relaxed. Until then, reads use the range map that they read together with the rows.
     pub(super) async fn commit(
         &self,
         alone: &mut Alone,
@@ -72,7 +74,7 @@ impl Transacted {
             ..WriteOptions::default()
         };
         let durable = self.relaxed_cuts(&options);
-        // Whoever comes after a caller that went away meanwhile finds this.
+        // If the caller is canceled meanwhile, the next task finds this mark.
         *alone.torn = Some(Arc::clone(place));
         let before = self.known.find(id).map_or(1, |entry| entry.whole.next_bucket.0);
         self.known.begin(id);
@@ -102,7 +104,8 @@ impl Transacted {
         Err(error)
     }
 
-    /// Does that, whatever it makes of the directory, which is read again. Whether it was done: else a condition did not hold.
+    /// Commits writes with any effect on the range map, which is then read again. Returns whether they were applied.
+    /// They are not applied if a condition does not hold.
     pub(super) async fn commit_as_is(
         &self,
         alone: &mut Alone,

@@ -1,4 +1,4 @@
-//! What is forgotten when a table goes.
+//! Removal of the bucket data of a dropped table.
 
 use std::time::Duration;
 
@@ -13,19 +13,19 @@ use crate::forget::emptied;
 use crate::limits::MAX_FORGOTTEN_AT_ONCE;
 
 impl Transacted {
-    /// Nobody writes to a partition that is kept in pieces, or cuts one, while it is held: so that a table goes, or comes, together with its
-    /// directories.
+    /// Locks all partitions against writes and splits, so that a table can be dropped or created together with its
+    /// range maps.
     ///
     /// # Errors
-    /// `Timeout`: others write or cut for that long.
+    /// `Timeout`: other tasks write or split for the whole time.
     pub(crate) async fn hold_all(&self, time: Duration) -> Result<All> {
         self.locks.all(&self.environment, self.deadline(time)).await
     }
 
-    /// Forgets all directories of a table that is not there any more, while nobody writes.
+    /// Removes all range maps of a table that no longer exists. The caller holds all locks.
     ///
     /// # Errors
-    /// The store cannot do it: some are forgotten, and it is to be asked again.
+    /// The store cannot remove them. Some may be removed, and the caller can repeat the call.
     pub(crate) async fn forget(&self, _held: &All, table: &str) -> Result<()> {
         self.known.forget_table(table);
         self.counters.forget(table);
@@ -38,7 +38,7 @@ impl Transacted {
         Ok(())
     }
 
-    /// The partitions of the table of directories that are of a table of rows.
+    /// Returns the partitions of the table of range maps that belong to a table of rows.
     async fn directories_of(&self, table: &str) -> Result<Vec<Cells>> {
         let own = &self.tables.directories;
         let (snapshot, range) = (self.store.snapshot()?, TokenRange::whole());
@@ -76,7 +76,7 @@ impl Transacted {
                 .store
                 .transact(vec![change], Vec::new(), WriteOptions::default());
             match sent.await? {
-                // What is there now is looked at.
+                // The next round reads the current content.
                 TransactionOutcome::Applied
                 | TransactionOutcome::NotApplied { .. }
                 | TransactionOutcome::Conflict(_) => {}

@@ -1,5 +1,5 @@
-//! The directories that this process knows, which nobody else changes; and since when each is as it is, so that who reads by a snapshot
-//! can tell whether it was so then.
+//! Cache of range maps. No other process changes them. The cache also records since when each range map is valid, so
+//! that a read by a snapshot can determine whether it applied then.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,28 +11,28 @@ use super::whole::Whole;
 use crate::limits::{MAX_COPIED_BYTES, MAX_COPIED_PIECES};
 use crate::place::PlaceId;
 
-/// How often directories have changed, all partitions together.
+/// Number of changes of range maps so far, of all partitions together.
 pub(super) type Epoch = u64;
 
-/// What is known of the buckets of a partition.
+/// Recorded data of the buckets of a partition.
 pub(super) type Fills = Arc<Mutex<BTreeMap<Bucket, Fill>>>;
 
-/// What is known of a partition.
+/// Cached range map of a partition, with the data of its buckets.
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
     pub(super) whole: Arc<Whole>,
     pub(super) fills: Fills,
-    /// When it became so, or was found so.
+    /// Epoch in which the range map became valid, or was read.
     since: Epoch,
-    /// How many changes have to be on disk, of those that need not be at once, for it to stay so whatever happens.
+    /// Number of relaxed changes that must be durable, so that a failure cannot revert this range map.
     rests_on: u64,
-    /// When it was put here.
+    /// Number of the insertion, for eviction.
     turn: u64,
     pieces: usize,
     bytes: usize,
 }
 
-/// All directories that are known.
+/// All cached range maps.
 #[derive(Debug, Default)]
 pub(super) struct Known {
     inner: Mutex<Inner>,
@@ -41,12 +41,12 @@ pub(super) struct Known {
 #[derive(Debug, Default)]
 struct Inner {
     entries: BTreeMap<PlaceId, Entry>,
-    /// In which order they came.
+    /// Entries in the order of their insertion.
     came: VecDeque<(PlaceId, u64)>,
-    /// Those that are being changed, or may be changed later.
+    /// Partitions whose range map is being changed, or may be changed later.
     in_flux: BTreeSet<PlaceId>,
     epoch: Epoch,
-    /// Changes that need not be on disk at once, and how many of them are.
+    /// Number of relaxed changes, and number of them that are durable.
     relaxed: u64,
     durable: u64,
     turn: u64,
@@ -59,17 +59,17 @@ impl Known {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a snapshot is taken after.
+    /// Returns the current epoch. A snapshot is taken after it.
     pub(super) fn epoch(&self) -> Epoch {
         self.lock().epoch
     }
 
-    /// What is known of a partition now. Who asks holds its lock.
+    /// Returns the current entry of a partition. The caller holds the lock of the partition.
     pub(super) fn find(&self, place: &PlaceId) -> Option<Entry> {
         self.lock().entries.get(place).cloned()
     }
 
-    /// What a partition's directory was in a snapshot that was taken after this epoch.
+    /// Returns the range map of a partition as of a snapshot that was taken after this epoch, if it is known.
     pub(super) fn find_as_of(&self, place: &PlaceId, epoch: Epoch) -> Option<Arc<Whole>> {
         let inner = self.lock();
         let entry = inner.entries.get(place)?;
@@ -78,7 +78,7 @@ impl Known {
         is_same.then(|| Arc::clone(&entry.whole))
     }
 
-    /// Keeps what was read by who holds the partition's lock.
+    /// Caches a range map. The caller holds the lock of the partition.
     pub(super) fn keep(&self, place: &PlaceId, whole: Whole) -> Entry {
         let mut inner = self.lock();
         if let Some(entry) = inner.entries.get(place) {
@@ -87,7 +87,7 @@ impl Known {
         inner.put(place, Arc::new(whole), Fills::default())
     }
 
-    /// Keeps what was read in a snapshot that was taken after this epoch, if no directory has changed since.
+    /// Caches a range map that was read in a snapshot taken after this epoch, unless a range map has changed since.
     pub(super) fn keep_as_of(&self, place: &PlaceId, whole: Arc<Whole>, epoch: Epoch) {
         let mut inner = self.lock();
         let is_same = inner.epoch == epoch && inner.in_flux.is_empty();
@@ -96,12 +96,12 @@ impl Known {
         }
     }
 
-    /// From now on nobody knows it but who changes it.
+    /// Begins a change: until it ends, only the task that makes the change may use the cached range map.
     pub(super) fn begin(&self, place: &PlaceId) {
         self.lock().in_flux.insert(Arc::clone(place));
     }
 
-    /// It is changed; `is_relaxed`: not on disk, so that it may be as it was before if the disk fails.
+    /// Ends a change that was applied. If `is_relaxed`, it is not durable, so a failure of the disk may revert it.
     pub(super) fn changed(&self, place: &PlaceId, whole: Whole, is_relaxed: bool) {
         let mut inner = self.lock();
         inner.epoch += 1;
@@ -111,24 +111,24 @@ impl Known {
         inner.put(place, Arc::new(whole), fills.unwrap_or_default());
     }
 
-    /// How many changes there were that need not be on disk at once; none: all of them are.
+    /// Returns the number of relaxed changes, or `None` if all of them are durable.
     pub(super) fn relaxed(&self) -> Option<u64> {
         let inner = self.lock();
         (inner.relaxed > inner.durable).then_some(inner.relaxed)
     }
 
-    /// So many of them are on disk.
+    /// Records that this number of relaxed changes is durable.
     pub(super) fn durable(&self, relaxed: u64) {
         let mut inner = self.lock();
         inner.durable = inner.durable.max(relaxed);
     }
 
-    /// It is as it was.
+    /// Ends a change that was not applied.
     pub(super) fn unchanged(&self, place: &PlaceId) {
         self.lock().in_flux.remove(place);
     }
 
-    /// There is no such table any more, nor anything that lies in it.
+    /// Removes all entries of a dropped table.
     pub(super) fn forget_table(&self, table: &str) {
         let mut inner = self.lock();
         inner.epoch += 1;
@@ -140,7 +140,7 @@ impl Known {
         }
     }
 
-    /// It may have been changed: it is read again.
+    /// Removes an entry that may be outdated, so that it is read again.
     pub(super) fn forget(&self, place: &PlaceId) {
         let mut inner = self.lock();
         inner.epoch += 1;
@@ -177,7 +177,7 @@ impl Inner {
         }
     }
 
-    /// Those that came first go, but not the newest one, however large it is.
+    /// Evicts the oldest entries. Keeps the newest one, however large it is.
     fn make_room(&mut self, newest: u64) {
         while self.pieces > MAX_COPIED_PIECES || self.bytes > MAX_COPIED_BYTES {
             let Some((place, turn)) = self.came.pop_front() else {
@@ -191,7 +191,7 @@ impl Inner {
                 self.remove(&place);
             }
         }
-        // So that the order grows with what is kept, and not with what ever was.
+        // Bounds the order by the number of cached entries, not by the number of all entries ever cached.
         if self.came.len() > 2 * self.entries.len() + 16 {
             let entries = &self.entries;
             self.came

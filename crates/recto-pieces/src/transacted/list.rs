@@ -1,4 +1,4 @@
-//! Buckets as who looks after a store sees them, with what each holds as the store counts it.
+//! Buckets for an operator of a store, with their content as the store counts it.
 
 use recto_model::Cells;
 use recto_protocol::buckets::{Figures, Piece, Span};
@@ -13,11 +13,11 @@ use crate::list::{Chosen, Listing, Summary};
 use crate::place::{Deadline, Place};
 
 impl Transacted {
-    /// Pieces from where it is sought on, [`MAX_LISTED_PIECES`] at most, at one moment; what each holds, exactly. Rows that have
-    /// ended are counted until they are written over.
+    /// Lists key ranges from a position on, at most [`MAX_LISTED_PIECES`], as of one snapshot. Their content is exact.
+    /// Expired rows count until they are overwritten.
     ///
     /// # Errors
-    /// The store cannot be read in time, or the directory is damaged.
+    /// The store cannot be read in time, or the range map is damaged.
     pub async fn list(&self, place: &Place, seek: Seek, most: usize) -> Result<Listing> {
         let deadline = self.deadline(MAX_STEP_TIME);
         let most = most.clamp(1, MAX_LISTED_PIECES);
@@ -34,10 +34,10 @@ impl Transacted {
         chosen.listed(&place.pieced, figures)
     }
 
-    /// The partition as a whole, at one moment.
+    /// Summarizes the partition as of one snapshot.
     ///
     /// # Errors
-    /// As [`list`](Self::list).
+    /// As for [`list`](Self::list).
     pub async fn summary(&self, place: &Place) -> Result<Summary> {
         let deadline = self.deadline(MAX_STEP_TIME);
         let snapshot = self.store.snapshot()?;
@@ -52,7 +52,7 @@ impl Transacted {
         Ok(summary)
     }
 
-    /// What the store counts in the buckets of pieces, each of which has one of its own.
+    /// Returns the counted content of the buckets of key ranges. Each key range has its own bucket.
     pub(crate) async fn figures(
         &self,
         snapshot: &dyn Snapshot,
@@ -60,7 +60,7 @@ impl Transacted {
         pieces: &[(Span, Piece)],
         deadline: Deadline,
     ) -> Result<Vec<Figures>> {
-        // Counts lie in the order of buckets, and those that follow one another are read along.
+        // Counts are stored in the order of buckets, and the store reads adjacent counts together.
         let mut order: Vec<usize> = (0..pieces.len()).collect();
         order.sort_unstable_by_key(|at| pieces[*at].1.roles.read);
         let mut figures = vec![Figures::default(); pieces.len()];

@@ -1,7 +1,7 @@
-//! Who writes to a partition shares a lock with others who do; who cuts it has it alone.
+//! Locks of partitions: writes share the lock of a partition, and a split holds it exclusively.
 //!
-//! Partitions share locks by their hashes, so that there are not more of them than a few. Whoever takes several takes them in
-//! one order, all at once.
+//! Partitions share locks by their hash, which limits the number of locks. A task that needs several locks takes all of
+//! them at once, in a fixed order.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::error::{PiecesError, PiecesErrorKind, Result};
 use crate::limits::MAX_LOCKS;
 use crate::place::{Deadline, Place};
 
-/// A partition whose last cut may be done, or be done later.
+/// Partition whose last split has an unknown outcome: it may be done, now or later.
 pub(super) type Torn = Option<Arc<Place>>;
 
 /// All locks of a process.
@@ -26,24 +26,24 @@ pub(super) struct Locks {
 
 struct Stripe {
     lock: Arc<RwLock<Torn>>,
-    /// Whether a write may come later that was made under the shared lock.
+    /// Whether a write under the shared lock may still be applied later.
     is_in_doubt: Arc<AtomicBool>,
-    /// Held by who cuts, from one transaction to the next.
+    /// Lock of splits, which a splitting task holds from one transaction to the next.
     cutting: Arc<Mutex<()>>,
 }
 
-/// The shared locks of some partitions.
+/// Shared locks of some partitions.
 pub(super) struct Shared {
     held: Vec<(OwnedRwLockReadGuard<Torn>, Arc<AtomicBool>)>,
     is_settled: bool,
 }
 
-/// The locks of all partitions, held alone.
+/// Exclusive locks of all partitions.
 pub(crate) struct All {
     _held: Vec<OwnedRwLockWriteGuard<Torn>>,
 }
 
-/// The lock of a partition, held alone.
+/// Exclusive lock of a partition.
 pub(super) struct Alone {
     pub(super) torn: OwnedRwLockWriteGuard<Torn>,
     is_in_doubt: Arc<AtomicBool>,
@@ -69,8 +69,9 @@ impl Locks {
         (both % MAX_LOCKS as u64) as usize
     }
 
-    /// The shared locks of these partitions. Who has some already must not ask for more: somebody may wait for them to be free.
-    /// One whose last cut is of unknown outcome is returned instead, if there is one.
+    /// Returns the shared locks of these partitions. A caller that already holds some locks must not request more,
+    /// because another task may wait for the held locks. If the last split of a partition has an unknown outcome,
+    /// returns this partition instead.
     pub(super) async fn share(
         &self,
         places: &[Arc<Place>],
@@ -97,7 +98,7 @@ impl Locks {
         Ok(Ok(Shared { held, is_settled }))
     }
 
-    /// The lock of a partition, alone.
+    /// Returns the exclusive lock of a partition.
     pub(super) async fn alone(
         &self,
         place: &Place,
@@ -113,7 +114,7 @@ impl Locks {
         })
     }
 
-    /// All of them alone, in the order in which others take some.
+    /// Returns the exclusive locks of all partitions. Takes them in the same order as other tasks do.
     pub(super) async fn all(&self, environment: &Environment, deadline: Deadline) -> Result<All> {
         let mut held = Vec::with_capacity(self.stripes.len());
         for stripe in &self.stripes {
@@ -124,7 +125,7 @@ impl Locks {
         Ok(All { _held: held })
     }
 
-    /// Nobody else cuts the partition meanwhile.
+    /// Returns the lock of splits of a partition.
     pub(super) async fn cut(&self, place: &Place) -> OwnedMutexGuard<()> {
         Arc::clone(&self.stripes[Self::index(place)].cutting)
             .lock_owned()
@@ -133,7 +134,7 @@ impl Locks {
 }
 
 impl Shared {
-    /// What was written under them is done, or will never be.
+    /// Records that the writes under these locks are decided: they are done, or will never be done.
     pub(super) fn settle(&mut self) {
         self.is_settled = true;
     }
@@ -150,12 +151,12 @@ impl Drop for Shared {
 }
 
 impl Alone {
-    /// Whether something that was sent before may come later.
+    /// Returns whether an earlier request may still be applied later.
     pub(super) fn is_in_doubt(&self) -> bool {
         self.torn.is_some() || self.is_in_doubt.load(Ordering::Acquire)
     }
 
-    /// It came, or never will.
+    /// Records that all earlier requests are decided.
     pub(super) fn settle(&mut self) {
         *self.torn = None;
         self.is_in_doubt.store(false, Ordering::Release);

@@ -1,4 +1,4 @@
-//! What is wrong with buckets is put right, in transactions.
+//! Repair of faults of buckets, in transactions.
 
 use std::sync::Arc;
 
@@ -32,12 +32,12 @@ impl Transacted {
         self.environment.monotonic_nanos()
     }
 
-    /// Whether anything was ever cut here.
+    /// Returns whether any bucket was ever split in this store.
     pub(crate) async fn has_directories(&self) -> Result<bool> {
         self.is_there().await
     }
 
-    /// The whole directory of a partition, as it is stored.
+    /// Returns the complete stored range map of a partition.
     pub(crate) async fn whole_directory(&self, snapshot: &dyn Snapshot, place: &Place) -> Result<Directory> {
         let whole = self
             .read_whole(snapshot, place, self.deadline(MAX_STEP_TIME))
@@ -48,16 +48,16 @@ impl Transacted {
         })
     }
 
-    /// Marks in bucket 0 that there is the partition.
+    /// Marks in bucket 0 that the partition exists.
     pub(crate) async fn mark(&self, place: &Arc<Place>) -> Result<()> {
-        // Later than what made it null.
+        // The timestamp must exceed that of the null.
         let stamp = Stamp(self.newest().0.saturating_add(1));
         let mark = place.pieced.mark_root(&place.partition, stamp);
         self.put_right(place, Vec::new(), vec![mark]).await.map(drop)
     }
 
-    /// Does that while nobody writes to the partition, or cuts it; what is known of its directory is read again. Whether it was done: else a
-    /// condition did not hold.
+    /// Applies writes while no other task writes to the partition or splits it. The range map is read again afterwards.
+    /// Returns whether the writes were applied. They are not applied if a condition does not hold.
     pub(crate) async fn put_right(
         &self,
         place: &Arc<Place>,
@@ -67,14 +67,14 @@ impl Transacted {
         self.make().await?;
         let deadline = self.deadline(MAX_STEP_TIME);
         let mut alone = self.alone(place, deadline).await?;
-        // What is known of it may not be what is stored: else nothing would have to be put right.
+        // The cached range map may differ from the stored one, since the stored one needs a repair.
         self.known.forget(&place.id);
         self.commit_as_is(&mut alone, place, conditional, plain, deadline)
             .await
     }
 
-    /// Takes a row that lies astray where the directory says, if none is there that is as new; and deletes it where it lay. What is not kept any
-    /// more only goes.
+    /// Moves a misplaced row to its right bucket, unless the right bucket has the row with the same or a newer
+    /// timestamp. Deletes it in the wrong bucket. If the row is below the retention bound, only deletes it.
     pub(crate) async fn take_home(
         &self,
         place: &Arc<Place>,
@@ -89,7 +89,7 @@ impl Transacted {
         self.known.forget(&place.id);
         let whole = self.entry(place, deadline).await?.whole;
         let is_below = whole.shared().floor.is_some_and(|floor| floor.hides(key));
-        // One by time has no rows of others.
+        // A time bucket has no rows of other intervals.
         let start = place.pieced.times.as_ref().map(|times| times.bucket_of(key));
         let start = start.transpose()?.map(|bucket| bucket.start);
         let is_its = |span: &Span| start.as_ref().is_none_or(|start| span.start == *start);
@@ -127,7 +127,8 @@ impl Transacted {
         if let Some(home) = home {
             let (clustering, cells) = whole_row(&table, row, stamp)?;
             let ends = astray.ends_in_seconds.first().copied().flatten();
-            // At its own stamp, unless a deletion hides it there that was of what lay there before.
+            // Use the row's own timestamp first. If a deletion of former content hides the row there, use a newer
+            // timestamp.
             for at in [stamp, Stamp(self.newest().0.saturating_add(1))] {
                 let there = self.store.snapshot()?.get(&read(home), &options).await?;
                 if !there.rows.is_empty() && stamp_of(&there) >= stamp {
@@ -150,7 +151,7 @@ impl Transacted {
                 return Ok(());
             }
         }
-        // Whatever it has goes, nulls that are newer than all that is read of it included.
+        // The timestamp of the deletion also covers nulls that are newer than the timestamp that was read.
         let plain = vec![write(bucket, mutation(delete, self.newest().max(stamp), None))];
         let as_it_is = self.tables.only_if(place, whole.version, Vec::new());
         let conditional = vec![as_it_is];

@@ -1,30 +1,30 @@
-//! Buckets in a store that has transactions, and counts its partitions: one process has it.
+//! Buckets on a store that has transactions and counts the rows of its partitions. One process owns such a store.
 //!
-//! Who writes to a partition shares a lock with others who do, from where it is routed until that is done. Who cuts it has the lock
-//! alone, and moves rows together with what says where they lie, in one transaction. So nothing is ever half done, nobody waits
-//! for copies to end, and a directory that was read stays known until this process changes it. Who reads goes by a
-//! snapshot, and by the directory as it was then. Why it is so stands in `docs/design/buckets.md`.
+//! A write holds a shared lock on its partition from its routing until it is done. A split holds the lock exclusively,
+//! and moves rows together with the change of the range map, in one transaction. So no split is ever half done, and no
+//! task waits for range maps to expire. A range map that was read stays valid until this process changes it. A read
+//! uses a snapshot and the range map as of this snapshot. `docs/design/buckets.md` gives the reasons.
 //!
-//! | module | holds |
+//! | module | content |
 //! |---|---|
-//! | `locks` | who writes, and who cuts |
-//! | `whole` | a directory in memory |
-//! | `known` | those that are known, and since when |
-//! | `route` | [`Guard`]: which bucket takes a row |
-//! | `moment` | [`Moment`]: a snapshot, and directories as they were then |
-//! | `arrivals` | [`Arrived`]: how rows came into a bucket |
-//! | `retaining` | what is not kept any more goes |
-//! | `times` | buckets by time are made before rows come |
-//! | `plan` | what of a bucket goes elsewhere |
+//! | `locks` | locks of writes and splits |
+//! | `whole` | range map in memory |
+//! | `known` | cached range maps, and the time since when each is valid |
+//! | `route` | [`Guard`]: bucket of a row |
+//! | `moment` | [`Moment`]: snapshot, and range maps as of the snapshot |
+//! | `arrivals` | [`Arrived`]: arrival of rows in a bucket |
+//! | `retaining` | removal of data below the retention bound |
+//! | `times` | creation of time buckets before their rows arrive |
+//! | `plan` | rows that a split moves |
 //! | `moving` | one transaction that moves rows |
-//! | `deciding` | it is done, or what is in doubt is decided |
-//! | `parts` | where a bucket is cut before rows come |
-//! | `ahead` | it is cut there |
+//! | `deciding` | commit of a change, after all earlier requests are decided |
+//! | `parts` | edges for rows that are about to arrive |
+//! | `ahead` | splits at these edges |
 //! | `room` | room for rows before they are written |
-//! | `cutting` | buckets are looked at, and cut |
-//! | `list` | buckets as who looks after the store sees them |
-//! | `mending` | what is wrong is put right |
-//! | `forgetting` | what goes with a table |
+//! | `cutting` | checks of grown buckets, and splits |
+//! | `list` | buckets for an operator of the store |
+//! | `mending` | repair of faults |
+//! | `forgetting` | removal of the bucket data of a dropped table |
 
 mod ahead;
 mod arrivals;
@@ -74,7 +74,8 @@ use crate::notices::Notices;
 use crate::place::{Deadline, Place};
 use crate::tables::Tables;
 
-/// A store whose partitions are kept in pieces, which are moved by transactions. Clones share what is known.
+/// Store whose partitions are kept in buckets, and whose transactions move rows between buckets. Clones share their
+/// caches.
 #[derive(Clone)]
 pub struct Transacted {
     store: Arc<dyn Store>,
@@ -86,18 +87,20 @@ pub struct Transacted {
     notices: Arc<Notices>,
     wishes: Arc<Wishes>,
     counters: Arc<Counters>,
-    /// Whether the table of directories was there when it was first looked for.
+    /// Whether the table of range maps existed at the first check.
     was_there: Arc<OnceCell<bool>>,
-    /// It was there, or was made since.
+    /// Set when the table of range maps existed or was created after that.
     is_made: Arc<OnceCell<()>>,
 }
 
 impl Transacted {
-    /// Takes a store that nobody else writes to. There is one of these for a store in a process: two would not know of each other's cuts.
-    /// The table of directories is made with the first cut, so that a store that is only read is taken as it is.
+    /// Opens the engine on a store that no other process writes to. Open only one engine for a store in a process,
+    /// because two engines would not know of each other's splits. The first split creates the table of range maps, so a
+    /// store that is only read stays unchanged.
     ///
     /// # Errors
-    /// Another table of its name is there. The store has no transactions, or does not count partitions.
+    /// - A different table with the name of the table of range maps exists.
+    /// - The store has no transactions, or does not count the rows of partitions.
     pub async fn open(store: Arc<dyn Store>, environment: Environment) -> Result<Self> {
         if !Self::suits(store.limits()) {
             let message =
@@ -109,12 +112,12 @@ impl Transacted {
         Ok(open)
     }
 
-    /// Whether it is for a store with these limits.
+    /// Returns whether the engine is suitable for a store with these limits.
     pub(crate) fn suits(limits: Limits) -> bool {
         limits.transactions && limits.counts_partitions
     }
 
-    /// Of a store that it [suits](Self::suits), and that is not looked at yet.
+    /// Returns the engine for a [suitable](Self::suits) store without accessing the store.
     pub(crate) fn over(store: Arc<dyn Store>, environment: Environment) -> Self {
         Self {
             store,
@@ -131,10 +134,10 @@ impl Transacted {
         }
     }
 
-    /// Whether there may be directories. Nobody else makes their table.
+    /// Returns whether range maps may exist. Only this process creates their table.
     ///
     /// # Errors
-    /// Another table of its name is there; or it cannot be looked.
+    /// A different table with its name exists, or the check fails.
     async fn is_there(&self) -> Result<bool> {
         if self.is_made.initialized() {
             return Ok(true);
@@ -153,14 +156,14 @@ impl Transacted {
             }
         });
         let was_there = *was_there.await?;
-        // It may have been made meanwhile.
+        // Another task may have created the table meanwhile.
         Ok(was_there || self.is_made.initialized())
     }
 
-    /// Makes the table of directories, if it is not there.
+    /// Creates the table of range maps if it is missing.
     ///
     /// # Errors
-    /// It cannot be made: the store is only read, as a rule.
+    /// The table cannot be created, usually because the store is read-only.
     async fn make(&self) -> Result<()> {
         let made = self.is_made.get_or_try_init(|| async {
             if self.is_there().await? {
@@ -175,12 +178,12 @@ impl Transacted {
         made.await.copied()
     }
 
-    /// What was done since it was opened.
+    /// Returns the counters since the store was opened.
     pub fn metrics(&self) -> BucketMetrics {
         self.counters.metrics()
     }
 
-    /// How many bytes of rows were moved since it was opened.
+    /// Returns the number of bytes of rows that were moved since the store was opened.
     pub fn moved_bytes(&self) -> u64 {
         self.counters.moved_bytes()
     }
@@ -189,16 +192,16 @@ impl Transacted {
         Deadline::after(&self.environment, time)
     }
 
-    /// How long the next request may take.
+    /// Returns the maximum duration of the next request.
     ///
     /// # Errors
-    /// The time is over.
+    /// The deadline has passed.
     fn request_time(&self, deadline: Deadline) -> Result<Duration> {
         let time = deadline.request_time(&self.environment);
         time.ok_or_else(|| PiecesError::out_of_time(None))
     }
 
-    /// The whole directory of a partition, as it was in a snapshot.
+    /// Returns the complete range map of a partition as of a snapshot.
     async fn read_whole(&self, snapshot: &dyn Snapshot, place: &Place, deadline: Deadline) -> Result<Whole> {
         let (mut windows, mut first) = (Vec::new(), None);
         loop {
@@ -212,7 +215,7 @@ impl Transacted {
         }
     }
 
-    /// The pieces of a directory from one that begins at this edge, as many as a window has.
+    /// Returns the window of a range map that begins at this edge.
     async fn read_window(
         &self,
         snapshot: &dyn Snapshot,
@@ -231,12 +234,13 @@ impl Transacted {
         }
         match self.tables.read_window(snapshot, place, first, &options).await? {
             Window::Read(window) => Ok(window),
-            // A snapshot stands still.
+            // A snapshot does not change during the read.
             Window::None | Window::Torn => Err(missing()),
         }
     }
 
-    /// Whether a partition has a directory in a snapshot: most have none, and that is read at once.
+    /// Returns whether a partition has a range map in a snapshot. Most partitions have none, and this check needs no
+    /// wait.
     async fn has_directory(
         &self,
         snapshot: &dyn Snapshot,
@@ -250,16 +254,16 @@ impl Transacted {
         let statics = snapshot.get_statics(&self.tables.directories, &partition, options);
         match statics.await {
             Ok(statics) => Ok(!statics.rows.is_empty()),
-            // The snapshot is of before it was made.
+            // The snapshot is older than the table of range maps.
             Err(error) if error.kind() == StoreErrorKind::Table => Ok(false),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// The directory of a partition that has none.
+    /// Returns the range map of a partition that has no stored range map.
     fn absent(&self, place: &Place) -> Directory {
         Directory {
-            // Nobody goes by copies here.
+            // No task uses range maps that expire.
             life_ms: self.protocol.long_life_ms,
             longest_ms: self.protocol.long_life_ms,
             ..Directory::absent(place.pieced.sampling, self.protocol)

@@ -1,4 +1,4 @@
-//! A snapshot, and directories as they were then.
+//! Snapshot, and range maps as of the snapshot.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::directory::{Seek, Window, missing};
 use crate::error::Result;
 use crate::place::Place;
 
-/// A snapshot of the store, and when it was taken by the count of changes of directories.
+/// Snapshot of the store, and the number of changes of range maps before it.
 #[derive(Clone)]
 pub struct Moment {
     snapshot: Arc<dyn Snapshot>,
@@ -22,29 +22,30 @@ pub struct Moment {
 }
 
 impl Moment {
-    /// The snapshot, by which rows are read.
+    /// Returns the snapshot for reads of rows.
     pub fn snapshot(&self) -> &Arc<dyn Snapshot> {
         &self.snapshot
     }
 }
 
 impl Transacted {
-    /// The store as it is now. Nobody waits for a cut.
+    /// Returns a snapshot of the current state. Does not wait for splits.
     ///
     /// # Errors
     /// The store cannot be read.
     pub fn snapshot(&self) -> Result<Moment> {
-        // First the epoch: what has changed by then is in the snapshot.
+        // Read the epoch first: all changes up to it are in the snapshot.
         let epoch = self.known.epoch();
         let snapshot = self.store.snapshot()?;
         Ok(Moment { snapshot, epoch })
     }
 
-    /// The directory of a partition as it was at a moment, or a window of it that is met by `seek`. What is known of the
-    /// partition is gone by where it was not cut since; else it is read in the snapshot. What it says of its version may be older.
+    /// Returns the range map of a partition as of a snapshot, or the window of it that matches `seek`. Uses the cached
+    /// range map if the partition was not split since, else reads the range map in the snapshot. The version in the
+    /// result may be older than the range map.
     ///
     /// # Errors
-    /// It cannot be read in time, or is damaged.
+    /// The range map cannot be read in time, or is damaged.
     pub async fn directory(
         &self,
         moment: &Moment,
@@ -80,7 +81,7 @@ impl Transacted {
         }
     }
 
-    /// The same, if it is known at once.
+    /// Returns the range map as [`directory`](Self::directory) does, if it is cached.
     pub(crate) fn directory_now(
         &self,
         moment: &Moment,
@@ -91,14 +92,14 @@ impl Transacted {
         Some(whole.window(seek))
     }
 
-    /// What is known of a partition now, for people.
+    /// Returns the cached range map of a partition, for descriptions.
     pub(crate) fn directory_known(&self, place: &Place, seek: &Seek) -> Option<Arc<Directory>> {
         let entry = self.known.find(&place.id)?;
         Some(entry.whole.window(seek))
     }
 }
 
-/// Which window has what is read first of a span.
+/// Returns the window that contains the first keys of a span in the direction of the read.
 pub(crate) fn seek_of(span: &Span, direction: ReadDirection) -> Seek {
     match direction {
         ReadDirection::Forward => Seek::At(span.start.clone()),
@@ -106,7 +107,7 @@ pub(crate) fn seek_of(span: &Span, direction: ReadDirection) -> Seek {
     }
 }
 
-/// What of a span is left when this was read of it.
+/// Returns the rest of a span after `read` was read.
 pub(crate) fn rest_of(span: Span, read: Span, direction: ReadDirection) -> Option<Span> {
     match direction {
         ReadDirection::Forward => {

@@ -1,4 +1,4 @@
-//! Rows go from one bucket to another together with what says where they lie, in one transaction.
+//! Moves rows from one bucket to another together with the change of the range map, in one transaction.
 
 use std::sync::{Arc, PoisonError};
 
@@ -21,77 +21,77 @@ use crate::limits::{MAX_MOVED_BYTES, MAX_MOVED_ROWS, MAX_STEP_TIME};
 use crate::place::{Deadline, Place};
 use crate::tables::{BucketSize, mutation};
 
-/// A cut on its way, from one transaction to the next.
+/// Split under way, from one transaction to the next.
 #[derive(Debug)]
 pub(super) struct Way {
     pub(super) bucket: Bucket,
-    /// Where the bucket's piece begins.
+    /// Start of the key range of the bucket.
     pub(super) start: Key,
-    /// How much of it is gone.
+    /// Amount of rows moved so far.
     moved: u64,
-    /// The new bucket that is being filled, which lies beside it.
+    /// New bucket that is being filled. Its key range is adjacent.
     pub(super) part: Option<Bucket>,
-    /// How many new buckets there are.
+    /// Number of new buckets.
     parts: usize,
 }
 
-/// What one transaction did.
+/// Result of one transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Moved {
-    /// There is more to do.
+    /// Further rows have to be moved.
     Some,
-    /// Enough is gone; or there is nothing that could go.
+    /// Enough rows were moved, or no row can be moved.
     Enough,
 }
 
-/// What goes by one transaction.
+/// Rows that one transaction moves.
 #[derive(Default)]
 pub(super) struct Load {
     pub(super) rows: Vec<Mutation>,
     pub(super) count: PartitionCount,
-    /// Bytes that it takes in a request.
+    /// Number of bytes of the rows in a request.
     pub(super) bytes: usize,
     newest: Option<Stamp>,
-    /// The keys of the last of the rows, and what the one before that had.
+    /// Keys of the last row and of the row before it.
     pub(super) last: Option<Key>,
     pub(super) last_clustering: Option<Cells>,
     before_last: Option<Key>,
     last_counted: u64,
-    /// The edge between what goes and what stays; none: all goes.
+    /// Edge between the moved rows and the rows that stay. `None`: all rows move.
     pub(super) edge: Option<Key>,
-    /// Whether enough is gone then.
+    /// Whether enough rows are moved after this transaction.
     is_enough: bool,
-    /// Whether the new bucket is full then.
+    /// Whether the new bucket is full after this transaction.
     is_full: bool,
 }
 
-/// A row that may go.
+/// Row that may be moved.
 pub(super) struct Row {
     pub(super) key: Key,
     clustering: Cells,
-    /// As the store counts it.
+    /// Number of bytes as the store counts them.
     counted: u64,
     stamp: Stamp,
     pub(super) put: Mutation,
 }
 
-/// What there is when the lock is held.
+/// State that was read while the lock is held.
 pub(super) struct Found<'f> {
     pub(super) place: &'f Arc<Place>,
-    /// As it is stored, with columns that were added.
+    /// Table as it is stored, including added columns.
     table: Arc<Table>,
     pub(super) snapshot: Arc<dyn Snapshot>,
     pub(super) whole: Arc<Whole>,
     pub(super) span: Span,
     pub(super) piece: Piece,
-    /// What the bucket has, and the new one that is being filled.
+    /// Content of the bucket, and of the new bucket that is being filled.
     pub(super) counts: [PartitionCount; 2],
-    /// The piece of that, if there is one.
+    /// Key range of the new bucket, if there is one.
     pub(super) part: Option<Piece>,
 }
 
 impl Found<'_> {
-    /// A piece beside this one, or in its place.
+    /// Returns a key range that is adjacent to this one, or replaces it.
     pub(super) fn piece_of(&self, start: &Key, bucket: Bucket, count: PartitionCount) -> Piece {
         Piece {
             start: start.clone(),
@@ -106,7 +106,7 @@ impl Found<'_> {
         }
     }
 
-    /// The bucket's rows, from an end on; or those behind this one.
+    /// Returns the rows of the bucket, beginning at an end. `behind`: only the rows behind this one.
     pub(super) fn slice(&self, end: End, behind: Option<&Cells>) -> Result<Slice> {
         let (mut from, mut to) = self.place.pieced.bounds(&self.span)?;
         match (behind, end) {
@@ -148,7 +148,7 @@ impl Row {
 }
 
 impl Load {
-    /// Whether a row goes, too: the first one does in any case.
+    /// Returns whether a row moves in this transaction. The first row always moves.
     fn takes(&mut self, row: &Row, found: &mut Found<'_>, plan: &Plan, way: &Way, budget: usize) -> bool {
         let size = found.place.pieced.size;
         let gone = size.of(self.count);
@@ -158,7 +158,7 @@ impl Load {
             there > 0 && there + size.of_row(row.counted) > plan.part(number)
         };
         if self.rows.is_empty() && is_full(found) {
-            // Another one is begun.
+            // Begin another new bucket.
             found.part = None;
             found.counts[1] = PartitionCount::default();
         }
@@ -182,8 +182,8 @@ impl Load {
         self.rows.push(row.put);
     }
 
-    /// All rows that there are would go: one of them stays, unless the bucket holds others that have ended, which go with it. None:
-    /// there is but one.
+    /// Adjusts a load that has all readable rows. Keeps one row in the bucket, unless the bucket also has expired rows,
+    /// which move with the others. Returns `None` if there is only one row.
     fn without_last(mut self, found: &Found<'_>, end: End) -> Option<Self> {
         if self.count.rows < found.counts[0].rows {
             return Some(self);
@@ -217,10 +217,10 @@ impl Way {
 }
 
 impl Transacted {
-    /// Moves as many rows as one transaction may.
+    /// Moves the rows of one transaction.
     ///
     /// # Errors
-    /// They cannot be read or written in time: nothing has changed, or all of it.
+    /// Rows cannot be read or written in time. Either nothing or everything has changed.
     pub(super) async fn step(
         &self,
         place: &Arc<Place>,
@@ -235,7 +235,8 @@ impl Transacted {
             return Ok(Moved::Enough);
         };
         if !way.has_moved() {
-            // By what is there now that nobody writes: what came since would be a sliver beside what is full.
+            // Plan again by the content under the lock. Otherwise, rows that arrived since would form a tiny bucket
+            // beside a full one.
             *plan = Plan::new(place.pieced.size, found.counts[0], trend.cloned());
         }
         let Some(load) = self.load(&mut found, plan, way, deadline).await? else {
@@ -260,7 +261,7 @@ impl Transacted {
         Ok(if is_enough { Moved::Enough } else { Moved::Some })
     }
 
-    /// What there is; none if the bucket is not there any more.
+    /// Returns the state of the bucket, or `None` if the bucket no longer exists.
     pub(super) async fn look<'f>(
         &self,
         place: &'f Arc<Place>,
@@ -308,7 +309,7 @@ impl Transacted {
         }))
     }
 
-    /// How many bytes one transaction moves.
+    /// Returns the maximum number of bytes that one transaction moves.
     pub(super) fn moved_at_once(&self) -> usize {
         let limits = self.store.limits();
         MAX_MOVED_BYTES
@@ -316,7 +317,7 @@ impl Transacted {
             .min(limits.mutation_bytes / 2)
     }
 
-    /// What is to go now; none: nothing can.
+    /// Returns the rows to move next, or `None` if no row can be moved.
     async fn load(
         &self,
         found: &mut Found<'_>,
@@ -332,7 +333,7 @@ impl Transacted {
             ..ReadOptions::default()
         };
         let mut slice = found.slice(plan.end, None)?;
-        // Of small buckets no more is read than fits.
+        // Do not read more rows than fit into a small bucket.
         match found.place.pieced.size {
             BucketSize::Bytes(most) => options.max_bytes = options.max_bytes.min(most),
             BucketSize::Rows(most) => {
@@ -357,7 +358,7 @@ impl Transacted {
             load.edge = next.or_else(|| load.last.take());
             return Ok(Some(load));
         }
-        // All that was read goes, and there may be more.
+        // All rows that were read move, and there may be more.
         let behind = match &load.last_clustering {
             None => return Ok(None),
             Some(_) if read.exhausted => None,
@@ -375,7 +376,7 @@ impl Transacted {
         })
     }
 
-    /// The key of the row behind another one, from this end on; none: there is none.
+    /// Returns the key of the row after `last`, seen from `end`, or `None` if there is none.
     pub(super) async fn key_behind(
         &self,
         found: &Found<'_>,
@@ -400,7 +401,7 @@ impl Transacted {
         .transpose()
     }
 
-    /// Moves a load into a bucket.
+    /// Moves rows into a bucket.
     pub(super) async fn transact(
         &self,
         alone: &mut Alone,
@@ -418,7 +419,7 @@ impl Transacted {
         Ok(())
     }
 
-    /// The directory after a load, and what makes it so.
+    /// Returns the range map after the move, and the write that stores it.
     fn changed(
         &self,
         found: &Found<'_>,
@@ -430,7 +431,7 @@ impl Transacted {
         let piece = |start: &Key, bucket: Bucket, count: PartitionCount| found.piece_of(start, bucket, count);
         let [stays, goes] = counts;
         let bucket = found.piece.roles.read;
-        // The piece that is being filled is one with what goes there.
+        // The key range that is being filled is merged with the key range of the moved rows.
         let filled = found.part.as_ref().map(|part| part.start.clone());
         let start = match plan.end {
             End::First => filled.as_ref().unwrap_or(&found.span.start),
@@ -466,7 +467,7 @@ impl Transacted {
         (found.whole.with(&shared, &start, end.as_ref(), put), cas)
     }
 
-    /// What puts the rows where they go, and deletes them where they were.
+    /// Returns the writes that put the rows into their new bucket and delete them in the old one.
     fn writes(
         &self,
         found: &Found<'_>,
@@ -487,7 +488,8 @@ impl Transacted {
             },
         };
         let (from, to) = pieced.bounds(&span)?;
-        // Nothing that was written is newer, nulls and what has ended included; and nothing there is written later.
+        // No earlier write has a newer timestamp, including nulls and expired cells, and no later write goes to these
+        // keys.
         let stamp = load.newest.max(Some(self.newest())).unwrap_or(Stamp(0));
         let range = mutation(Operation::DeleteRange { from, to }, stamp, None);
         let write = |bucket, mutations| PartitionWrite {
@@ -503,12 +505,12 @@ impl Transacted {
         Ok(writes)
     }
 
-    /// The newest stamp of all that was written.
+    /// Returns the newest timestamp of all writes so far.
     pub(super) fn newest(&self) -> Stamp {
         self.store.newest_stamp().unwrap_or(Stamp(0))
     }
 
-    /// What is known of both buckets from now on.
+    /// Records the new content of both buckets.
     fn counted(&self, found: &Found<'_>, part: Bucket, counts: [PartitionCount; 2]) {
         let Some(entry) = self.known.find(&found.place.id) else {
             return;
@@ -529,7 +531,7 @@ impl Transacted {
     }
 }
 
-/// What both buckets have after a load.
+/// Returns the content of both buckets after a move.
 fn counts_after(found: &Found<'_>, moved: PartitionCount, is_all: bool) -> [PartitionCount; 2] {
     let [stays, goes] = found.counts;
     let stays = if is_all {
@@ -547,7 +549,7 @@ fn counts_after(found: &Found<'_>, moved: PartitionCount, is_all: bool) -> [Part
     [stays, goes]
 }
 
-/// A table as it is stored, with columns that were added to it, so that rows are moved whole.
+/// Returns a table as it is stored, including added columns, so that rows are moved with all columns.
 pub(super) async fn stored(store: &dyn Store, table: &Arc<Table>) -> Result<Arc<Table>> {
     let tables = store.list_tables().await?;
     let found = tables.into_iter().find(|there| there.name() == table.name());

@@ -1,28 +1,30 @@
-//! Where a bucket is cut before rows come that it has no room for, so that each goes where it will stay.
+//! Edges at which a bucket is split before rows arrive for which it has no room, so that each row goes to its final
+//! bucket.
 
 use recto_protocol::buckets::Key;
 
 use super::arrivals::End;
 use crate::tables::BucketSize;
 
-/// Rows of which at most one in so many lies on the other side are taken to come in at an end.
+/// Tolerance: rows are taken to arrive at an end if at most one part in this number of the existing rows is on the
+/// other side.
 const STRAYS: u64 = 8;
 
-/// A row that is there or comes, by its key, and how much of a bucket it takes.
+/// Key of an existing or arriving row, and its size in the unit of the bucket's limit.
 pub(crate) type Row = (Key, u64);
 
-/// What becomes of a bucket.
+/// Parts into which a bucket is split.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Parts {
-    /// Where each part begins but the first one.
+    /// Starts of all parts but the first.
     pub(super) edges: Vec<Key>,
-    /// Which part stays where it is: that of which most is there.
+    /// Index of the part that stays in the bucket: the part with the most existing rows.
     pub(super) stays: usize,
-    /// Of each part how much is there.
+    /// Size of the existing rows of each part.
     there: Vec<u64>,
 }
 
-/// A row of either kind.
+/// Existing or arriving row.
 struct Item<'r> {
     key: &'r Key,
     amount: u64,
@@ -30,8 +32,8 @@ struct Item<'r> {
 }
 
 impl Parts {
-    /// Of rows that are there and rows that come, both in the order of their keys, in parts that are no larger than a bucket becomes
-    /// before it is cut.
+    /// Returns the parts for existing and arriving rows, both in the order of their keys. No part exceeds the size at
+    /// which a bucket is split.
     pub(super) fn new(size: BucketSize, there: &[Row], coming: &[&Row]) -> Self {
         let items = merged(there, coming);
         let total: u64 = items.iter().map(|item| item.amount).sum();
@@ -60,8 +62,8 @@ impl Parts {
         }
     }
 
-    /// The edges behind what stays, from the last one on, of parts of which nothing is there, and then of the others; and likewise those
-    /// before it from the first one on.
+    /// Returns the edges for the splits at both ends of the part that stays. For each end, first the edges of outer
+    /// parts without existing rows, then the other edges, beginning with the outermost edge.
     pub(super) fn ways(&self) -> [(End, &[Key], Vec<&Key>); 2] {
         let (before, behind) = self.edges.split_at(self.stays);
         let is_empty = |there: &&u64| **there == 0;
@@ -82,7 +84,8 @@ impl Parts {
     }
 }
 
-/// Both in the order of their keys; of a row that comes in the place of another the larger one counts.
+/// Returns the rows of both kinds in the order of their keys. If an arriving row replaces an existing one, the larger
+/// size counts.
 fn merged<'r>(there: &'r [Row], coming: &[&'r Row]) -> Vec<Item<'r>> {
     let (mut there, mut coming) = (there.iter().peekable(), coming.iter().copied().peekable());
     let mut items: Vec<Item<'r>> = Vec::new();
@@ -107,7 +110,7 @@ fn merged<'r>(there: &'r [Row], coming: &[&'r Row]) -> Vec<Item<'r>> {
     }
 }
 
-/// At which end rows come in, if nearly all that is there lies on its other side.
+/// Returns the end at which rows arrive, if nearly all existing rows are on its other side.
 fn end(there: &[Row], coming: &[&Row]) -> Option<End> {
     let (Some(first), Some(last)) = (coming.first(), coming.last()) else {
         return Some(End::Last);
@@ -121,7 +124,8 @@ fn end(there: &[Row], coming: &[&Row]) -> Option<End> {
     is_before.then_some(End::First)
 }
 
-/// How large parts become that get rows everywhere: two thirds full, and of two the first one is twice as large.
+/// Returns the size of parts if rows arrive everywhere. Parts become two thirds full. If there are two parts, the first
+/// one is twice as large as the second one.
 fn part(size: BucketSize, total: u64) -> u64 {
     let due = size.due();
     if total <= due {
@@ -136,7 +140,7 @@ fn part(size: BucketSize, total: u64) -> u64 {
     part.clamp(1, due)
 }
 
-/// Where parts begin behind the first one that are not larger than this.
+/// Returns the indexes at which parts of at most this size begin, apart from the first part.
 fn starts<'i>(items: impl Iterator<Item = &'i Item<'i>>, most: u64) -> Vec<usize> {
     let (mut starts, mut amount) = (Vec::new(), 0_u64);
     for (index, item) in items.enumerate() {

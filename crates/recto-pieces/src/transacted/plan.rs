@@ -1,4 +1,4 @@
-//! What of a bucket goes elsewhere when it is cut.
+//! Plan of the rows that a split moves to other buckets.
 
 use recto_protocol::buckets::Key;
 use recto_store::PartitionCount;
@@ -7,14 +7,16 @@ use recto_store::read::ROW_OVERHEAD_BYTES;
 use super::arrivals::{End, Trend};
 use crate::tables::BucketSize;
 
-/// What share of a bucket goes that gets rows everywhere: a third costs 0.52 bytes for each byte that ever comes.
+/// Fraction of a bucket that a split moves if rows arrive everywhere: one part in this number. Moving a third costs
+/// 0.52 moved bytes for each byte that ever arrives.
 const SHARE: u64 = 3;
-/// What goes at most so that all is gone that came last: where keys run with arrival, and else.
+/// Maximum fraction of a bucket that a split moves in order to move all newest rows: one part in this number. The first
+/// number applies if keys follow the order of arrival, the second one otherwise.
 const CLEAR_SHARE: u64 = 4;
 const OTHER_SHARE: u64 = 16;
 
 impl BucketSize {
-    /// How large a bucket is.
+    /// Returns the size of a bucket in the unit of this limit.
     pub(crate) fn of(self, count: PartitionCount) -> u64 {
         match self {
             Self::Bytes(_) => count.bytes,
@@ -22,24 +24,25 @@ impl BucketSize {
         }
     }
 
-    /// How much of it one row is.
+    /// Returns the size of one row of `bytes` bytes in this unit.
     pub(super) fn of_row(self, bytes: u64) -> u64 {
         self.of(PartitionCount { rows: 1, bytes })
     }
 
-    /// How much of it a row is whose cells have so many bytes.
+    /// Returns the size of a row whose cells have `bytes` bytes in this unit.
     pub(crate) fn of_cells(self, bytes: u64) -> u64 {
         self.of_row(bytes + ROW_OVERHEAD_BYTES)
     }
 
-    /// How large it may be.
+    /// Returns the maximum size of a bucket.
     pub(crate) fn most(self) -> u64 {
         match self {
             Self::Bytes(most) | Self::Rows(most) => most.max(1),
         }
     }
 
-    /// How much more than planned goes into a bucket, so that a last row does not need another one.
+    /// Returns the amount by which a bucket may exceed its planned size, so that a last row does not require another
+    /// bucket.
     pub(super) fn room(self) -> u64 {
         match self {
             Self::Bytes(_) => self.due() / OTHER_SHARE,
@@ -47,7 +50,8 @@ impl BucketSize {
         }
     }
 
-    /// It is cut when it is larger than this: bytes come while it is noticed, and rows are exact.
+    /// Returns the size above which a bucket is split. A limit in bytes is reduced, because further bytes arrive before
+    /// the split. A limit in rows is exact.
     pub(super) fn due(self) -> u64 {
         match self {
             Self::Bytes(bytes) => (bytes - bytes / 10).max(1),
@@ -56,23 +60,23 @@ impl BucketSize {
     }
 }
 
-/// What goes, from an end of the bucket on.
+/// Rows that a split moves, beginning at an end of the bucket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Plan {
     pub(super) end: End,
-    /// So much at least.
+    /// Minimum amount to move.
     least: u64,
-    /// And what lies beyond this key, if that is not more than `edge_most`.
+    /// Rows beyond this key are moved, too, unless the amount exceeds `edge_most`.
     edge: Option<Key>,
     edge_most: u64,
-    /// Else so much.
+    /// Amount to move otherwise.
     share: u64,
-    /// How much goes into the first of the new buckets at most, and into each other one.
+    /// Maximum size of the first new bucket, and of each further one.
     parts: [u64; 2],
 }
 
 impl Plan {
-    /// That what lies beyond an edge goes, towards this end.
+    /// Returns the plan of a split that moves the rows beyond an edge, towards this end.
     pub(super) fn towards(end: End) -> Self {
         Self {
             end,
@@ -84,7 +88,7 @@ impl Plan {
         }
     }
 
-    /// What goes of a bucket that is too large.
+    /// Returns the plan for a bucket that is too large.
     pub(super) fn new(size: BucketSize, count: PartitionCount, trend: Option<Trend>) -> Self {
         let trend = trend.unwrap_or(Trend {
             end: End::Last,
@@ -105,7 +109,7 @@ impl Plan {
             if now <= size.most() {
                 return wide;
             }
-            // Those behind the newest rows are as full as they may be.
+            // The buckets behind the newest rows are as full as possible.
             let (newest, room) = ((now % due).max(1), size.room());
             return Self {
                 least: now - due - room.min(now - due),
@@ -126,7 +130,7 @@ impl Plan {
         }
     }
 
-    /// Whether enough is gone, when so much is, and this is the next key.
+    /// Returns whether enough rows are moved after the amount `moved`, if `next` is the next key.
     pub(super) fn is_enough(&self, moved: u64, next: &[u8]) -> bool {
         let is_beyond = match (&self.edge, self.end) {
             (None, _) => false,
@@ -138,7 +142,7 @@ impl Plan {
             && (moved >= self.share || (is_beyond && moved <= self.edge_most.max(self.least).max(1)))
     }
 
-    /// How much goes into a new bucket at most, the so-manieth one.
+    /// Returns the maximum size of the new bucket with this index.
     pub(super) fn part(&self, number: usize) -> u64 {
         self.parts[number.min(1)]
     }

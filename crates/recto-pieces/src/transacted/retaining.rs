@@ -1,5 +1,5 @@
-//! What is not kept any more goes, where transactions move rows: whole buckets, and what of the one at the edge is too old, together with the
-//! floor that hides them.
+//! Retention on stores where transactions move rows. One transaction deletes whole buckets, and the expired part of the
+//! bucket at the retention bound, and raises the retention bound that hides these rows.
 
 use std::sync::Arc;
 
@@ -13,25 +13,25 @@ use crate::limits::{MAX_DROPPED_AT_ONCE, MAX_STEP_TIME};
 use crate::place::Place;
 use crate::tables::mutation;
 
-/// What one transaction does.
+/// Content of one transaction.
 struct Drop {
     floor: Floor,
-    /// What is deleted, and in which bucket.
+    /// Spans to delete, with their buckets.
     ranges: Vec<(Bucket, Span)>,
-    /// Pieces that are no more.
+    /// Starts of the removed key ranges.
     gone: Vec<Key>,
-    /// The piece that has their keys then, and up to where it and they went.
+    /// Key range that receives the keys of the removed ones, and the end of all of them together.
     heir: Piece,
     end: Option<Key>,
-    /// How many buckets go.
+    /// Number of removed buckets.
     buckets: u64,
 }
 
 impl Guard {
-    /// Whether the floor of one of its partitions is to be raised before anything is written there.
+    /// Returns whether the retention bound of a partition must be raised before a write.
     ///
     /// # Errors
-    /// There can be no such floor.
+    /// There can be no such bound.
     pub(crate) fn is_to_be_raised(&self, place: &Place, now_ms: i64) -> Result<bool> {
         let (Some(keep), Some(whole)) = (&place.pieced.keep, self.whole(place)) else {
             return Ok(false);
@@ -41,10 +41,10 @@ impl Guard {
 }
 
 impl Transacted {
-    /// Raises the floor of a partition to what is kept now, and drops what is below it.
+    /// Raises the retention bound of a partition to its current value, and removes the data below.
     ///
     /// # Errors
-    /// It cannot be done in time: what went is gone as a whole, and its floor says so.
+    /// The work was not done in time. Each transaction is complete or has no effect.
     pub(crate) async fn retain(&self, place: &Arc<Place>) -> Result<()> {
         let Some(keep) = &place.pieced.keep else {
             return Ok(());
@@ -78,7 +78,7 @@ impl Transacted {
 
     fn writes_of(&self, place: &Place, whole: &Whole, drop: &Drop) -> Result<Vec<PartitionWrite>> {
         let pieced = &place.pieced;
-        // Nothing that was written is newer, and nothing there is written later.
+        // No earlier write has a newer timestamp, and no later write goes to these keys.
         let stamp = self.newest();
         let ranges = drop.ranges.iter().map(|(bucket, span)| {
             let (from, to) = pieced.bounds(span)?;
@@ -97,7 +97,7 @@ impl Transacted {
 }
 
 impl Drop {
-    /// Of as many buckets as one transaction takes, the oldest first.
+    /// Returns the removal of the oldest buckets, up to the maximum of one transaction.
     fn of(whole: &Whole, wanted: Floor) -> Self {
         let pieces = whole.spans();
         let below = pieces.iter().filter(|(span, _)| wanted.hides_all(span));
@@ -121,11 +121,11 @@ impl Drop {
             .iter()
             .map(|(_, piece)| (piece.roles.read, Span::all()))
             .collect();
-        // Of the one at the edge a part.
+        // Delete a part of the bucket at the bound.
         let hidden = floor.hidden_span();
         let at_edge = pieces.iter().filter(|(span, _)| !floor.hides_all(span));
         ranges.extend(at_edge.filter_map(|(span, piece)| Some((piece.roles.read, span.common(&hidden)?))));
-        // The first piece stays, since the partition begins with it.
+        // The first key range stays, because it is the start of the partition.
         let (heir, end) = match floor.kept {
             Kept::After => {
                 let end = below

@@ -1,4 +1,5 @@
-//! Room for rows before they are written: who brings more than a bucket has room for cuts it first, or waits until it is cut.
+//! Room for rows before they are written: a call whose rows do not fit into a bucket splits it first, or waits for its
+//! split.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,15 +21,17 @@ use crate::limits::{MAX_MOVED_ROWS, MAX_STEP_TIME};
 use crate::place::{Place, PlaceId};
 use crate::tables::BucketSize;
 
-/// A call that brings a bucket more than such a part of its size has it cut at once, where its rows will stay.
+/// A call whose rows exceed this fraction of the maximum size of a bucket (one part in this number) splits the bucket
+/// first, at edges at which its rows can stay.
 const LARGE: u64 = 8;
-/// Smaller ones make it larger by such a part at most, until they wait for it to be cut.
+/// Smaller calls may exceed the maximum size of a bucket by this fraction (one part in this number) before they wait
+/// for its split.
 const OVER: u64 = 2;
-/// A bucket that was not counted is, when such a part of its size came.
+/// A bucket without a count is counted after this fraction of its maximum size (one part in this number) has arrived.
 pub(super) const UNCOUNTED: u64 = 16;
 
 impl BucketSize {
-    /// How large a bucket may be when so much comes.
+    /// Returns the maximum size of a bucket after the arrival of this amount.
     fn room_for(self, amount: u64) -> u64 {
         let most = self.most();
         if amount > most / LARGE {
@@ -40,8 +43,9 @@ impl BucketSize {
 }
 
 impl Guard {
-    /// Reserves room for rows that are about to be written, until the guard goes. If there is not enough, or it is not
-    /// known, nothing is: then room is to be made, when the guard is gone.
+    /// Reserves room for rows that are about to be written, until the guard is dropped. Returns false, without a
+    /// reservation, if there is too little room or if the size is unknown. In this case, the caller must drop the guard
+    /// and make room.
     pub fn reserve(&mut self, place: &Place, bucket: Bucket, arrived: &Arrived<'_>) -> bool {
         let Some((place, entry)) = self.places.get(&place.id) else {
             return true;
@@ -63,7 +67,8 @@ impl Guard {
 }
 
 impl Guard {
-    /// The buckets that may have too little room for rows, which are in the order of their keys, and which of them come there.
+    /// Returns the buckets that may have too little room for these rows, with the rows of each. `rows` is in the order
+    /// of the keys.
     fn full(&self, place: &Place, rows: &[Row]) -> Result<Vec<(Bucket, Arc<Vec<Row>>)>> {
         let (mut full, mut rest) = (Vec::new(), rows);
         while let Some((first, _)) = rest.first() {
@@ -78,7 +83,7 @@ impl Guard {
         Ok(full)
     }
 
-    /// Whether it is known that a bucket has room for so much.
+    /// Returns whether a bucket is known to have room for this amount.
     fn has_room(&self, place: &Place, bucket: Bucket, amount: u64) -> bool {
         let Some((place, entry)) = self.places.get(&place.id) else {
             return true;
@@ -105,11 +110,12 @@ impl Drop for Guard {
 }
 
 impl Transacted {
-    /// Makes room in a partition for rows that are about to be loaded: these are some of them, in the order of their keys, each with how much all those
-    /// are that it stands for. What is done is on disk with the next write that is not relaxed.
+    /// Makes room in a partition for the rows of a load. `rows` is a sample of them in the order of the keys. The size
+    /// of each is that of all rows that it represents. The splits become durable with the next write that is not
+    /// relaxed.
     ///
     /// # Errors
-    /// It cannot be cut: there is as much room as there was, or some more.
+    /// A split fails. There is as much room as before, or more.
     pub(crate) async fn make_room_for(&self, place: &Arc<Place>, rows: &[Row]) -> Result<()> {
         let guard = self.route(std::slice::from_ref(place), MAX_STEP_TIME).await?;
         let full = guard.full(place, rows);
@@ -121,11 +127,12 @@ impl Transacted {
         Ok(())
     }
 
-    /// Makes room for rows in a bucket that has too little for them, by their keys in order and how much each is. Whoever calls has no guard.
-    /// Relaxed, what is done is on disk with the next write that is not. Whether anything was done, so that it is worth to be routed again.
+    /// Makes room in a bucket for rows. `rows` is in the order of the keys. The caller must not hold a guard. If
+    /// `relaxed`, the splits become durable with the next write that is not relaxed. Returns whether the caller should
+    /// route its rows again, because something has changed.
     ///
     /// # Errors
-    /// It cannot be cut: there is as much room as there was.
+    /// A split fails. There is as much room as before.
     pub(crate) async fn make_room(
         &self,
         place: &Arc<Place>,
@@ -137,7 +144,7 @@ impl Transacted {
         self.make_room_to(place, bucket, rows, (room, relaxed)).await
     }
 
-    /// The same where the bucket may be so large with them.
+    /// Makes room in a bucket that may have at most the size `room` afterwards.
     async fn make_room_to(
         &self,
         place: &Arc<Place>,
@@ -151,10 +158,10 @@ impl Transacted {
         let _wish = self.wishes.wish(place, rows);
         let _cutting = self.locks.cut(place).await;
         if !self.is_in(place, bucket, [first, last]).await? {
-            // Who had the lock before made room for these, too.
+            // The previous holder of the lock made room for these rows, too.
             return Ok(true);
         }
-        // What others are writing there is done then.
+        // After this lock, concurrent writes to the bucket are done.
         drop(self.alone(place, self.deadline(MAX_STEP_TIME)).await?);
         let Some((start, count, _)) = self.fill(place, bucket, first).await? else {
             return Ok(true);
@@ -174,7 +181,7 @@ impl Transacted {
         self.part(place, bucket, start, &parts, relaxed).await
     }
 
-    /// Whether rows are still routed to a bucket.
+    /// Returns whether rows still belong to a bucket.
     async fn is_in(&self, place: &Arc<Place>, bucket: Bucket, keys: [&Key; 2]) -> Result<bool> {
         let guard = self.route(std::slice::from_ref(place), MAX_STEP_TIME).await?;
         let are_in = keys
@@ -184,7 +191,7 @@ impl Transacted {
         Ok(are_in)
     }
 
-    /// From where to where a piece goes that begins there.
+    /// Returns the span of the key range that begins at `start`.
     async fn span_of(&self, place: &Arc<Place>, start: &Key) -> Result<Span> {
         let guard = self.route(std::slice::from_ref(place), MAX_STEP_TIME).await?;
         let piece = guard.whole(place).and_then(|whole| whole.piece_at(start));
@@ -192,7 +199,7 @@ impl Transacted {
         Ok(piece.map_or_else(Span::all, |(span, _)| span))
     }
 
-    /// Cuts a bucket into parts; whether it did.
+    /// Splits a bucket into parts. Returns whether it did.
     async fn part(
         &self,
         place: &Arc<Place>,
@@ -215,7 +222,8 @@ impl Transacted {
         Ok(!parts.edges.is_empty())
     }
 
-    /// What a bucket has, in the order of the keys: where all of it lies on one side of what comes, as one row would be that is so much.
+    /// Returns the existing rows of a bucket in the order of their keys. If all of them are on one side of the arriving
+    /// rows, returns one row with their total size.
     async fn there(
         &self,
         place: &Place,
@@ -242,7 +250,7 @@ impl Transacted {
             };
             let read = snapshot.slice(&slice, &options).await?;
             let Some(row) = read.rows.iter().next() else {
-                // All of it has ended.
+                // All rows have expired.
                 return Ok(Vec::new());
             };
             let key = place.pieced.key(clustering_of(table, row).as_row())?;
@@ -257,7 +265,7 @@ impl Transacted {
         self.rows_of(place, bucket, size).await
     }
 
-    /// The rows of a bucket, in the order of their keys.
+    /// Returns the rows of a bucket in the order of their keys.
     async fn rows_of(&self, place: &Place, bucket: Bucket, size: BucketSize) -> Result<Vec<Row>> {
         let (table, snapshot) = (place.pieced.table(), self.store.snapshot()?);
         let (mut rows, mut from) = (Vec::new(), Bound::start());
@@ -287,13 +295,14 @@ impl Transacted {
     }
 }
 
-/// Rows that calls wait to have room for: whoever makes some makes it for all of them, since none of them can be written meanwhile.
+/// Rows that calls wait to write. A task that makes room makes it for all of them, because none of them can be written
+/// meanwhile.
 #[derive(Debug, Default)]
 pub(super) struct Wishes {
     inner: Mutex<BTreeMap<PlaceId, Vec<Arc<Vec<Row>>>>>,
 }
 
-/// The rows of one call, until it goes.
+/// Rows of one waiting call. Dropping it removes the rows.
 struct Wish<'w> {
     wishes: &'w Wishes,
     place: PlaceId,
@@ -305,7 +314,7 @@ impl Wishes {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// In the order of their keys.
+    /// Adds rows. They must be in the order of their keys.
     fn wish(&self, place: &Place, rows: &Arc<Vec<Row>>) -> Wish<'_> {
         let (id, rows) = (Arc::clone(&place.id), Arc::clone(rows));
         self.lock()
@@ -319,13 +328,13 @@ impl Wishes {
         }
     }
 
-    /// The rows of all calls.
+    /// Returns the rows of all waiting calls.
     fn of(&self, place: &Place) -> Vec<Arc<Vec<Row>>> {
         self.lock().get(&place.id).cloned().unwrap_or_default()
     }
 }
 
-/// All rows in a span, in the order of their keys.
+/// Returns all rows within a span, in the order of their keys.
 fn in_span<'w>(wishes: &'w [Arc<Vec<Row>>], span: &Span) -> Vec<&'w Row> {
     let all = wishes.iter().flat_map(|wish| wish.iter());
     let mut rows: Vec<&Row> = all.filter(|row| span.has(&row.0)).collect();
@@ -352,11 +361,11 @@ impl Drop for Wish<'_> {
     }
 }
 
-/// How long the rows of a bucket may be read for at once.
+/// Maximum duration of one read of rows of a bucket.
 const MAX_ROOM_READ: Duration = Duration::from_secs(30);
 
 impl Arrived<'_> {
-    /// As the store counts them.
+    /// Returns the amount as the store counts it.
     pub(super) fn count(&self) -> PartitionCount {
         let overhead = self.rows.saturating_mul(ROW_OVERHEAD_BYTES);
         PartitionCount {

@@ -1,4 +1,4 @@
-//! Which bucket takes a row, for as long as somebody writes.
+//! Bucket of a row, valid during a write.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
@@ -17,8 +17,8 @@ use crate::notices::{Notice, Notices};
 use crate::place::{Deadline, Place, PlaceId};
 use crate::sending::refused;
 
-/// Partitions that are not cut while it is held: from where a write is routed until it is done. It must not be held while another one
-/// is asked for: somebody may wait to cut.
+/// Locks of partitions that are not split while the guard exists: from the routing of a write until it is done. A
+/// caller must not request another guard while it holds one, because a split may wait for it.
 pub struct Guard {
     shared: Shared,
     pub(super) places: BTreeMap<PlaceId, (Arc<Place>, Entry)>,
@@ -28,11 +28,12 @@ pub struct Guard {
 }
 
 impl Transacted {
-    /// What tells where rows of these partitions are written to. Who has no cut in its way, and meets partitions that were met
-    /// before, waits for nothing and reads nothing.
+    /// Returns the guard for writes to these partitions. Neither waits nor reads if no split is under way and the
+    /// partitions are cached.
     ///
     /// # Errors
-    /// `Timeout`: they are cut for that long. Their directories cannot be read, or are damaged.
+    /// - `Timeout`: splits take the whole time.
+    /// - The range maps cannot be read, or are damaged.
     pub async fn route(&self, places: &[Arc<Place>], time: Duration) -> Result<Guard> {
         let deadline = self.deadline(time);
         let shared = loop {
@@ -65,7 +66,8 @@ impl Transacted {
         Ok(guard)
     }
 
-    /// What is known of a partition whose lock is held.
+    /// Returns the cached range map of a partition, and reads it if necessary. The caller holds the lock of the
+    /// partition.
     pub(super) async fn entry(&self, place: &Place, deadline: Deadline) -> Result<Entry> {
         if let Some(entry) = self.known.find(&place.id) {
             return Ok(entry);
@@ -77,27 +79,28 @@ impl Transacted {
 }
 
 impl Guard {
-    /// The bucket that has a row of one of its partitions, by the row's encoded key, whether rows are kept there or not.
+    /// Returns the bucket of a row of one of the partitions, by the encoded key of the row, regardless of the retention
+    /// bound.
     ///
     /// # Errors
-    /// It is none of its partitions.
+    /// The partition does not belong to the guard.
     pub fn bucket_of(&self, place: &Place, key: &[u8]) -> Result<Bucket> {
         Ok(self.stretch_of(place, key)?.bucket)
     }
 
-    /// From where to where keys of one of its partitions lie where this one does, whether rows are kept there or not.
+    /// Returns the range of keys that are in the same bucket as this key, regardless of the retention bound.
     ///
     /// # Errors
-    /// As of [`bucket_of`](Self::bucket_of).
+    /// As for [`bucket_of`](Self::bucket_of).
     pub(crate) fn stretch_of(&self, place: &Place, key: &[u8]) -> Result<Stretch<'_>> {
         let whole = self.whole(place).ok_or(Unrouted::OutsideWindow);
         whole.and_then(|whole| whole.stretch_of(key)).map_err(refused)
     }
 
-    /// An error if rows there are not kept any more.
+    /// Checks that a key is not below the retention bound.
     ///
     /// # Errors
-    /// `BelowFloor`.
+    /// `BelowFloor`: the key is below the retention bound.
     pub(crate) fn check_kept(&self, place: &Place, key: &[u8]) -> Result<()> {
         if self.hides(place, key) {
             return Err(refused(Unrouted::BelowFloor));
@@ -105,30 +108,30 @@ impl Guard {
         Ok(())
     }
 
-    /// Whether rows there are not kept any more.
+    /// Returns whether a key is below the retention bound.
     pub(crate) fn hides(&self, place: &Place, key: &[u8]) -> bool {
         self.whole(place).is_some_and(|whole| whole.hides(key))
     }
 
-    /// Of which version the directory of one of its partitions is; 0: it has none.
+    /// Returns the version of the range map of one of the partitions; 0 if it has none.
     pub(crate) fn version(&self, place: &Place) -> Version {
         self.whole(place).map_or(0, |whole| whole.version)
     }
 
-    /// The directory of one of its partitions.
+    /// Returns the range map of one of the partitions.
     pub(super) fn whole(&self, place: &Place) -> Option<&Whole> {
         self.places.get(&place.id).map(|(_, entry)| &*entry.whole)
     }
 
-    /// The partition of the store that has a row, by its encoded key.
+    /// Returns the store's partition of a row, by the encoded key of the row.
     ///
     /// # Errors
-    /// As of [`bucket_of`](Self::bucket_of).
+    /// As for [`bucket_of`](Self::bucket_of).
     pub fn partition_of(&self, place: &Place, key: &[u8]) -> Result<Cells> {
         Ok(place.bucket_partition(self.bucket_of(place, key)?))
     }
 
-    /// Takes account of rows that were written to a bucket, so that it is cut when it is due. Nothing is read.
+    /// Records rows that were written to a bucket, so that the bucket is split in time. Reads nothing.
     pub fn written(&self, place: &Place, bucket: Bucket, arrived: &Arrived<'_>) {
         let Some((place, entry)) = self.places.get(&place.id) else {
             return;
@@ -144,8 +147,9 @@ impl Guard {
         }
     }
 
-    /// What was written is done, or it is known that it never will be. Whoever drops this otherwise leaves in doubt whether something
-    /// comes later: the next cut of these partitions first asks the store for something that it does behind that.
+    /// Releases the locks after all writes are decided: they are done, or will never be done. If the guard is dropped
+    /// instead, writes may still be applied later. In this case, the next split of these partitions first waits for a
+    /// request that the store executes after them.
     pub fn done(mut self) {
         self.shared.settle();
     }

@@ -1,7 +1,7 @@
-//! Buckets by time, where transactions move rows: one is made before its first row comes.
+//! Time buckets on stores where transactions move rows: a bucket is created before its first row arrives.
 //!
-//! A piece begins where its bucket does, and has no row of another one: between two pieces that are there lies nothing. So a bucket is cut off at
-//! its edge whenever it is made, early or late, and nothing moves.
+//! A key range begins at the start of its time bucket, and has only rows of this bucket: there are no rows between two
+//! existing buckets. So a bucket can be split off at its edge at any time without moving rows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use crate::limits::{MAX_STEP_TIME, MAX_TIMES_AT_ONCE};
 use crate::place::Place;
 use crate::times::Times;
 
-/// Buckets that are not there: where each begins, by the pieces that they are cut off.
+/// Starts of missing time buckets, by the existing key range and bucket from which they are split off.
 pub(crate) type Missing = BTreeMap<(Key, Bucket), BTreeSet<Key>>;
 
 impl Guard {
-    /// Adds to those that are missing the bucket of a row, if it is not there.
+    /// Adds the time bucket of a row to `missing`, if the bucket does not exist.
     ///
     /// # Errors
-    /// It is none of the table's keys.
+    /// The key is not a key of the table.
     pub(crate) fn look_for(
         &self,
         place: &Place,
@@ -45,10 +45,11 @@ impl Guard {
 }
 
 impl Transacted {
-    /// Makes buckets that are missing. If others made some meanwhile, it is to be looked again.
+    /// Creates missing time buckets. If another task created some meanwhile, stops early, and the caller must check
+    /// again.
     ///
     /// # Errors
-    /// They cannot be made in time: some may be there.
+    /// The buckets cannot be created in time. Some may exist.
     pub(crate) async fn make_missing(
         &self,
         place: &Arc<Place>,
@@ -65,7 +66,7 @@ impl Transacted {
                 {
                     return Ok(());
                 }
-                // The next ones lie behind the last of them.
+                // The next buckets are behind the last of these.
                 let entry = self.known_bucket_at(place, &some[some.len() - 1]);
                 let Some(last) = entry else { return Ok(()) };
                 (start, bucket) = last;
@@ -74,10 +75,11 @@ impl Transacted {
         Ok(())
     }
 
-    /// Makes the bucket of a key, if it is by time, kept, and not there.
+    /// Creates the time bucket of a key, if it does not exist. Does nothing if the table has no time buckets, or if the
+    /// key is below the retention bound.
     ///
     /// # Errors
-    /// It cannot be made in time.
+    /// The bucket cannot be created in time.
     pub(super) async fn make_bucket_of(&self, place: &Arc<Place>, key: &[u8]) -> Result<()> {
         let Some(times) = &place.pieced.times else {
             return Ok(());

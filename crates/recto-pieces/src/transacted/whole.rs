@@ -1,4 +1,4 @@
-//! A whole directory in memory, in windows, so that a cut makes few of its pieces anew however many there are.
+//! Complete range map in memory. It is stored in windows, so that a split replaces only a few key ranges.
 
 use std::sync::Arc;
 
@@ -7,16 +7,16 @@ use recto_protocol::buckets::{Bucket, Directory, Floor, Key, Piece, Span, Unrout
 
 use crate::directory::Seek;
 
-/// Bytes that a piece takes beside its edge, about.
+/// Approximate number of bytes of a key range, apart from its edge.
 const PIECE_BYTES: usize = 256;
 
-/// Keys side by side that lie in one bucket, and are kept.
+/// Consecutive keys that are in one bucket.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Stretch<'w> {
     pub(crate) bucket: Bucket,
-    /// The least.
+    /// Least key.
     pub(crate) start: &'w [u8],
-    /// What they lie before; none: all others.
+    /// End of the keys. `None`: all further keys.
     end: Option<&'w [u8]>,
 }
 
@@ -26,20 +26,20 @@ impl Stretch<'_> {
     }
 }
 
-/// A directory.
+/// Complete range map.
 #[derive(Debug, Clone)]
 pub(super) struct Whole {
-    /// What holds of all pieces, as the first window says it.
+    /// Version of the range map, as given by the first window.
     pub(super) version: Version,
     pub(super) next_bucket: Bucket,
     floor: Option<Floor>,
-    /// One at least; each ends where the next one begins. What windows that were not touched say of the version is what it was
-    /// when they were.
+    /// Windows, at least one. Each window ends at the start of the next one. The version in an unchanged window is the
+    /// version at its last change.
     windows: Vec<Arc<Directory>>,
 }
 
 impl Whole {
-    /// Of windows that were read one behind the other; none if there are none.
+    /// Returns the range map of these consecutive windows, or `None` if there are no windows.
     pub(super) fn new(windows: Vec<Arc<Directory>>) -> Option<Self> {
         let first = windows.first()?;
         Some(Self {
@@ -50,18 +50,18 @@ impl Whole {
         })
     }
 
-    /// How many pieces it has.
+    /// Returns the number of key ranges.
     pub(super) fn pieces(&self) -> usize {
         self.windows.iter().map(|window| window.pieces.len()).sum()
     }
 
-    /// About how much memory it takes.
+    /// Returns the approximate size in memory, in bytes.
     pub(super) fn bytes(&self) -> usize {
         let pieces = self.windows.iter().flat_map(|window| &window.pieces);
         pieces.map(|piece| PIECE_BYTES + piece.start.len()).sum()
     }
 
-    /// The window that is wanted.
+    /// Returns the window that matches `seek`.
     pub(super) fn window(&self, seek: &Seek) -> Arc<Directory> {
         let wanted = match seek {
             Seek::At(key) => self.index(key),
@@ -74,13 +74,13 @@ impl Whole {
         Arc::clone(&self.windows[wanted])
     }
 
-    /// Which window has a key.
+    /// Returns the index of the window that contains a key.
     fn index(&self, key: &[u8]) -> usize {
         let begun = self.windows.partition_point(|window| start(window) <= key);
         begun.saturating_sub(1)
     }
 
-    /// From where to where keys lie where this one does, whether rows are kept there or not.
+    /// Returns the range of keys that are in the same bucket as this key, regardless of the retention bound.
     pub(super) fn stretch_of(&self, key: &[u8]) -> Result<Stretch<'_>, Unrouted> {
         let window = &self.windows[self.index(key)];
         let begun = window
@@ -96,12 +96,12 @@ impl Whole {
         })
     }
 
-    /// Whether rows there are not kept any more.
+    /// Returns whether a key is below the retention bound.
     pub(super) fn hides(&self, key: &[u8]) -> bool {
         self.floor.as_ref().is_some_and(|floor| floor.hides(key))
     }
 
-    /// The piece that has a key, and from where to where it goes.
+    /// Returns the key range that contains a key, and its span.
     pub(super) fn piece_at(&self, key: &[u8]) -> Option<(Span, Piece)> {
         let window = &self.windows[self.index(key)];
         let index = window
@@ -116,7 +116,7 @@ impl Whole {
         Some((span, piece.clone()))
     }
 
-    /// The last piece that begins before an edge, and from where to where it goes.
+    /// Returns the last key range that begins before an edge, and its span.
     pub(super) fn piece_before(&self, edge: &[u8]) -> Option<(Span, Piece)> {
         let window = self.window(&Seek::Before(Some(edge.to_vec())));
         let index = window
@@ -126,7 +126,7 @@ impl Whole {
         self.piece_at(start)
     }
 
-    /// Where the piece of a bucket begins, which had this key, and may have lost that.
+    /// Returns the start of the key range of a bucket. `key` is a key that the bucket had, and may have no longer.
     pub(super) fn start_of(&self, bucket: Bucket, key: &[u8]) -> Option<Key> {
         let has = |piece: &&Piece| piece.roles.read == bucket;
         let near = self.windows[self.index(key)].pieces.iter().find(has);
@@ -134,29 +134,29 @@ impl Whole {
             .map(|piece| piece.start.clone())
     }
 
-    /// All pieces, in their order.
+    /// Returns all key ranges in their order.
     pub(super) fn all(&self) -> impl Iterator<Item = &Piece> {
         self.windows.iter().flat_map(|window| &window.pieces)
     }
 
-    /// Whether another floor would hide more than there is hidden.
+    /// Returns whether the retention bound `to` hides more than the current one.
     pub(super) fn is_raised_by(&self, to: &Floor) -> bool {
         self.floor
             .as_ref()
             .is_none_or(|floor| floor.is_lower_than(&to.at))
     }
 
-    /// All pieces, and from where to where each goes.
+    /// Returns all key ranges with their spans.
     pub(super) fn spans(&self) -> Vec<(Span, Piece)> {
         let spans = self.windows.iter().flat_map(|window| window.spans());
         spans.map(|(span, piece)| (span, piece.clone())).collect()
     }
 
-    /// What it is with these pieces in the place of those from `from` to before `to`.
+    /// Returns the range map with `put` in place of the key ranges from `from` to before `to`.
     pub(super) fn with(&self, shared: &Directory, from: &[u8], to: Option<&Key>, put: Vec<Piece>) -> Self {
         let first = self.index(from);
         let last = match to {
-            // The window that has the last of them; what begins at `to` stays.
+            // This window contains the last replaced key range. The key range that begins at `to` stays.
             Some(to) => self
                 .windows
                 .partition_point(|window| start(window) < to.as_slice()),
@@ -181,7 +181,7 @@ impl Whole {
         }
     }
 
-    /// What holds of all pieces, as a directory without any.
+    /// Returns the common part of the range map, as a range map without key ranges.
     pub(super) fn shared(&self) -> Directory {
         Directory {
             version: self.version,
@@ -198,7 +198,7 @@ fn start(window: &Directory) -> &[u8] {
     window.pieces.first().map_or(&[], |piece| &piece.start)
 }
 
-/// Windows that are not longer than they may be.
+/// Divides key ranges into windows of at most the maximum length.
 fn parted(shared: &Directory, pieces: Vec<Piece>, end: Option<Key>) -> Vec<Arc<Directory>> {
     let count = pieces.len().div_ceil(MAX_WINDOW_PIECES).max(1);
     let each = pieces.len().div_ceil(count).max(1);

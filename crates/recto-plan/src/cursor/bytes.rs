@@ -1,10 +1,10 @@
-//! How the content of sealed texts is laid out: bytes, lengths, cells, what it is bound to.
+//! Layout of the content of encrypted texts: bytes, lengths, cells, identities.
 
 use recto_model::Cells;
 
 use super::{Fingerprint, QueryIdentity};
 
-/// Writes into a space of the right length.
+/// Writer into a buffer of exactly the right length.
 pub(crate) struct Writer<'b> {
     out: &'b mut [u8],
     at: usize,
@@ -15,7 +15,7 @@ impl<'b> Writer<'b> {
         Self { out, at: 0 }
     }
 
-    /// How much of the space is not written yet.
+    /// Returns the number of bytes of the buffer that are not written yet.
     pub(crate) fn left(&self) -> usize {
         self.out.len() - self.at
     }
@@ -25,7 +25,8 @@ impl<'b> Writer<'b> {
         self.at += bytes.len();
     }
 
-    /// Seven bits a byte, least significant first; the high bit says that another follows (LEB128).
+    /// Writes an integer with seven bits a byte, the least significant bits first. The high bit of a byte
+    /// says that another byte follows (LEB128).
     pub(crate) fn varint(&mut self, mut value: usize) {
         while value >= 0x80 {
             self.bytes(&[value as u8 | 0x80]);
@@ -34,13 +35,13 @@ impl<'b> Writer<'b> {
         self.bytes(&[value as u8]);
     }
 
-    /// Bytes behind their length.
+    /// Writes bytes after their length.
     pub(crate) fn part(&mut self, bytes: &[u8]) {
         self.varint(bytes.len());
         self.bytes(bytes);
     }
 
-    /// Bytes that may be absent: 0, or their length and one, and they.
+    /// Writes bytes that may be absent: 0 if they are absent, otherwise their length plus one and the bytes.
     pub(crate) fn optional(&mut self, bytes: Option<&[u8]>) {
         match bytes {
             None => self.varint(0),
@@ -67,25 +68,25 @@ pub(crate) fn varint_len(value: usize) -> usize {
     (usize::BITS - (value | 1).leading_zeros()).div_ceil(7) as usize
 }
 
-/// How many bytes [`Writer::part`] writes.
+/// Returns the number of bytes that [`Writer::part`] writes.
 pub(crate) fn part_len(bytes: &[u8]) -> usize {
     varint_len(bytes.len()) + bytes.len()
 }
 
-/// How many bytes [`Writer::optional`] writes.
+/// Returns the number of bytes that [`Writer::optional`] writes.
 pub(crate) fn optional_len(bytes: Option<&[u8]>) -> usize {
     bytes.map_or(1, |bytes| varint_len(bytes.len() + 1) + bytes.len())
 }
 
-/// How many bytes [`Writer::cells`] writes.
+/// Returns the number of bytes that [`Writer::cells`] writes.
 pub(crate) fn cells_len(cells: &Cells) -> usize {
     varint_len(cells.len()) + cells.iter().map(optional_len).sum::<usize>()
 }
 
-/// The most bytes of a length: 28 bits are more than any sealed text holds.
+/// Maximum number of bytes of a length: 28 bits are more than any encrypted text needs.
 const MAX_VARINT_BYTES: usize = 4;
 
-/// Reads what [`Writer`] writes; `None` where it is not that.
+/// Reader of the output of [`Writer`]. Its functions return `None` for other bytes.
 pub(crate) struct Reader<'b> {
     rest: &'b [u8],
 }
@@ -132,7 +133,7 @@ impl<'b> Reader<'b> {
         self.bytes(length)
     }
 
-    #[allow(clippy::option_option)] // unreadable, absent, there
+    #[allow(clippy::option_option)] // unreadable, absent, present
     pub(crate) fn optional(&mut self) -> Option<Option<&'b [u8]>> {
         Some(match self.varint()? {
             0 => None,
@@ -150,7 +151,7 @@ impl<'b> Reader<'b> {
 
     pub(crate) fn cells(&mut self) -> Option<Cells> {
         let count = self.varint()?;
-        // Each cell takes a byte at least; what remains bounds what is set aside.
+        // Each cell takes at least one byte, so the remaining bytes bound the memory to allocate.
         if count > self.rest.len() {
             return None;
         }

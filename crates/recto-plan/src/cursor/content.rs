@@ -1,4 +1,4 @@
-//! What is inside a cursor, in bytes. Only authentic bytes come here.
+//! Content of a cursor, in bytes. This module sees only authentic bytes.
 
 use recto_model::Cells;
 
@@ -6,10 +6,10 @@ use super::bytes::{Reader, Writer, cells_len, varint_len};
 use super::{Fingerprint, OpenedCursor, Position, QueryIdentity, Side};
 use crate::plan::Travel;
 
-/// The version of the content. In version 1, of the same layout, a cursor was bound to the sort order that was
-/// read, in place of the order.
+/// Version of the content. Version 1 has the same layout, but contains the fingerprint of the sort order that
+/// was read instead of the fingerprint of the order.
 const CONTENT_VERSION: u8 = 2;
-/// The version that was bound to a sort order.
+/// Version whose cursors are bound to a sort order.
 const BY_SORT_ORDER: u8 = 1;
 
 const AFTER: u8 = 1;
@@ -18,10 +18,10 @@ const HAS_BUCKET: u8 = 4;
 const BACKWARD: u8 = 8;
 const KNOWN_FLAGS: u8 = AFTER | EXPIRES | HAS_BUCKET | BACKWARD;
 
-/// The content of the smallest cursor: version, flags, identity, no cells.
+/// Length of the shortest content: version, flags, identity, no cells.
 pub(super) const MIN_BYTES: usize = 1 + 1 + 3 * Fingerprint::BYTES + 1;
 
-/// What goes into a cursor.
+/// Content of a cursor to write.
 pub(super) struct Content<'a> {
     pub(super) side: Side,
     pub(super) travel: Travel,
@@ -31,17 +31,17 @@ pub(super) struct Content<'a> {
     pub(super) bucket_hint: Option<&'a [u8]>,
 }
 
-/// What an authentic cursor says about itself.
+/// Metadata of an authentic cursor.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) identity: QueryIdentity,
-    /// Whether it is of version 1.
+    /// Whether the content has version 1.
     pub(super) is_by_sort_order: bool,
     pub(super) expires_at_seconds: Option<u64>,
 }
 
 impl Content<'_> {
-    /// How many bytes [`write`](Self::write) writes.
+    /// Returns the number of bytes that [`write`](Self::write) writes.
     pub(super) fn len(&self) -> usize {
         MIN_BYTES - 1
             + self.expires_at_seconds.map_or(0, |_| 8)
@@ -51,7 +51,7 @@ impl Content<'_> {
                 .map_or(0, |hint| varint_len(hint.len()) + hint.len())
     }
 
-    /// Writes all of `out`, which is [`len`](Self::len) bytes long.
+    /// Writes the content. `out` must have [`len`](Self::len) bytes.
     pub(super) fn write(&self, out: &mut [u8]) {
         let mut writer = Writer::new(out);
         let mut flags = 0;
@@ -80,7 +80,7 @@ impl Content<'_> {
     }
 }
 
-/// Reads a content; `None` if it is not one of a version known here.
+/// Reads a content. Returns `None` if the content does not have a version that is known here.
 pub(super) fn read(bytes: &[u8]) -> Option<(Found, OpenedCursor)> {
     let mut reader = Reader::new(bytes);
     let [version, flags] = reader.array()?;
@@ -147,7 +147,7 @@ mod tests {
         out
     }
 
-    /// Authentic bytes of a later release, or of a faulty one, must not panic either.
+    /// Checks that authentic bytes of a later or faulty release do not cause a panic.
     #[test]
     fn any_alteration_is_read_or_refused() {
         let cells: Cells = [Some(&[1; 200][..]), None, Some(b"")].into_iter().collect();

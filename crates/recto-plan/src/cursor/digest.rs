@@ -1,14 +1,14 @@
-//! Digests of pages, to tell whether one has changed.
+//! Digests of pages, to detect whether a page has changed.
 
 use xxhash_rust::xxh3::xxh3_128_with_secret;
 use zeroize::Zeroizing;
 
-/// What a key's digest secret is derived for (BLAKE3's key derivation).
+/// Context of BLAKE3's key derivation for the digest secret of a key.
 const CONTEXT: &str = "Recto 2026-11 secret of page digests";
-/// As many bytes as XXH3's own secret.
+/// Length of XXH3's own secret.
 const SECRET_BYTES: usize = 192;
 
-/// What digests are made with: derived from a cursor key, and telling nothing of it.
+/// Secret of the digests. It is derived from a cursor key, and does not reveal the key.
 #[derive(Clone)]
 pub(super) struct DigestSecret(Zeroizing<[u8; SECRET_BYTES]>);
 
@@ -21,8 +21,8 @@ impl DigestSecret {
         Self(secret)
     }
 
-    /// XXH3, 128 bits: its speed is that of memory, where a cryptographic digest would take a tenth of a
-    /// page's time.
+    /// Returns the 128-bit XXH3 digest. XXH3 is as fast as memory. A cryptographic digest would take a tenth
+    /// of the time of a page.
     pub(super) fn digest(&self, bytes: &[u8]) -> u128 {
         xxh3_128_with_secret(bytes, &self.0[..])
     }

@@ -1,9 +1,9 @@
-//! Sealed texts: what cursors and the resume tokens of scans have in common.
+//! Encrypted texts: the common part of cursors, of the resume tokens of scans, and of place tokens.
 //!
-//! A sealed text is a prefix that names its kind and version, the id of a key, a nonce, a content that
-//! is encrypted and authenticated with all before it (XChaCha20-Poly1305), and a tag; as base64url.
-//! The prefixes of two kinds differ in their first byte, and that is authenticated: what was sealed as
-//! the one never opens as the other.
+//! An encrypted text is the base64url form of these bytes: a prefix that identifies the kind and the version,
+//! the id of a key, a nonce, an encrypted content, and a tag. The tag authenticates the content and all bytes
+//! before it (XChaCha20-Poly1305). The prefixes of two kinds differ in their first byte, which is
+//! authenticated. So a text of one kind never opens as a text of another kind.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -15,29 +15,29 @@ use super::{KeyRing, QueryIdentity};
 const KEY_ID_BYTES: usize = 4;
 const NONCE_BYTES: usize = 24;
 const TAG_BYTES: usize = 16;
-/// The characters that prefix and key id stand in, of any kind.
+/// Number of characters that contain the prefix and the key id, for every kind.
 const KEY_ID_CHARACTERS: usize = 8;
-/// Up to this size bytes are worked on without an allocation; most cursors are far smaller.
+/// Maximum number of bytes that are processed without an allocation. Most cursors are far smaller.
 const INLINE_BYTES: usize = 512;
 
-/// A kind of sealed text.
+/// Kind of encrypted text.
 pub(crate) struct Kind {
-    /// What its bytes begin with.
+    /// First bytes of a text of this kind.
     pub(crate) prefix: &'static [u8],
-    /// The longest text.
+    /// Maximum length of the text, in characters.
     pub(crate) max_characters: usize,
-    /// The shortest content.
+    /// Minimum length of the content, in bytes.
     pub(crate) min_content_bytes: usize,
 }
 
-/// Why a text was not opened, whatever its kind.
+/// Reason why a text of any kind was not opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unopened {
     Empty,
     TooLong {
         characters: usize,
     },
-    /// The first character that is wrong, counted in bytes from 1.
+    /// Position of the first wrong character, counted in bytes from 1.
     NotBase64 {
         position: usize,
     },
@@ -51,7 +51,7 @@ pub(crate) enum Unopened {
     },
 }
 
-/// Whether an authentic text that was sealed for `found` is for `identity`.
+/// Checks that an authentic text, which belongs to `found`, belongs to `identity`.
 pub(crate) fn check_identity(found: &QueryIdentity, identity: &QueryIdentity) -> Result<(), Unopened> {
     if found.collection != identity.collection {
         return Err(Unopened::OtherCollection);
@@ -65,7 +65,7 @@ pub(crate) fn check_identity(found: &QueryIdentity, identity: &QueryIdentity) ->
     Ok(())
 }
 
-/// Whether an authentic text opens still.
+/// Checks that an authentic text has not expired.
 pub(crate) fn check_time(expires_at_seconds: Option<u64>, now_seconds: u64) -> Result<(), Unopened> {
     match expires_at_seconds {
         Some(expired_at_seconds) if now_seconds >= expired_at_seconds => {
@@ -80,18 +80,18 @@ impl Kind {
         self.prefix.len() + KEY_ID_BYTES + NONCE_BYTES
     }
 
-    /// How many bytes a content of a length makes.
+    /// Returns the number of bytes of the encrypted form of a content.
     pub(crate) const fn sealed_bytes(&self, content_bytes: usize) -> usize {
         self.header_bytes() + content_bytes + TAG_BYTES
     }
 
-    /// The most bytes of a text of the greatest length.
+    /// Returns the maximum number of bytes of the encrypted form.
     const fn max_sealed_bytes(&self) -> usize {
         self.max_characters / 4 * 3
     }
 
-    /// Seals a content of `length` bytes, which `write` writes, with the active key of `ring`; `None`
-    /// if the text would be too long.
+    /// Encrypts a content of `length` bytes, which `write` writes, with the active key of `ring`. Returns
+    /// `None` if the text would be too long.
     pub(crate) fn seal(
         &self,
         ring: &KeyRing,
@@ -122,8 +122,8 @@ impl Kind {
         Some(sealed)
     }
 
-    /// Opens a text: `check` looks at the bytes before they are authenticated, and may refuse them for
-    /// their prefix; `read` gets the time in seconds since 1970 and the content, which is authentic.
+    /// Opens a text. `check` gets the bytes before they are authenticated, and may reject them because of
+    /// their prefix. `read` gets the time in seconds since 1970 and the authentic content.
     pub(crate) fn open<T, E: From<Unopened>>(
         &self,
         ring: &KeyRing,
@@ -150,7 +150,7 @@ impl Kind {
         })
     }
 
-    /// The decrypted content of `sealed`, in place.
+    /// Decrypts `sealed` in place, and returns the content.
     fn authenticate<'b>(&self, ring: &KeyRing, sealed: &'b mut [u8]) -> Result<&'b [u8], Unopened> {
         if sealed.len() < self.sealed_bytes(self.min_content_bytes) {
             return Err(Unopened::Truncated);
@@ -161,7 +161,7 @@ impl Kind {
         let id = u32::from_be_bytes(array(id));
         let nonce = XNonce::from(array::<NONCE_BYTES>(nonce));
         let expected = Tag::from(array::<TAG_BYTES>(tag));
-        // A key that is not known is tried with another, so that it costs the same.
+        // If the key is unknown, try the active key, so that the duration is the same.
         let known = ring.find(id);
         let key = known.unwrap_or_else(|| ring.active().1);
         let authentic = XChaCha20Poly1305::new(key.into())
@@ -174,8 +174,8 @@ impl Kind {
         }
     }
 
-    /// The id of the key that a text says it was sealed with; `None` if it does not begin as one of
-    /// this kind does. Not authenticated: anybody can write it.
+    /// Returns the key id in the header of a text. `None` if the text does not begin like a text of this
+    /// kind. The id is not authenticated: anybody can write it.
     pub(crate) fn key_id(&self, text: &str) -> Option<u32> {
         let mut bytes = [0; KEY_ID_CHARACTERS / 4 * 3];
         URL_SAFE_NO_PAD
@@ -192,7 +192,7 @@ fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
     array
 }
 
-/// The bytes of `text` in `buffer`; returns how many.
+/// Decodes `text` into `buffer`. Returns the number of bytes.
 fn decode(text: &str, buffer: &mut [u8]) -> Result<usize, Unopened> {
     use base64::{DecodeError, DecodeSliceError};
     URL_SAFE_NO_PAD

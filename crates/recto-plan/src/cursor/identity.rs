@@ -1,20 +1,21 @@
-//! What a cursor is bound to.
+//! Identity of the query to which a cursor is bound.
 
 use std::fmt;
 
-/// A digest that tells queries apart: the first 16 bytes of a BLAKE3 hash.
+/// Digest that distinguishes queries: the first 16 bytes of a BLAKE3 hash.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Fingerprint([u8; Self::BYTES]);
 
 impl Fingerprint {
-    /// How many bytes it has.
+    /// Length in bytes.
     pub const BYTES: usize = 16;
 
-    /// The fingerprint of a list of parts. Each part goes in behind its length (8 bytes, least
-    /// significant first), so that other parts of the same bytes have another fingerprint.
+    /// Returns the fingerprint of a list of parts. The hash covers the length of each part (8 bytes, least
+    /// significant first) before the part. So the same bytes, divided into parts in another way, have another
+    /// fingerprint.
     ///
-    /// Cursors outlive releases: what the parts of a query are must not change between releases
-    /// without need, since every cursor in someone's hands is refused then.
+    /// Cursors outlive releases. A change of the parts of a query makes every existing cursor invalid, so the
+    /// parts must not change between releases without need.
     pub fn of(parts: &[&[u8]]) -> Self {
         let mut hasher = blake3::Hasher::new();
         for part in parts {
@@ -26,12 +27,12 @@ impl Fingerprint {
         Self(bytes)
     }
 
-    /// The fingerprint of these bytes.
+    /// Returns the fingerprint that has these bytes.
     pub const fn from_bytes(bytes: [u8; Self::BYTES]) -> Self {
         Self(bytes)
     }
 
-    /// Its bytes.
+    /// Returns the bytes of the fingerprint.
     pub const fn as_bytes(&self) -> &[u8; Self::BYTES] {
         &self.0
     }
@@ -49,14 +50,16 @@ impl fmt::Debug for Fingerprint {
     }
 }
 
-/// What a sealed text is bound to.
+/// Query to which an encrypted text is bound.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct QueryIdentity {
-    /// Of the collection.
+    /// Fingerprint of the collection.
     pub collection: Fingerprint,
-    /// Of the query's total order: what it is by, types and directions. In the resume tokens of scans, which
-    /// have a store's own order, and in cursors of version 1: of the sort order that is read.
+    /// Fingerprint of the query's total order: its columns, their types and directions. In the resume tokens
+    /// of scans, which have a store's own order, and in cursors of version 1: fingerprint of the sort order
+    /// that is read.
     pub order: Fingerprint,
-    /// Of the normalised filter; in cursors of version 1 of the sort, too, which the order says.
+    /// Fingerprint of the normalized filter. In cursors of version 1, it also covers the sort, which `order`
+    /// covers now.
     pub query: Fingerprint,
 }

@@ -1,4 +1,4 @@
-//! The keys that cursors are sealed with.
+//! Keys that encrypt cursors.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -8,79 +8,79 @@ use zeroize::Zeroizing;
 
 use super::digest::DigestSecret;
 
-/// The most keys a ring holds.
+/// Maximum number of keys of a ring.
 pub const MAX_KEYS: usize = 16;
 
-/// How long a key is.
+/// Length of a key, in bytes.
 const KEY_BYTES: usize = 32;
-/// The version of the stored bytes. Version 1 did not say when keys were made.
+/// Version of the stored bytes. Version 1 did not contain the creation times of keys.
 const STORED_VERSION: u8 = 2;
 const CHECKSUM_BYTES: usize = 8;
-/// Version, active id, count.
+/// Length of the version, the active id, and the number of keys.
 const STORED_HEADER_BYTES: usize = 1 + 4 + 1;
-/// Id and key, of version 1.
+/// Length of the id and the key, in version 1.
 const STORED_KEY_V1_BYTES: usize = 4 + KEY_BYTES;
-/// Id, when it was made, key.
+/// Length of the id, the creation time, and the key.
 const STORED_KEY_BYTES: usize = 4 + 8 + KEY_BYTES;
 
-/// The keys that cursors are sealed with, each with an id that cursors carry. One is active: it
-/// seals. All of them open.
+/// Keys that encrypt cursors. Each key has an id, which cursors contain. One key is active: it encrypts. All
+/// keys decrypt.
 ///
-/// Keys are wiped from memory when the ring is dropped.
+/// Keys are erased from memory when the ring is dropped.
 #[derive(Clone)]
 pub struct KeyRing {
     active: usize,
-    /// In the order they were added, never empty.
+    /// Keys in the order in which they were added; never empty.
     keys: Vec<Key>,
 }
 
 #[derive(Clone)]
 struct Key {
     id: u32,
-    /// Seconds since 1970-01-01T00:00:00Z; 0 if it is not known.
+    /// Creation time, in seconds since 1970-01-01T00:00:00Z; 0 if it is not known.
     created_at_seconds: u64,
     secret: Zeroizing<[u8; KEY_BYTES]>,
     digest_secret: OnceLock<DigestSecret>,
 }
 
-/// What may be told of a key.
+/// Public properties of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KeyDescription {
-    /// Its id, which cursors carry in the clear.
+    /// Id of the key. Cursors contain it in the clear.
     pub id: u32,
-    /// When it was made, in seconds since 1970-01-01T00:00:00Z; absent if that is not known.
+    /// Creation time, in seconds since 1970-01-01T00:00:00Z. `None` if it is not known.
     pub created_at_seconds: Option<u64>,
-    /// Whether it is the one that seals.
+    /// Whether the key is the active one, which encrypts.
     pub active: bool,
 }
 
-/// Why a ring was not read or changed.
+/// Reason why a ring was not read or changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyRingError {
     /// The stored bytes are not a ring.
     #[error("the stored cursor keys are damaged: {reason}")]
     Damaged {
-        /// What is wrong.
+        /// Reason.
         reason: &'static str,
     },
-    /// The stored bytes are of a later version.
+    /// The stored bytes have a later version.
     #[error("the stored cursor keys are of version {version}, which this release does not know")]
     UnknownVersion {
-        /// The version.
+        /// Version of the bytes.
         version: u8,
     },
-    /// There is no key of this id.
+    /// The ring has no key of this id.
     #[error("there is no cursor key {id}")]
     UnknownKey {
-        /// The id.
+        /// Id of the key.
         id: u32,
     },
-    /// There is a key of this id already.
+    /// The ring already has a key of this id.
     #[error("there is a cursor key {id} already")]
     DuplicateKey {
-        /// The id.
+        /// Id of the key.
         id: u32,
     },
     /// The ring is full.
@@ -89,13 +89,13 @@ pub enum KeyRingError {
     /// The active key cannot be removed.
     #[error("cursor key {id} is the active one")]
     Active {
-        /// The id.
+        /// Id of the key.
         id: u32,
     },
 }
 
 impl KeyRingError {
-    /// What to do about it.
+    /// Returns a hint that says how to resolve the error.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Damaged { .. } => {
@@ -111,8 +111,7 @@ impl KeyRingError {
 }
 
 impl KeyRing {
-    /// A ring of one key, from configuration. The same id must not name different keys on
-    /// different servers.
+    /// Returns a ring of one key, from the configuration. On all servers, an id must identify the same key.
     pub fn new(id: u32, key: [u8; KEY_BYTES]) -> Self {
         Self {
             active: 0,
@@ -125,15 +124,14 @@ impl KeyRing {
         }
     }
 
-    /// A ring of one new random key, with the id 1.
+    /// Returns a ring of one new random key, with the id 1.
     pub fn generate(environment: &Environment) -> Self {
         let mut ring = Self::new(1, environment.random());
         ring.keys[0].created_at_seconds = environment.now_seconds();
         ring
     }
 
-    /// Adds a key, which opens cursors but does not seal any until it is
-    /// [activated](Self::activate).
+    /// Adds a key. The key decrypts cursors, and encrypts none until it is [activated](Self::activate).
     ///
     /// # Errors
     /// [`KeyRingError::DuplicateKey`], [`KeyRingError::Full`].
@@ -162,8 +160,8 @@ impl KeyRing {
         Ok(())
     }
 
-    /// Makes the key `id` the one that seals. Where several servers answer, all of them must have
-    /// the key before one of them seals with it.
+    /// Makes the key `id` the active one, which encrypts. With several servers, all of them must have the key
+    /// before one of them encrypts with it.
     ///
     /// # Errors
     /// [`KeyRingError::UnknownKey`].
@@ -172,7 +170,7 @@ impl KeyRing {
         Ok(())
     }
 
-    /// Adds a new random key and makes it the one that seals; returns its id. Cursors sealed with
+    /// Adds a new random key, makes it the active one, and returns its id. Cursors that were encrypted with
     /// the other keys still open.
     ///
     /// # Errors
@@ -185,8 +183,8 @@ impl KeyRing {
         Ok(id)
     }
 
-    /// Removes all keys but the active one and those added last of the others, `earlier` of them:
-    /// cursors sealed with the removed ones no longer open.
+    /// Removes all keys except the active key and the `earlier` other keys that were added last. Cursors that
+    /// were encrypted with the removed keys no longer open.
     pub fn retire(&mut self, earlier: usize) {
         let active = self.keys.remove(self.active);
         let surplus = self.keys.len().saturating_sub(earlier);
@@ -195,10 +193,10 @@ impl KeyRing {
         self.keys.push(active);
     }
 
-    /// Removes a key: cursors sealed with it no longer open.
+    /// Removes a key. Cursors that were encrypted with it no longer open.
     ///
     /// # Errors
-    /// [`KeyRingError::UnknownKey`]; [`KeyRingError::Active`] for the key that seals.
+    /// [`KeyRingError::UnknownKey`]. [`KeyRingError::Active`] if the key is the active one.
     pub fn remove(&mut self, id: u32) -> Result<(), KeyRingError> {
         let index = self.index(id).ok_or(KeyRingError::UnknownKey { id })?;
         if index == self.active {
@@ -211,13 +209,14 @@ impl KeyRing {
         Ok(())
     }
 
-    /// The id of the key that seals.
+    /// Returns the id of the active key.
     pub fn active_id(&self) -> u32 {
         self.keys[self.active].id
     }
 
-    /// A digest of a page, to tell whether it has changed: the same wherever this key is the active one.
-    /// Nobody without the key can tell which texts have one digest; it authenticates nothing.
+    /// Returns a digest of a page, to detect whether the page has changed. All servers whose active key is
+    /// this key compute the same digest. Without the key, nobody can find texts that have the same digest.
+    /// The digest authenticates nothing.
     pub fn digest(&self, page: &[u8]) -> u128 {
         let key = &self.keys[self.active];
         let secret = key
@@ -226,12 +225,12 @@ impl KeyRing {
         secret.digest(page)
     }
 
-    /// Whether there is a key of this id.
+    /// Returns whether the ring has a key of this id.
     pub fn has(&self, id: u32) -> bool {
         self.index(id).is_some()
     }
 
-    /// What may be told of the keys, in the order they were added.
+    /// Returns the public properties of the keys, in the order in which they were added.
     pub fn describe(&self) -> impl ExactSizeIterator<Item = KeyDescription> + '_ {
         self.keys.iter().enumerate().map(|(index, key)| KeyDescription {
             id: key.id,
@@ -240,16 +239,16 @@ impl KeyRing {
         })
     }
 
-    /// The ids of all keys, in the order they were added.
+    /// Returns the ids of all keys, in the order in which they were added.
     pub fn ids(&self) -> impl ExactSizeIterator<Item = u32> + '_ {
         self.keys.iter().map(|key| key.id)
     }
 
-    /// The bytes to store, in the clear: whoever reads them can forge cursors. The layout is in
-    /// `docs/format.md`, section Cursor keys.
+    /// Returns the bytes to store. They are not encrypted: a person who can read them can forge cursors. The
+    /// section Cursor keys of `docs/format.md` describes the layout.
     pub fn to_bytes(&self) -> Zeroizing<Vec<u8>> {
         let length = STORED_HEADER_BYTES + self.keys.len() * STORED_KEY_BYTES + CHECKSUM_BYTES;
-        // Large enough from the start, so that no copy is left behind by growing.
+        // Allocate enough at the start, because a buffer that grows would leave a copy in memory.
         let mut out = Zeroizing::new(Vec::with_capacity(length));
         out.push(STORED_VERSION);
         out.extend_from_slice(&self.active_id().to_be_bytes());
@@ -264,7 +263,7 @@ impl KeyRing {
         out
     }
 
-    /// The ring of stored bytes.
+    /// Reads a ring from stored bytes.
     ///
     /// # Errors
     /// [`KeyRingError::Damaged`], [`KeyRingError::UnknownVersion`].
@@ -305,13 +304,13 @@ impl KeyRing {
         Ok(ring)
     }
 
-    /// The key that seals, with its id.
+    /// Returns the id and the secret of the active key.
     pub(super) fn active(&self) -> (u32, &[u8; KEY_BYTES]) {
         let key = &self.keys[self.active];
         (key.id, &key.secret)
     }
 
-    /// The key of this id.
+    /// Returns the secret of the key of this id.
     pub(super) fn find(&self, id: u32) -> Option<&[u8; KEY_BYTES]> {
         self.index(id).map(|index| &*self.keys[index].secret)
     }
@@ -320,7 +319,7 @@ impl KeyRing {
         self.keys.iter().position(|key| key.id == id)
     }
 
-    /// An id after all others, or the first that is free.
+    /// Returns the highest id plus one, or the lowest unused id.
     fn free_id(&self) -> u32 {
         let next = self.ids().max().and_then(|highest| highest.checked_add(1));
         next.or_else(|| (1..=u32::MAX).find(|id| self.index(*id).is_none()))
@@ -328,7 +327,7 @@ impl KeyRing {
     }
 }
 
-/// Id, when it was made, and secret of a stored key of either version.
+/// Reads the id, the creation time and the secret of a stored key of either version.
 fn read_key(stored: &[u8]) -> Option<(u32, u64, Zeroizing<[u8; KEY_BYTES]>)> {
     let (id, rest) = stored.split_first_chunk()?;
     let (made_at, secret) = rest.split_last_chunk()?;

@@ -1,9 +1,11 @@
-//! Views that serve a query together, where none does alone: the records that are in the pieces of all of them. What none of them serves
-//! is checked row by row, if that is allowed.
+//! Plans that intersect several views, if no view serves a query alone. The result is the set of records that
+//! are in the ranges of all these views. If filter scans are allowed, the conditions that no view serves are
+//! checked on each row.
 //!
-//! What a view's leading columns pin is the same in all its rows; behind them rows stand in the order of the columns that
-//! follow. Where those are the same in several views, or exact reverses, a record stands at one position in all of them,
-//! so that they can be walked side by side.
+//! The leading columns of a view that are fixed by `=` have the same values in all rows that are read. These
+//! rows are sorted by the columns that follow. If the following columns are the same in several views, or
+//! exact reverses, a record has the same position in all these views. So the views can be read concurrently
+//! and merged.
 
 use std::sync::Arc;
 
@@ -18,8 +20,9 @@ use crate::planner::Wishes;
 use crate::query::Query;
 use crate::sort_order::SortOrder;
 
-/// The plans for a query of several sort orders each, one for each order in which some serve it together; in the order of
-/// the first of each. None for what one of them serves alone, nor where a sort order was asked for by its name.
+/// Returns plans that combine several sort orders. There is one plan for each order in which some sort orders
+/// serve the query together. The plans have the order of their first sort orders. There is no plan for an order
+/// in which one sort order alone serves all conditions. There is no plan at all if the query names a view.
 pub(super) fn plans(
     collection: &Collection,
     sort_orders: &[Arc<SortOrder>],
@@ -40,7 +43,7 @@ pub(super) fn plans(
     plans.collect()
 }
 
-/// All conditions of a query.
+/// Returns all conditions of a query.
 fn conditions(query: &Query) -> Vec<ScanCondition> {
     let fields = query
         .constraints
@@ -57,17 +60,17 @@ fn conditions(query: &Query) -> Vec<ScanCondition> {
     fields.chain(tuples).collect()
 }
 
-/// A sort order as one of several that serve a query.
+/// Sort order as one of several that serve a query.
 struct Member {
     view: Intersected,
     terms: Vec<OrderTerm>,
-    /// Its piece; none if no row can match.
+    /// Range of the sort order to read. `None` if no row can match.
     source: Option<Source>,
 }
 
 impl Member {
-    /// None if it cannot take part: it lacks records, its partition or the sort is not served, or it is read at several
-    /// places, which have no one order.
+    /// Returns `None` if the sort order cannot take part. That is so if it lacks records, if its partition or
+    /// the sort is not served, or if it is read in several ranges, which have no common order.
     fn new(
         collection: &Collection,
         sort_order: &Arc<SortOrder>,
@@ -93,7 +96,7 @@ impl Member {
             .into_iter()
             .filter(|term| !is_constant(term.column))
             .collect();
-        // Position and edge are of the same columns, in the same order.
+        // The position and the edge must consist of the same columns, in the same order.
         let sorted_by = terms.iter().map(|term| term.column);
         if !sorted_by.eq(free.filter(|column| !is_constant(*column))) {
             return None;
@@ -109,7 +112,7 @@ impl Member {
         Some(Self { view, terms, source })
     }
 
-    /// It read the other way round.
+    /// Returns the member, read in the opposite direction.
     fn turned(mut self) -> Self {
         self.view.reversed = !self.view.reversed;
         for term in &mut self.terms {
@@ -123,7 +126,8 @@ impl Member {
     }
 }
 
-/// The cell that all rows which satisfy a query have in a column of the key, because it has a field that is pinned.
+/// Returns the cell of a key column, if all rows that satisfy the query have the same cell. That is so if the
+/// query fixes the field of the column by `=`.
 fn constant(sort_order: &SortOrder, query: &Query, column: usize) -> Option<Vec<u8>> {
     match sort_order.holds[column] {
         Holds::Field(field) => query.pinned(field).map(<[u8]>::to_vec),
@@ -135,13 +139,14 @@ fn constant(sort_order: &SortOrder, query: &Query, column: usize) -> Option<Vec<
     }
 }
 
-/// Sort orders in which records stand in one order.
+/// Sort orders that sort records in the same way.
 struct Group {
     identity: QueryIdentity,
     members: Vec<Member>,
 }
 
-/// Which of them stand in one order, or without a sort in that or its exact reverse: the first of each decides which.
+/// Groups members by the order of their records. If the query has no sort, a member with the exact reverse
+/// order joins the group too. The first member of a group determines its order.
 fn groups(collection: &Collection, query: &Query, members: impl Iterator<Item = Member>) -> Vec<Group> {
     let is_sorted = query.sorts().next().is_some();
     let identity_of = |member: &Member| identity(collection, &member.view.sort_order, query, &member.terms);
@@ -171,12 +176,14 @@ fn groups(collection: &Collection, query: &Query, members: impl Iterator<Item = 
 /// Members that serve a query together.
 struct Cover {
     taken: Vec<Member>,
-    /// The conditions that none of them serves.
+    /// Conditions that none of the members serves.
     left: Vec<ScanCondition>,
 }
 
-/// The fewest members, about, that serve all conditions among them, two at least: each is the one that serves the most of
-/// those left, the first of such. Rounded conditions count as served. Where some `may_be_left`, those that serve as many as there are.
+/// Chooses members that together serve all conditions: at least two, and approximately the minimum number.
+/// Each step chooses the member that serves the maximum number of the remaining conditions; of equal members,
+/// the first. Rounded conditions count as served. If `may_be_left` is true, some conditions may remain that
+/// no chosen member serves.
 fn cover(mut members: Vec<Member>, mut left: Vec<ScanCondition>, may_be_left: bool) -> Option<Cover> {
     let mut taken = Vec::new();
     while !left.is_empty() && taken.len() < MAX_INTERSECTED {
@@ -193,8 +200,9 @@ fn cover(mut members: Vec<Member>, mut left: Vec<ScanCondition>, may_be_left: bo
     (is_served && taken.len() > 1).then_some(Cover { taken, left })
 }
 
-/// The member whose rows are the page's first: one that is verified, so that its base row says whether the record is to be
-/// shown; else one that has all fields.
+/// Moves the member to the front whose rows become the rows of the page. Prefers a verified member, because
+/// its base row says whether to show the record. The second preference is a member that has all required
+/// fields.
 fn lead_first(mut members: Vec<Member>, left: &[ScanCondition], wishes: &Wishes<'_>) -> Vec<Member> {
     let is_worse = |index: &usize| {
         let sort_order = &members[*index].view.sort_order;
@@ -209,8 +217,8 @@ fn lead_first(mut members: Vec<Member>, left: &[ScanCondition], wishes: &Wishes<
     members
 }
 
-/// The fields that a sort order lacks, of those that are asked for or checked on its rows; none where the base row is
-/// read anyway.
+/// Returns the fields that are requested, or that the filter scan checks, and that a sort order lacks.
+/// Returns none if the base row is read anyway.
 fn lacked(sort_order: &SortOrder, checked: &[ScanCondition], wishes: &Wishes<'_>) -> Vec<usize> {
     if sort_order.is_verified {
         return Vec::new();
@@ -224,7 +232,7 @@ fn lacked(sort_order: &SortOrder, checked: &[ScanCondition], wishes: &Wishes<'_>
     fields.filter(|field| lacks(field) && is_needed(field)).collect()
 }
 
-/// The conditions on fields that rows are sorted by rounded, in all of the views that serve them.
+/// Returns the conditions on rounded fields that no member serves exactly.
 fn rounded(members: &[Member]) -> Vec<ScanCondition> {
     let mut rounded: Vec<ScanCondition> = Vec::new();
     for one in members.iter().flat_map(|member| &member.view.unserved) {
@@ -239,7 +247,8 @@ fn rounded(members: &[Member]) -> Vec<ScanCondition> {
     rounded
 }
 
-/// Where rows of a view have the columns of the first one, if they say alone whether they are the query's.
+/// Returns, for each column of the first view, the column of this view. `None` if this view lacks a column of
+/// the first view, or a field that is needed to decide from the row alone whether it matches.
 fn as_first(view: &Intersected, first: &SortOrder) -> Option<Vec<usize>> {
     let mut judged = view.unserved.iter().flat_map(ScanCondition::fields);
     if !judged.all(|field| view.sort_order.column_of_field[*field].is_some()) {
@@ -294,7 +303,8 @@ fn plan(
     plan
 }
 
-/// Why a plan of several views is not taken where another is that checks rows one by one.
+/// Returns the title of a plan of several views, for the reason why another plan with a filter scan was not
+/// chosen.
 pub(super) fn title(plan: &Plan) -> String {
     format!("views {} together", plan.read_from().join(", "))
 }

@@ -1,10 +1,10 @@
-//! The one error of filter and sort text, which points at the text.
+//! Error of filter and sort text, with the position of the error in the text.
 
 use std::fmt;
 
 use super::Span;
 
-/// Which text an error is about.
+/// Kind of text that an error is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Subject {
     /// Filter text.
@@ -22,7 +22,7 @@ impl fmt::Display for Subject {
     }
 }
 
-/// What is wrong with a text, for programs; people read the message.
+/// Kind of an error, for programs. People read the message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum TextErrorKind {
@@ -34,60 +34,62 @@ pub enum TextErrorKind {
     TooManyValues,
     /// There are more fields than [`MAX_SORT_FIELDS`](super::sort::MAX_SORT_FIELDS).
     TooManyFields,
-    /// Something else should stand here.
+    /// Another token is expected at this position.
     Unexpected,
-    /// A keyword in letters of the wrong case.
+    /// A keyword is in the wrong case.
     KeywordCase,
-    /// Two conditions with nothing between them.
+    /// Two conditions have no keyword between them.
     MissingAnd,
-    /// Parentheses where the grammar has none.
+    /// The text has parentheses at a position where the grammar has none.
     Parentheses,
-    /// An operator that is not supported.
+    /// The operator is not supported.
     UnsupportedOperator,
-    /// A negation.
+    /// Negation is not supported.
     UnsupportedNegation,
-    /// A function other than `startsWith`.
+    /// A function other than `startsWith` is not supported.
     UnsupportedFunction,
-    /// A `*` outside a string.
+    /// A `*` outside a string is not supported.
     UnsupportedWildcard,
-    /// An OR of anything but equalities of one field.
+    /// An OR is supported only between equalities of one field.
     UnsupportedOr,
-    /// Not a field's name.
+    /// The text is not a field name.
     InvalidName,
-    /// Not a literal.
+    /// The text is not a literal.
     InvalidLiteral,
-    /// Not an escape that strings know.
+    /// The escape is not an escape of strings.
     InvalidEscape,
-    /// A control character in a string that is not escaped.
+    /// A string contains a control character without an escape.
     ControlCharacter,
-    /// A string without its closing quote.
+    /// A string has no closing quote.
     UnterminatedString,
-    /// A tuple with more fields than values, or fewer.
+    /// A tuple has more fields than values, or fewer.
     TupleLength,
-    /// A field named twice.
+    /// A field is named twice.
     DuplicateField,
-    /// Reported by [`TextError::at`] for the one who gives the text its meaning.
+    /// The text is syntactically correct, but has no meaning for the collection. [`TextError::at`] creates
+    /// this error.
     Meaning,
 }
 
-/// Why a text was refused, and where.
+/// Error of a text, with its position.
 ///
-/// [`Display`](fmt::Display) is one line, `filter, column 14: …`; [`render`](Self::render) shows
-/// the text with a pointer into it.
+/// [`Display`](fmt::Display) prints one line, `filter, column 14: …`. [`render`](Self::render) shows the text
+/// with a pointer to the error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TextError {
-    /// Which text.
+    /// Kind of the text.
     pub subject: Subject,
-    /// What is wrong, for programs.
+    /// Kind of the error, for programs.
     pub kind: TextErrorKind,
-    /// What is wrong, for people.
+    /// Error message, for people.
     pub message: String,
-    /// Where, in bytes.
+    /// Position of the error, in bytes.
     pub span: Span,
-    /// Where, in characters from the beginning of the text; the first is 1.
+    /// Position of the error, in characters from the beginning of the text. The first character has the
+    /// number 1.
     pub column: usize,
-    /// What to do about it.
+    /// Hint that says how to resolve the error.
     pub hint: Option<String>,
 }
 
@@ -99,9 +101,9 @@ impl fmt::Display for TextError {
     }
 }
 
-/// How many characters of a line [`TextError::render`] shows.
+/// Number of characters of a line that [`TextError::render`] shows.
 const RENDERED_WIDTH: usize = 78;
-/// How many of these stand before the pointer when the line is longer.
+/// Number of these characters before the pointer if the line is longer.
 const RENDERED_BEFORE: usize = 30;
 
 impl TextError {
@@ -126,23 +128,23 @@ impl TextError {
         }
     }
 
-    /// An error of kind [`TextErrorKind::Meaning`] about the piece `span` of `text`: for a field
-    /// that does not exist, a literal that is not of its field's type, and the like.
+    /// Returns an error of kind [`TextErrorKind::Meaning`] about the range `span` of `text`, for example for
+    /// a field that does not exist, or for a literal that does not have the type of its field.
     #[must_use]
     pub fn at(subject: Subject, text: &str, span: Span, message: impl Into<String>) -> Self {
         Self::new(subject, TextErrorKind::Meaning, text, span, message)
     }
 
-    /// With a hint: a sentence that says what to do.
+    /// Adds a hint: a sentence that says how to resolve the error.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// The error, the line of `text` it is about (a piece of it, if it is long), a pointer and the
-    /// hint, on lines of their own without a newline at the end. `text` is the text that was
-    /// parsed. Control characters are shown as `?`, so that a terminal takes no orders from them.
+    /// Returns the error, the line of `text` with the error (or a part of the line if it is long), a pointer
+    /// and the hint. Each has its own line. There is no newline at the end. `text` must be the text that was
+    /// parsed. Control characters are shown as `?`, so that they cannot control a terminal.
     pub fn render(&self, text: &str) -> String {
         let (line, before, marked) = self.line(text);
         let count = line.chars().count();
@@ -179,8 +181,8 @@ impl TextError {
         out
     }
 
-    /// The line the span begins in, how many of its characters stand before the span, and how many
-    /// the span takes of it.
+    /// Returns the line in which the span begins, the number of characters of the line before the span, and
+    /// the number of characters of the line in the span.
     fn line<'t>(&self, text: &'t str) -> (&'t str, usize, usize) {
         let start = floor(text, self.span.start);
         let end = floor(text, self.span.end).max(start);
@@ -193,7 +195,7 @@ impl TextError {
     }
 }
 
-/// The last character boundary of `text` that is not after `offset`.
+/// Returns the last character boundary of `text` that is not after `offset`.
 fn floor(text: &str, offset: usize) -> usize {
     let mut offset = offset.min(text.len());
     while !text.is_char_boundary(offset) {

@@ -11,10 +11,10 @@
 //! literal = string | number | "true" | "false"
 //! ```
 //!
-//! OR binds tighter than AND, as in AIP-160, and keywords are in capitals. White space alone does
-//! not join conditions. Strings stand in double quotes, or in single quotes as in AIP-160's own
-//! examples, and take JSON's escapes (in single quotes also `\'`); `*` in a string is a star.
-//! Numbers are JSON's. `!=`, `NOT`, `-`, `:` and wildcards are refused by name.
+//! OR binds tighter than AND, as in AIP-160. Keywords are in capitals. White space alone does not join
+//! conditions. Strings are in double quotes, or in single quotes as in AIP-160's own examples. They support
+//! the escapes of JSON, and `\'` in single quotes. A `*` in a string has no special meaning. Numbers have the
+//! syntax of JSON. `!=`, `NOT`, `-`, `:` and wildcards are rejected with an error that names them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -25,20 +25,20 @@ use super::filter_parser;
 use super::literal::{Literal, Name};
 use super::scanner::Scanner;
 
-/// The most conditions a filter may have. An OR is one condition.
+/// Maximum number of conditions of a filter. An OR is one condition.
 pub const MAX_CONDITIONS: usize = 64;
 
-/// The most literals a filter may have, all conditions together.
+/// Maximum number of literals of a filter, over all conditions.
 pub const MAX_VALUES: usize = 128;
 
-/// A filter: all of its terms must hold. Without terms everything passes.
+/// Filter: all its terms must be true. A filter without terms accepts every record.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FilterText {
-    /// The terms, in text order.
+    /// Terms, in the order of the text.
     pub terms: Vec<Term>,
 }
 
-/// How a field compares with a value.
+/// Comparison operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Operator {
     /// `=`
@@ -54,7 +54,7 @@ pub enum Operator {
 }
 
 impl Operator {
-    /// As it is written.
+    /// Returns the operator as it is written in filter text.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Equal => "=",
@@ -72,46 +72,47 @@ impl fmt::Display for Operator {
     }
 }
 
-/// One condition of a filter.
+/// Condition of a filter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Term {
     /// `field operator literal`.
     Compare {
-        /// The field.
+        /// Field.
         field: Name,
-        /// How it compares.
+        /// Operator.
         operator: Operator,
-        /// With what.
+        /// Literal with which the field is compared.
         literal: Literal,
     },
-    /// An OR of at least two equalities of one field.
+    /// OR of at least two equalities of one field.
     AnyOf {
-        /// The field, where it stands first.
+        /// Field, at its first occurrence.
         field: Name,
-        /// The values, in text order; duplicates are kept.
+        /// Values in the order of the text, with duplicates.
         literals: Vec<Literal>,
     },
     /// `startsWith(field, "prefix")`.
     StartsWith {
-        /// The field.
+        /// Field.
         field: Name,
-        /// The prefix, always a string.
+        /// Prefix, which is always a string.
         prefix: Literal,
     },
-    /// `(a, b) operator (1, 2)`: the tuples compare as one value, field by field. There are as many
-    /// literals as fields, and no field twice. One field is possible, and so is `=`.
+    /// `(a, b) operator (1, 2)`: the tuples compare as one value, field by field. The number of literals
+    /// equals the number of fields, and no field occurs twice. A tuple of one field is possible, and so is
+    /// the operator `=`.
     Tuple {
-        /// The fields.
+        /// Fields.
         fields: Vec<Name>,
-        /// How they compare.
+        /// Operator.
         operator: Operator,
-        /// With what.
+        /// Literals with which the fields are compared.
         literals: Vec<Literal>,
     },
 }
 
 impl Term {
-    /// The fields it is about.
+    /// Returns the fields of the condition.
     pub fn fields(&self) -> &[Name] {
         match self {
             Self::Compare { field, .. } | Self::AnyOf { field, .. } | Self::StartsWith { field, .. } => {
@@ -122,36 +123,37 @@ impl Term {
     }
 }
 
-/// Reads filter text. Text without a word in it has no terms.
+/// Parses filter text. Text without a word has no terms.
 ///
 /// # Errors
-/// [`TextError`], pointing at what is not filter text or goes over a limit
+/// [`TextError`], with the position of the syntax error or of the first excess over a limit
 /// ([`MAX_TEXT_BYTES`](super::MAX_TEXT_BYTES), [`MAX_CONDITIONS`], [`MAX_VALUES`]).
 pub fn parse(text: &str) -> Result<FilterText, TextError> {
     Ok(parse_terms(text)?.into_iter().map(|(term, _)| term).collect())
 }
 
-/// Reads filter text as [`parse`] does; with each term where it stands, its parentheses included, so that it can
-/// be shown, changed or taken away alone.
+/// Parses filter text like [`parse`], and returns each term with its span, including its parentheses. So a
+/// caller can show, change or remove one term.
 ///
 /// # Errors
-/// As [`parse`].
+/// The errors of [`parse`].
 pub fn parse_terms(text: &str) -> Result<Vec<(Term, Span)>, TextError> {
     filter_parser::parse(Scanner::new(Subject::Filter, text)?)
 }
 
-/// The canonical text, which parses back to an equal filter.
+/// Writes the canonical text, which parses back to an equal filter.
 impl fmt::Display for FilterText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.terms.as_slice() {
-            // With nothing beside it, it needs no parentheses.
+            // A single OR needs no parentheses.
             [Term::AnyOf { field, literals }] => any_of(f, field, literals),
             terms => list(f, terms, " AND ", |f, term| term.fmt(f)),
         }
     }
 }
 
-/// Reads what `Display` writes, of any length: values that are written out may be longer than they were typed.
+/// Parses text that `Display` wrote, of any length. Values can be longer in canonical form than in the
+/// original text.
 impl FromStr for FilterText {
     type Err = TextError;
 

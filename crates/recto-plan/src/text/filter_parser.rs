@@ -1,7 +1,7 @@
-//! Reads filter text by recursive descent. The grammar stands in [`filter`](super::filter).
+//! Recursive-descent parser of filter text. [`filter`](super::filter) has the grammar.
 //!
-//! Each function takes one rule from the scanner. What AIP-160 has and Recto has not is recognised
-//! where it would stand, so that the error can name it and say what to write instead.
+//! Each function parses one rule of the grammar. The parser recognizes syntax that AIP-160 has and Recto does
+//! not have, so that the error can name it and recommend a replacement.
 
 use super::Span;
 use super::error::{TextError, TextErrorKind as Kind};
@@ -29,7 +29,7 @@ pub(super) fn parse(scanner: Scanner<'_>) -> Parsed<Vec<(Term, Span)>> {
 
 struct Parser<'t> {
     scanner: Scanner<'t>,
-    /// How many literals were read.
+    /// Number of literals that were read.
     values: usize,
 }
 
@@ -73,7 +73,7 @@ impl Parser<'_> {
         self.or()
     }
 
-    /// `"(" ( or | startsWith ) ")"`.
+    /// Parses `"(" ( or | startsWith ) ")"`.
     fn group(&mut self) -> Parsed<Term> {
         let open = self.here(1);
         self.scanner.eat('(');
@@ -110,7 +110,7 @@ impl Parser<'_> {
         Err(self.not_joined("`)` or OR"))
     }
 
-    /// `cond { "OR" cond }`.
+    /// Parses `cond { "OR" cond }`.
     fn or(&mut self) -> Parsed<Term> {
         let first = self.condition()?;
         self.scanner.skip_white();
@@ -134,7 +134,7 @@ impl Parser<'_> {
         Ok(Term::AnyOf { field, literals })
     }
 
-    /// A condition after OR, which must be an equality of `field`.
+    /// Parses a condition after OR, which must be an equality of `field`.
     fn alternative(&mut self, field: &Name) -> Parsed<Literal> {
         let start = self.scanner.at();
         if self.scanner.peek_word() == STARTS_WITH {
@@ -177,7 +177,7 @@ impl Parser<'_> {
             .with_hint(OR_HINT)
     }
 
-    /// `cond`.
+    /// Parses `cond`.
     fn condition(&mut self) -> Parsed<Term> {
         if self.scanner.peek() == Some('(') {
             return self.tuple();
@@ -193,7 +193,7 @@ impl Parser<'_> {
         })
     }
 
-    /// A field's name where a condition begins.
+    /// Parses the field's name at the beginning of a condition.
     fn field(&mut self) -> Parsed<Name> {
         let word = self.scanner.peek_word();
         let lower = word.to_ascii_lowercase();
@@ -219,7 +219,7 @@ impl Parser<'_> {
         self.scanner.name("a field name")
     }
 
-    /// Whether `"(" name ( "," | ")" )` follows: the beginning of a tuple and of nothing else.
+    /// Returns whether `"(" name ( "," | ")" )` follows, which only a tuple begins with.
     fn tuple_follows(&mut self) -> bool {
         let start = self.scanner.at();
         self.scanner.eat('(');
@@ -232,7 +232,7 @@ impl Parser<'_> {
         follows
     }
 
-    /// `"(" field { "," field } ")" op "(" literal { "," literal } ")"`.
+    /// Parses `"(" field { "," field } ")" op "(" literal { "," literal } ")"`.
     fn tuple(&mut self) -> Parsed<Term> {
         let mut fields: Vec<Name> = Vec::new();
         self.scanner.eat('(');
@@ -283,7 +283,7 @@ impl Parser<'_> {
         })
     }
 
-    /// Takes `,` (the list goes on) or `)` (it ends).
+    /// Parses `,` (the list continues) or `)` (the list ends).
     fn list_ends(&mut self) -> Parsed<bool> {
         self.scanner.skip_white();
         if self.scanner.eat(',') {
@@ -295,7 +295,7 @@ impl Parser<'_> {
         Err(self.scanner.unexpected("`,` or `)`"))
     }
 
-    /// `"startsWith" "(" field "," string ")"`.
+    /// Parses `"startsWith" "(" field "," string ")"`.
     fn starts_with(&mut self) -> Parsed<Term> {
         const HINT: &str = "Write startsWith(field, \"prefix\").";
         self.scanner.go_to(self.scanner.at() + STARTS_WITH.len());
@@ -323,7 +323,7 @@ impl Parser<'_> {
         Ok(Term::StartsWith { field, prefix })
     }
 
-    /// `op`, after `field`.
+    /// Parses `op`, after `field`.
     fn operator(&mut self, field: &Name) -> Parsed<Operator> {
         let (operator, length) = match operator_at(self.scanner.rest()) {
             Ok(found) => found,
@@ -349,7 +349,7 @@ impl Parser<'_> {
             .with_hint(CONDITION_HINT)
     }
 
-    /// `literal`, after white space.
+    /// Parses `literal`, after white space.
     fn literal(&mut self) -> Parsed<Literal> {
         self.scanner.skip_white();
         let start = self.scanner.at();
@@ -375,8 +375,8 @@ impl Parser<'_> {
         Ok(Literal::new(value, span))
     }
 
-    /// A literal without quotes. All that could have been meant as one value is taken together, so
-    /// that `2024-05-01` or `10s` is refused as a whole.
+    /// Parses a literal without quotes. Takes all characters that the user could have meant as one value, so
+    /// that the error for `2024-05-01` or `10s` covers the whole value.
     fn bare(&mut self) -> Parsed<LiteralValue> {
         let start = self.scanner.at();
         let text = self.scanner.take_while(|character| {
@@ -407,7 +407,7 @@ impl Parser<'_> {
             .with_hint(literal_hint(text)))
     }
 
-    /// A string in quotes of the kind `quote`.
+    /// Parses a string in quotes of the kind `quote`.
     fn string(&mut self, quote: char) -> Parsed<String> {
         let start = self.scanner.at();
         let mut out = String::new();
@@ -439,7 +439,7 @@ impl Parser<'_> {
         }
     }
 
-    /// The character of the escape whose backslash, at `start`, was taken.
+    /// Parses an escape after its backslash, which is at `start`. Returns its character.
     fn escape(&mut self, start: usize, quote: char) -> Parsed<char> {
         let plain = match self.scanner.next() {
             Some(character @ ('"' | '\\' | '/')) => character,
@@ -463,7 +463,8 @@ impl Parser<'_> {
         Ok(plain)
     }
 
-    /// The character of `\uXXXX`, or of two of them that are a surrogate pair (RFC 8259, section 7).
+    /// Parses `\uXXXX`, or two of them that form a surrogate pair (RFC 8259, section 7). Returns the
+    /// character.
     fn unicode_escape(&mut self, start: usize) -> Parsed<char> {
         let first = self.four_digits(start)?;
         let code = match first {
@@ -514,7 +515,7 @@ impl Parser<'_> {
         follows
     }
 
-    /// The error for what follows a condition and does not join it to the next.
+    /// Returns the error for text after a condition that does not join the condition to another one.
     fn not_joined(&self, expected: &str) -> TextError {
         let word = self.scanner.peek_word();
         let upper = word.to_ascii_uppercase();
@@ -593,14 +594,14 @@ impl Parser<'_> {
             .with_hint(hint)
     }
 
-    /// The next `length` bytes.
+    /// Returns the span of the next `length` bytes.
     fn here(&self, length: usize) -> Span {
         Span::new(self.scanner.at(), self.scanner.at() + length)
     }
 }
 
-/// The operator `rest` begins with and its length; otherwise what it begins with that is an
-/// operator elsewhere, and what to write instead.
+/// Returns the operator at the beginning of `rest`, and its length. Otherwise returns the operator of another
+/// language at the beginning of `rest`, and a hint with the replacement.
 fn operator_at(rest: &str) -> Result<(Operator, usize), Option<(&str, &'static str)>> {
     const REFUSED: [(&str, &str); 11] = [
         ("!=", NEGATION_HINT),
@@ -655,7 +656,7 @@ fn operator_at(rest: &str) -> Result<(Operator, usize), Option<(&str, &'static s
         .map(|(_, hint)| (word, hint)))
 }
 
-/// What to write instead of the bare `text`, which is no literal.
+/// Returns a hint with the replacement for the bare `text`, which is not a literal.
 fn literal_hint(text: &str) -> String {
     let lower = text.to_ascii_lowercase();
     if matches!(lower.as_str(), "true" | "false") {

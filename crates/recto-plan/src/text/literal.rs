@@ -1,21 +1,20 @@
-//! Names, literals and how strings are written.
+//! Names, literals, and the syntax of strings.
 
 use std::fmt;
 
 use super::Span;
 
-/// A field's name as it stands in a text. Two are equal if they are the same word, wherever they
-/// stand.
+/// Name of a field at a position of a text. Two names are equal if they are the same word, at any positions.
 #[derive(Debug, Clone)]
 pub struct Name {
-    /// The name, `[a-z][a-z0-9_]*`.
+    /// Name, `[a-z][a-z0-9_]*`.
     pub text: String,
-    /// Where it stands.
+    /// Position in the text.
     pub span: Span,
 }
 
 impl Name {
-    /// The name `text` at `span`.
+    /// Returns the name `text` at `span`.
     pub fn new(text: impl Into<String>, span: Span) -> Self {
         Self {
             text: text.into(),
@@ -38,18 +37,18 @@ impl fmt::Display for Name {
     }
 }
 
-/// A literal as it stands in a text. Two are equal if they are written with the same value,
-/// wherever they stand; what a value means is known only with its field's type.
+/// Literal at a position of a text. Two literals are equal if they have the same written value, at any
+/// positions. The meaning of a value depends on the type of its field.
 #[derive(Debug, Clone)]
 pub struct Literal {
-    /// What is written.
+    /// Value as it is written.
     pub value: LiteralValue,
-    /// Where it stands, with its quotes if it is a string.
+    /// Position in the text, including the quotes of a string.
     pub span: Span,
 }
 
 impl Literal {
-    /// The literal `value` at `span`.
+    /// Returns the literal `value` at `span`.
     pub fn new(value: LiteralValue, span: Span) -> Self {
         Self { value, span }
     }
@@ -69,13 +68,13 @@ impl fmt::Display for Literal {
     }
 }
 
-/// What a literal is before its field's type is known.
+/// Value of a literal before the type of its field is known.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum LiteralValue {
-    /// A string, its escapes resolved.
+    /// String, with its escapes resolved.
     String(String),
-    /// A number of JSON's grammar, as it is written. Its exponent can be any: who turns it into a
-    /// value bounds it.
+    /// Number in JSON syntax, as it is written. The exponent is not bounded here: the code that converts the
+    /// number to a value bounds it.
     Number(String),
     /// `true` or `false`.
     Boolean(bool),
@@ -91,7 +90,7 @@ impl fmt::Display for LiteralValue {
     }
 }
 
-/// `value` as a string literal of filter text, which is also a JSON string: in double quotes, with
+/// Returns `value` as a string literal of filter text, which is also a JSON string: in double quotes, with
 /// escapes for quotes, backslashes and control characters.
 pub fn quote(value: &str) -> String {
     let mut out = String::with_capacity(value.len() + 2);
@@ -103,8 +102,8 @@ pub fn quote(value: &str) -> String {
             '\n' => out.push_str("\\n"),
             '\r' => out.push_str("\\r"),
             '\t' => out.push_str("\\t"),
-            // The others of C0 (JSON demands it) and those of C1, which terminals act upon; all of
-            // them are below U+00A0.
+            // JSON requires the escape of the other C0 characters. C1 characters are escaped because
+            // terminals interpret them. All of them are below U+00A0.
             control if control.is_control() => {
                 let digit = |shift: u32| char::from_digit(u32::from(control) >> shift & 0xf, 16);
                 out.push_str("\\u00");
@@ -117,7 +116,7 @@ pub fn quote(value: &str) -> String {
     out
 }
 
-/// Whether `text` is a number of JSON's grammar (RFC 8259, section 6).
+/// Returns whether `text` is a number in JSON syntax (RFC 8259, section 6).
 pub(super) fn is_number(text: &str) -> bool {
     let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
     let rest = text.strip_prefix('-').unwrap_or(text);
@@ -141,7 +140,7 @@ pub(super) fn is_number(text: &str) -> bool {
     rest.is_empty()
 }
 
-/// Whether `text` is a field's name.
+/// Returns whether `text` is the name of a field.
 pub(super) fn is_name(text: &str) -> bool {
     text.starts_with(|first: char| first.is_ascii_lowercase())
         && text

@@ -1,14 +1,14 @@
-//! Filter and sort text: what people type, read into trees that remember where each word stood.
+//! Filter and sort text: parses the text of a user into trees that contain the position of each word.
 //!
-//! Nothing here knows a schema. Whether a field exists, and which value of its type a literal
-//! stands for, is decided by whoever normalises the query; the spans let it point at the same text.
+//! This module knows no schema. The code that normalizes the query decides whether a field exists, and which
+//! value of its type a literal denotes. The spans let this code report positions in the same text.
 //!
-//! | module | holds |
+//! | module | content |
 //! |---|---|
 //! | [`filter`] | filter text, a subset of AIP-160 |
 //! | [`sort`] | sort text, AIP-132 |
-//! | [`literal`] | names, literals and how strings are written |
-//! | [`error`] | the one error, which points at the text |
+//! | [`literal`] | names, literals, and the syntax of strings |
+//! | [`error`] | the error type, with the position in the text |
 
 pub mod error;
 pub mod filter;
@@ -22,26 +22,26 @@ pub use filter::{FilterText, Operator, Term};
 pub use literal::{Literal, LiteralValue, Name, quote};
 pub use sort::SortTerm;
 
-/// The longest filter or sort text, in bytes.
+/// Maximum length of a filter or sort text, in bytes.
 pub const MAX_TEXT_BYTES: usize = 8 * 1024;
 
-/// A piece of text, as byte offsets into it.
+/// Range of a text, as byte offsets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Span {
-    /// The offset of its first byte.
+    /// Offset of the first byte.
     pub start: usize,
-    /// The offset after its last byte.
+    /// Offset after the last byte.
     pub end: usize,
 }
 
 impl Span {
-    /// From `start` to before `end`.
+    /// Returns the span from `start` to before `end`.
     #[must_use]
     pub fn new(start: usize, end: usize) -> Self {
         Self { start, end }
     }
 
-    /// The smallest span that holds both.
+    /// Returns the smallest span that contains both spans.
     #[must_use]
     pub fn join(self, other: Self) -> Self {
         Self {

@@ -1,13 +1,13 @@
-//! Walks over a text; what the filter and sort parsers share.
+//! Scanner of a text, for the filter parser and the sort parser.
 
 use super::error::{Subject, TextError, TextErrorKind};
 use super::literal::{Name, is_name};
 use super::{MAX_TEXT_BYTES, Span};
 
-/// How many characters of someone's text a message repeats.
+/// Maximum number of characters of the user's text that a message repeats.
 const QUOTED_LENGTH: usize = 40;
 
-/// A text and a place in it.
+/// Text and a position in it.
 pub(super) struct Scanner<'t> {
     text: &'t str,
     at: usize,
@@ -15,7 +15,7 @@ pub(super) struct Scanner<'t> {
 }
 
 impl<'t> Scanner<'t> {
-    /// At the beginning of `text`, which must not be longer than [`MAX_TEXT_BYTES`].
+    /// Returns a scanner at the beginning of `text`, which must not be longer than [`MAX_TEXT_BYTES`].
     pub(super) fn new(subject: Subject, text: &'t str) -> Result<Self, TextError> {
         let scanner = Self::of_any_length(subject, text);
         if text.len() > MAX_TEXT_BYTES {
@@ -37,32 +37,32 @@ impl<'t> Scanner<'t> {
         Ok(scanner)
     }
 
-    /// The same, of a text that nobody typed.
+    /// Returns a scanner of a text of any length, which the program and not a user wrote.
     pub(super) fn of_any_length(subject: Subject, text: &'t str) -> Self {
         Self { text, at: 0, subject }
     }
 
-    /// The offset of the next character.
+    /// Returns the offset of the next character.
     pub(super) fn at(&self) -> usize {
         self.at
     }
 
-    /// Goes back, or ahead, to an offset taken from [`at`](Self::at).
+    /// Moves to an offset that [`at`](Self::at) returned.
     pub(super) fn go_to(&mut self, at: usize) {
         self.at = at;
     }
 
-    /// What was read since an offset taken from [`at`](Self::at).
+    /// Returns the text between an offset that [`at`](Self::at) returned and the current offset.
     pub(super) fn since(&self, start: usize) -> &'t str {
         &self.text[start..self.at]
     }
 
-    /// What is still to be read.
+    /// Returns the remaining text.
     pub(super) fn rest(&self) -> &'t str {
         &self.text[self.at..]
     }
 
-    /// The next character.
+    /// Returns the next character.
     pub(super) fn peek(&self) -> Option<char> {
         self.rest().chars().next()
     }
@@ -88,7 +88,7 @@ impl<'t> Scanner<'t> {
         self.take_while(|character| matches!(character, ' ' | '\t' | '\n' | '\r'));
     }
 
-    /// Takes characters as long as `belongs` says so.
+    /// Takes characters as long as `belongs` returns true.
     pub(super) fn take_while(&mut self, belongs: impl Fn(char) -> bool) -> &'t str {
         let rest = self.rest();
         let length = rest.find(|character| !belongs(character)).unwrap_or(rest.len());
@@ -96,8 +96,8 @@ impl<'t> Scanner<'t> {
         &rest[..length]
     }
 
-    /// The word that begins here, empty if none does: letters, digits and underscores, not
-    /// beginning with a digit.
+    /// Returns the word that begins here: letters, digits and underscores. A word does not begin with a
+    /// digit. Returns the empty text if no word begins here.
     pub(super) fn peek_word(&self) -> &'t str {
         let rest = self.rest();
         if rest.starts_with(|first: char| first.is_numeric()) {
@@ -109,7 +109,8 @@ impl<'t> Scanner<'t> {
         &rest[..length]
     }
 
-    /// Takes the field's name that begins here; `role` says in a message what it is for.
+    /// Takes the name of a field that begins here. `role` describes the purpose of the name in the error
+    /// message.
     pub(super) fn name(&mut self, role: &str) -> Result<Name, TextError> {
         let word = self.peek_word();
         if word.is_empty() {
@@ -144,12 +145,12 @@ impl<'t> Scanner<'t> {
         }
     }
 
-    /// An error of this text.
+    /// Returns an error of this text.
     pub(super) fn error(&self, kind: TextErrorKind, span: Span, message: impl Into<String>) -> TextError {
         TextError::new(self.subject, kind, self.text, span, message)
     }
 
-    /// An error that `expected` should stand here.
+    /// Returns the error that `expected` must follow here.
     pub(super) fn unexpected(&self, expected: &str) -> TextError {
         let word = self.peek_word();
         let (found, length) = match self.peek() {
@@ -177,7 +178,7 @@ impl<'t> Scanner<'t> {
     }
 }
 
-/// `text` in backquotes, cut if it is long, control characters escaped.
+/// Returns `text` in backquotes, truncated if it is long, with escaped control characters.
 pub(super) fn shorten(text: &str) -> String {
     let mut out = String::from("`");
     for (count, character) in text.chars().enumerate() {

@@ -1,8 +1,8 @@
 //! Sort text, `due desc, id`: the `order_by` of [AIP-132](https://google.aip.dev/132).
 //!
-//! A list of fields with commas between them, each ascending unless ` desc` follows. Surplus white
-//! space means nothing. ` asc`, which AIP-132 does not have, is taken too: people coming from SQL
-//! write it, and it can mean only one thing. So is `-due` for `due desc`: it is how schemas and plans
+//! A list of fields with commas between them. Each field is ascending unless ` desc` follows. Additional
+//! white space has no meaning. Two forms exist that AIP-132 does not have. ` asc` is accepted because users
+//! of SQL write it, and its meaning is clear. `-due` is accepted for `due desc` because schemas and plans
 //! write it. Fields of fields (`a.b`) are not supported.
 
 use std::fmt;
@@ -14,15 +14,15 @@ use super::error::{Subject, TextError, TextErrorKind};
 use super::literal::Name;
 use super::scanner::Scanner;
 
-/// The most fields a sort text may name.
+/// Maximum number of fields of a sort text.
 pub const MAX_SORT_FIELDS: usize = 32;
 
-/// A field to sort by, with its direction.
+/// Sort field with its direction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SortTerm {
-    /// The field.
+    /// Field.
     pub field: Name,
-    /// Its direction.
+    /// Direction.
     pub direction: Direction,
 }
 
@@ -36,17 +36,17 @@ impl fmt::Display for SortTerm {
     }
 }
 
-/// `terms` as sort text, which parses back to equal terms.
+/// Returns `terms` as sort text, which parses back to equal terms.
 pub fn print(terms: &[SortTerm]) -> String {
     let terms: Vec<String> = terms.iter().map(ToString::to_string).collect();
     terms.join(", ")
 }
 
-/// Reads sort text. Text without a word in it is no terms: the view's own order.
+/// Parses sort text. Text without a word has no terms, and means the view's own order.
 ///
 /// # Errors
-/// [`TextError`], pointing at what is not sort text, at a field that is named twice, or at the
-/// first field over [`MAX_SORT_FIELDS`].
+/// [`TextError`], with the position of the syntax error, of a field that is named twice, or of the first
+/// field over [`MAX_SORT_FIELDS`].
 pub fn parse(text: &str) -> Result<Vec<SortTerm>, TextError> {
     let mut scanner = Scanner::new(Subject::Sort, text)?;
     let mut terms: Vec<SortTerm> = Vec::new();
@@ -60,7 +60,7 @@ pub fn parse(text: &str) -> Result<Vec<SortTerm>, TextError> {
         let field = scanner.name("a field name").map_err(sort_hint)?;
         check(&scanner, &terms, &field)?;
         scanner.skip_white();
-        // Of `-due desc` one cannot know which was meant.
+        // Reject `-due desc`, because its meaning is ambiguous.
         let direction = if descends {
             Direction::Descending
         } else {

@@ -1,4 +1,4 @@
-//! The parts of the document that operations refer to.
+//! Parts of the document to which operations refer.
 
 use recto::schema::Schema;
 use recto_api::description;
@@ -17,7 +17,7 @@ pub(super) fn of(paths: &Map<String, Json>, schema: &Schema) -> Map<String, Json
     }
     let (parameters, responses) = (parameters::shared(), responses::shared());
     let mut found = Map::new();
-    // A token that only exports or writes gets the records' schemas, too.
+    // A token that may only export or write also gets the schemas of the records.
     let records = schema
         .collections
         .iter()
@@ -46,7 +46,7 @@ pub(super) fn of(paths: &Map<String, Json>, schema: &Schema) -> Map<String, Json
     found
 }
 
-/// Removes default values. Generators of clients take a member with a default for one that a body must have.
+/// Removes default values, because client generators treat a member with a default as required in a body.
 fn remove_defaults(schema: &mut Json) {
     match schema {
         Json::Object(members) => {
@@ -60,7 +60,7 @@ fn remove_defaults(schema: &mut Json) {
     }
 }
 
-/// Collects the kinds and names of the components that something refers to.
+/// Collects the kinds and names of all referenced components.
 fn references(of: &Json, found: &mut Vec<(String, String)>) {
     match of {
         Json::Object(members) => {

@@ -1,12 +1,12 @@
-//! The description as a page for people, made of the JSON document. It has no scripts.
+//! Description as a page for people, made from the JSON document. The page has no scripts.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::{Map, Value as Json};
 
-/// Maximum length of a pattern that the page shows.
+/// Maximum length of a pattern on the page, in characters.
 const MAX_PATTERN_CHARACTERS: usize = 40;
 
-/// The page.
+/// Renders the page.
 pub(super) fn page(document: &Json) -> Markup {
     let tags = document["tags"].as_array().map(Vec::as_slice).unwrap_or_default();
     html! {
@@ -48,7 +48,7 @@ fn members(of: &Json) -> Option<&Map<String, Json>> {
     of.as_object()
 }
 
-/// Text with code in backticks.
+/// Renders text with code in backticks.
 fn prose(text: &str) -> Markup {
     html! {
         @for (index, part) in text.split('`').enumerate() {
@@ -57,7 +57,7 @@ fn prose(text: &str) -> Markup {
     }
 }
 
-/// A table in a box that scrolls, by keys too.
+/// Renders a table in a box that can be scrolled, also by keyboard.
 fn scrolling(caption: &str, table: &Markup) -> Markup {
     html! {
         div.scroll role="group" aria-label=(caption) tabindex="0" {
@@ -66,7 +66,7 @@ fn scrolling(caption: &str, table: &Markup) -> Markup {
     }
 }
 
-/// Returns the target of a reference; of anything else, the thing itself.
+/// Returns the target of a reference. Returns any other value unchanged.
 fn resolve<'a>(document: &'a Json, of: &'a Json) -> &'a Json {
     match of["$ref"].as_str().and_then(|at| at.strip_prefix('#')) {
         Some(at) => document.pointer(at).unwrap_or(&Json::Null),
@@ -74,7 +74,7 @@ fn resolve<'a>(document: &'a Json, of: &'a Json) -> &'a Json {
     }
 }
 
-/// The operations of a tag.
+/// Renders the operations of a tag.
 fn section(document: &Json, tag: &Json) -> Markup {
     let name = text(tag, "name");
     let record = &document["components"]["schemas"][name];
@@ -130,7 +130,7 @@ fn one(document: &Json, path: &str, method: &str, item: &Json, operation: &Json)
     }
 }
 
-/// A path with places for line breaks.
+/// Renders a path with possible line breaks.
 fn breakable(path: &str) -> Markup {
     html! {
         @for (index, segment) in path.split('/').enumerate() {
@@ -182,7 +182,7 @@ fn response_table(document: &Json, responses: &Json) -> Markup {
     scrolling("Answers", &rows)
 }
 
-/// A schema in a few words.
+/// Describes a schema in a few words.
 fn kind(schema: &Json) -> Markup {
     if let Some(at) = schema["$ref"].as_str() {
         let name = at.rsplit('/').next().unwrap_or_default();

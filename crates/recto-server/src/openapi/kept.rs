@@ -1,4 +1,4 @@
-//! A cache of descriptions, because making one takes as long as a hundred pages.
+//! Cache of descriptions, because creating one takes as long as a hundred pages.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,7 +13,8 @@ use super::{docs, document};
 use crate::api::{Caller, strong_tag, tagged};
 use crate::problem::Problem;
 
-/// Maximum number of descriptions in the cache. Tokens with the same rights share one. One more clears the cache.
+/// Maximum number of descriptions in the cache. Tokens with the same rights share one description. A description beyond
+/// the maximum clears the cache.
 const MAX_KEPT: usize = 64;
 
 /// Descriptions of one schema.
@@ -23,18 +24,19 @@ pub(super) struct Descriptions(Mutex<Kept>);
 #[derive(Debug, Default)]
 struct Kept {
     schema: Option<Arc<Schema>>,
-    /// Descriptions by rights: with the store, with some queue, with every queue, and with each collection in schema order.
+    /// Descriptions by rights: with the store, with any queue, with every queue, and with each collection in schema
+    /// order.
     by_rights: HashMap<Vec<u16>, Arc<Description>>,
 }
 
-/// A description as JSON and as a page for people.
+/// Description as JSON and as a page for people.
 #[derive(Debug)]
 pub(super) struct Description {
     pub(super) json: Representation,
     pub(super) html: Representation,
 }
 
-/// A text with its entity tag.
+/// Text with its entity tag.
 #[derive(Debug)]
 pub(super) struct Representation {
     text: Bytes,

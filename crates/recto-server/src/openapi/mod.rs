@@ -1,19 +1,19 @@
-//! The description of the API (`OpenAPI` 3.1), as JSON and for people.
+//! Description of the API (`OpenAPI` 3.1), as JSON and for people.
 //!
-//! It is made of the table of operations and of the schema of the store. It has the collections that a token sees, and the
-//! operations that the token may use.
+//! It is made from the table of operations and the schema of the store. It contains the collections that a token can
+//! see, and the operations that the token may use.
 //!
-//! | module | holds |
+//! | module | content |
 //! |---|---|
-//! | `operations` | the operations of the table |
+//! | `operations` | operations of the table |
 //! | `parameters` | parameters in addresses, bodies and headers |
 //! | `responses` | replies that all operations share |
 //! | `schemas` | bodies that are not structs |
-//! | `types` | fields' types as JSON Schema |
-//! | `patterns` | the regular expressions of values without a format |
-//! | `components` | the parts that operations refer to |
-//! | `docs` | the document for people |
-//! | `kept` | documents that were made before |
+//! | `types` | types of fields as JSON Schema |
+//! | `patterns` | regular expressions of values without a format |
+//! | `components` | parts to which operations refer |
+//! | `docs` | document for people |
+//! | `kept` | cache of documents |
 
 mod components;
 mod docs;

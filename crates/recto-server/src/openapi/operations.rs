@@ -1,4 +1,4 @@
-//! The operations of the table, as the description has them.
+//! Operations of the table in the form of the description.
 
 use recto::queues::MAX_QUEUE_NAME_LENGTH;
 use recto::schema::{Collection, Schema, WriteMode};
@@ -11,14 +11,14 @@ use super::schemas::reference;
 use crate::access::{Access, Right};
 use crate::api::NDJSON;
 
-/// Tag of operations that are on no collection.
+/// Tag of operations on no collection.
 const GENERAL: &str = "collections";
 /// Tag of operations on queues.
 const QUEUES: &str = "queues";
 /// Tag of operations on the store.
 const STORE: &str = "store";
 
-/// Returns the tags of operations that are on no collection, each with a description.
+/// Returns the tags of operations on no collection, each with a description.
 pub(super) fn tags(paths: &Map<String, Json>) -> Vec<Json> {
     let about = [
         (GENERAL, "The collections and the schema."),
@@ -67,7 +67,7 @@ pub(super) fn paths(schema: &Schema, access: &Access) -> Map<String, Json> {
     paths
 }
 
-/// Stands for the name of a collection.
+/// Placeholder for the name of a collection.
 const COLLECTION: &str = "{collection}";
 
 fn allows(access: &Access, needed: Needed, collection: &str) -> bool {
@@ -108,7 +108,7 @@ fn add(paths: &mut Map<String, Json>, operation: &Operation, names: &Names<'_>) 
     item[operation.method.as_str().to_ascii_lowercase()] = described(operation, names);
 }
 
-/// Returns the members that all methods of a path share: the parameters in the path.
+/// Returns the members that all methods of a path share, which are the parameters in the path.
 fn path_item(path: &str, names: &Names<'_>) -> Json {
     let mut in_path = Vec::new();
     if let Some(collection) = names.collection.filter(|_| path.contains("{key}")) {
@@ -149,7 +149,8 @@ fn described(operation: &Operation, names: &Names<'_>) -> Json {
     });
     let mut description = operation.description.to_owned();
     if matches!(operation.body, Body::Patch(_)) {
-        // Not a type of its own in `content`: generators make a union of the same type twice of that.
+        // This is not a second type in `content`, because client generators would make a union of twice the same type
+        // of it.
         description.push_str(" The type of the body may also be `application/merge-patch+json`.");
     }
     if !description.is_empty() {
@@ -169,7 +170,7 @@ fn described(operation: &Operation, names: &Names<'_>) -> Json {
     described
 }
 
-/// Returns the conditions that an operation has in a collection.
+/// Returns the conditions that an operation has for a collection.
 fn conditions(operation: &Operation, names: &Names<'_>) -> impl Iterator<Item = Condition> {
     operation
         .conditions

@@ -1,4 +1,4 @@
-//! Parameters in paths, queries and headers. Those of a request are the fields of its struct.
+//! Parameters in paths, queries and headers. The parameters of a request are the fields of its struct.
 
 use recto::schema::Collection;
 use recto_api::description::{is_required, parameters_named};
@@ -8,28 +8,29 @@ use serde_json::{Map, Value as Json, json};
 use super::types::{self, Side};
 use crate::api::view_names;
 
-/// Name of the parameters that all lists have.
+/// Name of the struct with the parameters that all lists have.
 const OF_PAGES: &str = "PageRequest";
-/// Parameters of pages whose values depend on the collection.
+/// Parameters of pages whose possible values depend on the collection.
 const OF_COLLECTION: [&str; 2] = ["fields", "view"];
 
-/// The names that an operation is about.
+/// Names to which an operation refers.
 #[derive(Debug)]
 pub(super) struct Names<'a> {
-    /// The collection; none of an operation that is on no collection.
+    /// Collection. `None` for an operation on no collection.
     pub(super) collection: Option<&'a Collection>,
     /// Names of the collections that the token may write.
     pub(super) writable: Vec<&'a str>,
 }
 
 impl Names<'_> {
-    /// Returns whether the collection is one of these. An operation that is on no collection has all its replies and headers.
+    /// Returns whether the collection meets a requirement. An operation on no collection has all its replies and
+    /// headers.
     pub(super) fn meet(&self, required: Requires) -> bool {
         self.collection
             .is_none_or(|collection| required.holds_for(collection))
     }
 
-    /// Returns text of the table with the name of the collection in it.
+    /// Replaces the placeholder for the collection in a text of the table.
     pub(super) fn filled(&self, template: &str) -> String {
         match self.collection {
             Some(collection) => template.replace("{collection}", &collection.name),
@@ -38,7 +39,7 @@ impl Names<'_> {
     }
 }
 
-/// The parameters that operations refer to, by name.
+/// Returns the parameters to which operations refer, by name.
 pub(super) fn shared() -> Map<String, Json> {
     let of_pages = parameters_named(OF_PAGES).iter();
     let of_pages = of_pages.filter(|(name, _)| !OF_COLLECTION.contains(&name.as_str()));
@@ -52,7 +53,7 @@ pub(super) fn shared() -> Map<String, Json> {
         .collect()
 }
 
-/// Returns the parameters of an operation in its address.
+/// Returns the parameters that an operation has in its address.
 pub(super) fn in_address(groups: &[Parameters], names: &Names<'_>) -> Vec<Json> {
     properties(groups)
         .map(|(group, name)| match group {
@@ -62,7 +63,7 @@ pub(super) fn in_address(groups: &[Parameters], names: &Names<'_>) -> Vec<Json> 
         .collect()
 }
 
-/// Returns the parameters of an operation in its body.
+/// Returns the parameters that an operation has in its body.
 pub(super) fn in_body(groups: &[Parameters], names: &Names<'_>) -> Json {
     let properties = properties(groups).map(|(group, name)| {
         let mut property = property(group, name, names);
@@ -83,7 +84,7 @@ fn properties(groups: &[Parameters]) -> impl Iterator<Item = (&'static str, &'st
     })
 }
 
-/// Returns the JSON Schema of a parameter, with the names that there are.
+/// Returns the JSON Schema of a parameter, with the possible names.
 fn property(group: &str, name: &str, names: &Names<'_>) -> Json {
     let mut property = parameters_named(group).get(name).cloned().unwrap_or_default();
     match (name, names.collection) {
@@ -102,10 +103,10 @@ fn property(group: &str, name: &str, names: &Names<'_>) -> Json {
     property
 }
 
-/// Member of the schema of a list that an address joins by commas.
+/// Member of the schema of a list whose values are joined by commas in an address.
 const EXPLODE: &str = "explode";
 
-/// Returns a parameter of an address. A list of values that are no text is JSON there.
+/// Returns a parameter of an address. A list of values that are not text is JSON there.
 fn in_query(name: &str, mut schema: Json, is_required: bool) -> Json {
     let mut parameter = json!({ "name": name, "in": "query" });
     if is_required {
@@ -159,7 +160,7 @@ pub(super) fn of_condition(condition: Condition) -> Json {
     }
 }
 
-/// The header of a request that only creates.
+/// Returns the header of a request that only creates.
 fn if_absent() -> Json {
     json!({
         "name": "If-None-Match",
@@ -169,12 +170,12 @@ fn if_absent() -> Json {
     })
 }
 
-/// A reference to a parameter of the document.
+/// Returns a reference to a parameter of the document.
 fn reference(name: &str) -> Json {
     json!({ "$ref": format!("#/components/parameters/{name}") })
 }
 
-/// The key's fields in the path, in the key's order.
+/// Returns the fields of the key in the path, in the order of the key.
 pub(super) fn key(collection: &Collection) -> Vec<Json> {
     let fields = collection.key.iter().filter_map(|name| collection.field(name));
     let parameters = fields.map(|(_, field)| {
@@ -189,7 +190,7 @@ pub(super) fn key(collection: &Collection) -> Vec<Json> {
     parameters.collect()
 }
 
-/// The key in a path template.
+/// Returns the placeholders of the key in a path.
 pub(super) fn key_template(collection: &Collection) -> String {
     let names: Vec<String> = collection.key.iter().map(|name| format!("{{{name}}}")).collect();
     names.join(",")

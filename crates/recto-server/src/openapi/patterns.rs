@@ -1,16 +1,16 @@
-//! The regular expressions of what has no format. They are anchored, use what both ECMA-262 and Rust
-//! understand, and match exactly what is read (or written) unless said otherwise.
+//! Regular expressions of values without a format. They are anchored, and use only syntax of both ECMA-262 and Rust.
+//! They match exactly the text that Recto reads (or writes), except where a comment says otherwise.
 
 pub(super) const ASCII: &str = r"^[\x00-\x7F]*$";
 pub(super) const BASE64: &str =
     "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?$";
-/// Two digits a byte, after what no base64 begins with.
+/// Two hex digits per byte, after a prefix that base64 cannot have.
 pub(super) const HEX: &str = r"^\\x(?:[0-9a-fA-F]{2})+$";
 pub(super) const WHOLE_STORED: &str = "^-?[0-9]+$";
 pub(super) const WHOLE_GIVEN: &str = "^[+-]?[0-9]+$";
-/// Exponents of more digits are read too, as long as the scale fits 32 bits.
+/// Recto also reads exponents of more digits, if the scale fits 32 bits.
 pub(super) const DECIMAL: &str = r"^[+-]?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,9})?$";
-/// That the date exists is not said.
+/// The pattern does not check that the date exists.
 pub(super) const TIMESTAMP: &str = "^(?:[0-9]{4}|[+-][0-9]{4,9})-[0-9]{2}-[0-9]{2}\
     T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\\.[0-9]{1,3}0{0,6})?(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])$";
 pub(super) const TIME_STORED: &str = r"^(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]\.[0-9]{9}$";
@@ -19,14 +19,14 @@ pub(super) const UUID: &str = "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-
 pub(super) const TIMEUUID: &str =
     "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-1[0-9a-fA-F]{3}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$";
 
-/// Durations whose parts are each of so few digits that their sum is in range.
+/// Returns the pattern of durations. The parts have so few digits that their sum is always in range.
 pub(super) fn duration() -> String {
     let date = some_of(&["[0-9]{1,7}Y", "[0-9]{1,8}M", "[0-9]{1,7}W", "[0-9]{1,9}D"]);
     let time = some_of(&["[0-9]{1,6}H", "[0-9]{1,8}M", r"[0-9]{1,9}(?:\.[0-9]{1,9})?S"]);
     format!("^-?P(?:{date}(?:T{time})?|T{time})$")
 }
 
-/// At least one of these, in their order.
+/// Returns the pattern of at least one of these parts, in their order.
 fn some_of(parts: &[&str]) -> String {
     let beginnings = (0..parts.len()).map(|first| {
         let rest = parts[first + 1..].iter().map(|part| format!("(?:{part})?"));
@@ -35,13 +35,13 @@ fn some_of(parts: &[&str]) -> String {
     format!("(?:{})", beginnings.collect::<Vec<_>>().join("|"))
 }
 
-/// Whole numbers of 64 bits.
+/// Returns the pattern of 64-bit integers.
 pub(super) fn bigint() -> String {
     let up_to_max = at_most(&i64::MAX.to_string());
     format!("^(?:[+-]?0*(?:{up_to_max})|-0*{})$", i64::MIN.unsigned_abs())
 }
 
-/// Whole numbers that are at most the one with these digits, without leading zeros.
+/// Returns the pattern of integers that are at most the number with these digits, without leading zeros.
 fn at_most(digits: &str) -> String {
     let mut choices = vec![format!("[0-9]{{1,{}}}", digits.len() - 1), digits.to_owned()];
     for (index, digit) in digits.bytes().enumerate().filter(|(_, digit)| *digit > b'0') {

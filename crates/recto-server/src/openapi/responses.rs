@@ -1,11 +1,11 @@
-//! The answers that all operations share.
+//! Responses that all operations share.
 
 use recto_api::operations::Header;
 use serde_json::{Map, Value as Json, json};
 
 use super::schemas;
 
-/// Statuses of problems, with what they mean.
+/// Statuses of problems, with their descriptions.
 const PROBLEMS: [(&str, &str); 15] = [
     (
         "400",
@@ -64,7 +64,7 @@ const PROBLEMS: [(&str, &str); 15] = [
 /// Statuses of the problems of every operation.
 pub(super) const ANYWHERE: [u16; 10] = [400, 401, 403, 404, 405, 408, 429, 500, 503, 504];
 
-/// The responses of the document.
+/// Returns the responses of the document.
 pub(super) fn shared() -> Map<String, Json> {
     let problem = |(status, about): (&str, &str)| {
         let content = json!({ "application/problem+json": { "schema": schemas::reference("Problem") } });
@@ -86,7 +86,7 @@ pub(super) fn header(header: Header) -> Json {
     json!({ "schema": { "type": "string" }, "description": header.description() })
 }
 
-/// A reference to a response of the document.
+/// Returns a reference to a response of the document.
 pub(super) fn reference(status: &str) -> Json {
     json!({ "$ref": format!("#/components/responses/{status}") })
 }

@@ -1,4 +1,4 @@
-//! Bodies that are not structs of the API: most depend on the schema of the store.
+//! Bodies that are not structs of the API. Most depend on the schema of the store.
 
 use recto::schema::{Collection, Schema, WriteMode};
 use recto::{MAX_BATCH_CHANGES, MAX_PAGE_SIZE};
@@ -8,12 +8,12 @@ use serde_json::{Map, Value as Json, json};
 use super::operations;
 use super::types::{self, Side, nullable, object, tuple};
 
-/// A reference to a schema of the document.
+/// Returns a reference to a schema of the document.
 pub(super) fn reference(name: &str) -> Json {
     json!({ "$ref": format!("#/components/schemas/{name}") })
 }
 
-/// The schemas that do not depend on a collection.
+/// Returns the schemas that do not depend on a collection.
 pub(super) fn shared(schema: &Schema) -> Map<String, Json> {
     let changes = schema.collections.iter();
     let changes: Vec<Json> = changes
@@ -26,7 +26,7 @@ pub(super) fn shared(schema: &Schema) -> Map<String, Json> {
     shared
 }
 
-/// A queue after a change.
+/// Returns the schema of a queue after a change.
 fn changed_queue() -> Json {
     let mut queue = description::schema("Queue").cloned().unwrap_or_default();
     queue["required"] = json!(["name", "version"]);
@@ -35,7 +35,7 @@ fn changed_queue() -> Json {
     queue
 }
 
-/// The schemas of a collection.
+/// Returns the schemas of a collection.
 pub(super) fn of_collection(collection: &Collection) -> Map<String, Json> {
     let name = &collection.name;
     let mut schemas = operations::bodies(collection);
@@ -70,7 +70,7 @@ fn record(collection: &Collection) -> Json {
     schema
 }
 
-/// Some fields of a record.
+/// Returns the schema of some fields of a record.
 fn part(collection: &Collection) -> Json {
     let mut schema = record(collection);
     if let Some(members) = schema.as_object_mut() {
@@ -84,12 +84,12 @@ fn part(collection: &Collection) -> Json {
     schema
 }
 
-/// A record of a collection, or some fields of it if the request names `fields`.
+/// Returns the schema of a record, or of some of its fields if the request names `fields`.
 fn found(name: &str) -> Json {
     json!({ "anyOf": [reference(name), reference(&format!("{name}.part"))] })
 }
 
-/// A record to be stored, with its key.
+/// Returns the schema of a record to store, with its key.
 fn whole(collection: &Collection) -> Json {
     let fields = collection.fields.iter().map(|field| {
         let schema = types::of_field(collection, field, Side::Given);
@@ -100,7 +100,7 @@ fn whole(collection: &Collection) -> Json {
     object(fields.collect(), &key)
 }
 
-/// A record to be stored at an address, which has the key. The fields of the key may be left out.
+/// Returns the schema of a record to store at an address, which contains the key. The fields of the key may be omitted.
 fn given(collection: &Collection) -> Json {
     let fields = collection.fields.iter().map(|field| {
         let schema = types::of_field(collection, field, Side::Given);
@@ -109,7 +109,7 @@ fn given(collection: &Collection) -> Json {
     object(fields.collect(), &[])
 }
 
-/// A page, with records of the collection.
+/// Returns the schema of a page with records of the collection.
 fn page(name: &str) -> Json {
     let mut page = description::schema("Page").cloned().unwrap_or_default();
     let records = &mut page["properties"]["records"];
@@ -118,8 +118,8 @@ fn page(name: &str) -> Json {
     page
 }
 
-/// Returns the schema of a change: a put or a delete, and if records have versions an insert or an update. `besides` is one more
-/// member.
+/// Returns the schema of a change: a put or a delete. If records have versions, also an insert or an update. `besides`
+/// is an additional member.
 fn changes(collection: &Collection, besides: Option<(&str, Json)>) -> Json {
     let of_key = collection.key.iter().filter_map(|name| collection.field(name));
     let key: Vec<Json> = of_key
@@ -158,7 +158,7 @@ fn changes(collection: &Collection, besides: Option<(&str, Json)>) -> Json {
     json!({ "anyOf": all })
 }
 
-/// Time after which a record expires.
+/// Returns the schema of the time after which a record expires.
 fn ttl() -> Json {
     parameters_named("PutOptions")
         .get("ttl_seconds")
@@ -166,7 +166,7 @@ fn ttl() -> Json {
         .unwrap_or_default()
 }
 
-/// A change that names its collection.
+/// Returns the schema of a change that names its collection.
 fn change(collection: &Collection) -> Json {
     changes(
         collection,

@@ -1,4 +1,4 @@
-//! The limits in the description. The crate of the requests does not know the engine's.
+//! Tests of the limits in the description, because the crate of the requests does not know the limits of the engine.
 
 #![allow(clippy::unwrap_used)]
 

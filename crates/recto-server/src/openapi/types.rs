@@ -6,13 +6,13 @@ use serde_json::{Map, Value as Json, json};
 
 use super::patterns;
 
-/// The largest double whose shortest text is nearest to a float that is finite.
+/// Largest double whose shortest text parses to a finite float.
 const MAX_FLOAT: f64 = 3.402_823_567_797_336_6e38;
 
 /// Place of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
-    /// In a reply: the one form that Recto writes.
+    /// In a reply: the only form that Recto writes.
     Stored,
     /// In a request: every form that Recto reads.
     Given,
@@ -20,7 +20,7 @@ pub(super) enum Side {
     Path,
 }
 
-/// The schema of values of a type.
+/// Returns the schema of the values of a type.
 pub(super) fn schema(ty: &Type, side: Side) -> Json {
     match ty {
         Type::List(element) | Type::Set(element) => {
@@ -46,7 +46,7 @@ pub(super) fn schema(ty: &Type, side: Side) -> Json {
     }
 }
 
-/// A map in a request may also be an object if its keys are text.
+/// Returns the schema of a map. In a request, a map whose keys are text may also be an object.
 fn map(key: &Type, value: &Type, side: Side) -> Json {
     let pairs = json!({
         "type": "array",
@@ -66,7 +66,7 @@ fn map(key: &Type, value: &Type, side: Side) -> Json {
     }
 }
 
-/// Returns the schema of a field. A field that is the only one of its partition cannot be empty, because Cassandra has no such
+/// Returns the schema of a field. The only field of a partition key cannot be empty, because Cassandra has no such
 /// partition.
 pub(super) fn of_field(collection: &Collection, field: &Field, side: Side) -> Json {
     let mut schema = schema(&field.ty, side);
@@ -120,7 +120,7 @@ fn of_scalar(ty: &Type, side: Side) -> Json {
             "anyOf": [{ "type": "string", "format": "ipv4" }, { "type": "string", "format": "ipv6" }],
         }),
         Type::Duration => text(&patterns::duration()),
-        // What holds others is made above.
+        // The caller handles types that contain other types.
         _ => json!({}),
     }
 }
@@ -129,7 +129,8 @@ fn whole<T: Into<i64>>(minimum: T, maximum: T) -> Json {
     json!({ "type": "integer", "minimum": minimum.into(), "maximum": maximum.into() })
 }
 
-/// Text of a number. A request may have the number itself, which Recto reads exactly as it is written.
+/// Returns the schema of a number as text. A request may also contain the number itself, which Recto reads exactly as
+/// it is written.
 fn or_number(text: Json, number: Json, side: Side) -> Json {
     match side {
         Side::Given => json!({ "anyOf": [text, number] }),
@@ -147,8 +148,8 @@ fn floating(limit: Option<f64>) -> Json {
     json!({ "anyOf": [number, { "enum": ["NaN", "Infinity", "-Infinity"] }] })
 }
 
-/// An array of exactly these elements. `items` is for generators of clients that do not know `prefixItems`; it says nothing to
-/// others, because there are no more elements.
+/// Returns the schema of an array of exactly these elements. `items` is for client generators that do not support
+/// `prefixItems`. Other readers ignore it, because the array has no further elements.
 pub(super) fn tuple(elements: &[Json]) -> Json {
     let mut kinds: Vec<Json> = Vec::new();
     for element in elements {
@@ -169,7 +170,7 @@ pub(super) fn tuple(elements: &[Json]) -> Json {
     })
 }
 
-/// An object with these members and no others.
+/// Returns the schema of an object with these members and no others.
 pub(super) fn object(properties: Map<String, Json>, required: &[&str]) -> Json {
     let mut schema = json!({
         "type": "object",
@@ -182,8 +183,8 @@ pub(super) fn object(properties: Map<String, Json>, required: &[&str]) -> Json {
     schema
 }
 
-/// A value or null. Generators of clients read null as a type of the value, or as one of two choices, and not as one of
-/// three.
+/// Returns the schema of a value or null. Client generators support null as a type of the value, or as one of two
+/// choices, but not as one of three choices.
 pub(super) fn nullable(mut schema: Json) -> Json {
     let of_type = if schema.get("anyOf").is_some() {
         &mut schema["anyOf"][0]["type"]

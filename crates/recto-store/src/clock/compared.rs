@@ -9,15 +9,15 @@ use tokio::sync::Mutex as AsyncMutex;
 use super::{ClockState, ClockStatus, micros};
 use crate::StoreError;
 
-/// Difference between clocks from which on a process warns.
+/// Difference between clocks above which a process warns.
 const MAX_DIFFERENCE: Duration = Duration::from_secs(2);
-/// The difference between clocks that machines with a time service keep. A clock further ahead deletes nothing by time,
-/// and stamps no writes.
+/// Maximum difference between the clocks of machines with a time service. A clock that is further ahead
+/// deletes nothing by time, and stamps no writes.
 const MAX_AHEAD: Duration = Duration::from_secs(5);
 /// Time after which clocks are compared again.
 const LASTS: Duration = Duration::from_secs(30);
-/// Largest difference between the local wall clock and the time that ran since the last comparison: above it, the wall
-/// clock was set, and clocks are compared again.
+/// Maximum difference between the advance of the local wall clock and the time elapsed since the last
+/// comparison. A larger difference means that the wall clock was set, and clocks are compared again.
 const MAX_DRIFT: Duration = Duration::from_secs(1);
 
 /// Difference between the local clock and the clock of one node of the store.
@@ -25,7 +25,7 @@ const MAX_DRIFT: Duration = Duration::from_secs(1);
 pub struct ClockReading {
     /// Microseconds by which the local clock is ahead; negative if it is behind.
     pub ahead_micros: i64,
-    /// Largest error of that: half of the round trip.
+    /// Maximum error of that value: half of the round trip.
     pub error_micros: i64,
 }
 
@@ -43,12 +43,12 @@ impl ClockReading {
     }
 }
 
-/// The local clock, and its last comparison with the clocks of nodes.
+/// Local clock, and its last comparison with the clocks of nodes.
 #[derive(Debug)]
 pub struct ComparedClock {
     environment: Environment,
     last: Mutex<Option<Comparison>>,
-    /// Held by the task that compares for all.
+    /// Lock of the task that compares the clocks for all callers.
     comparing: AsyncMutex<()>,
 }
 
@@ -69,8 +69,8 @@ impl ComparedClock {
         }
     }
 
-    /// Compares clocks by `read` if the last comparison is older than 30 seconds or the clock was set since. `read` ends
-    /// within `timeout`. Callers at the same time share one comparison.
+    /// Compares clocks by `read` if the last comparison is older than 30 seconds or the clock was set since.
+    /// `read` must end within `timeout`. Concurrent callers share one comparison.
     pub async fn compare<F>(&self, timeout: Duration, read: F)
     where
         F: Future<Output = Result<Vec<ClockReading>, StoreError>>,
@@ -98,9 +98,10 @@ impl ComparedClock {
         });
     }
 
-    /// Returns whether the local clock may stamp writes, by the last comparison. Compares clocks by `compare` if that is due:
-    /// waits at most `wait` for the first comparison and for one after the clock was set, and for no other. `compare` calls
-    /// [`compare`](Self::compare), in a task of its own.
+    /// Returns whether the local clock may stamp writes, by the last comparison. Compares clocks by `compare`
+    /// if a comparison is due. Waits at most `wait` for the first comparison and for the first one after the
+    /// clock was set, and does not wait for others. `compare` calls [`compare`](Self::compare), in its own
+    /// task.
     pub async fn may_stamp<F>(&self, wait: Duration, compare: impl FnOnce() -> F) -> bool
     where
         F: Future<Output = ()> + Send + 'static,
@@ -117,7 +118,8 @@ impl ComparedClock {
         !self.status().refuses_stamps
     }
 
-    /// Returns whether the local clock may delete by the last comparison; `false` without a fresh one.
+    /// Returns whether the local clock may delete by the last comparison. Returns `false` if there is no
+    /// recent comparison.
     pub fn allows(&self) -> bool {
         let may_delete = |comparison: Comparison| {
             let state = comparison.status.state;
@@ -167,7 +169,7 @@ fn status_of(readings: &[ClockReading]) -> ClockStatus {
     };
     let ahead = readings.iter().map(|reading| reading.ahead_micros);
     let ahead_micros = match state {
-        // This reading stops deletions, even if another node differs more.
+        // Report this difference, because it stops deletions, even if another node differs more.
         ClockState::AheadOfNodes => ahead.max(),
         _ => ahead.max_by_key(|ahead| ahead.saturating_abs()),
     };
@@ -178,10 +180,10 @@ fn status_of(readings: &[ClockReading]) -> ClockStatus {
     }
 }
 
-/// Compares the local clock with that of a node, which `ask` reads in microseconds since 1970.
+/// Compares the local clock with the clock of a node, which `ask` reads in microseconds since 1970.
 ///
 /// # Errors
-/// Those of `ask`.
+/// The errors of `ask`.
 pub async fn compare_clocks<F>(environment: &Environment, ask: F) -> Result<ClockReading, StoreError>
 where
     F: Future<Output = Result<i64, StoreError>>,
@@ -208,7 +210,7 @@ mod tests {
 
     const TIMEOUT: Duration = Duration::from_secs(5);
 
-    /// Nodes with these readings of their clocks; none: the nodes do not answer.
+    /// Nodes with these readings of their clocks. `None`: the nodes do not answer.
     struct Nodes {
         readings: Option<Vec<i64>>,
         comparisons: AtomicU64,
@@ -332,7 +334,7 @@ mod tests {
             !clock.may_stamp(wait, compare(0, quick)).await,
             "the last comparison is fresh"
         );
-        // The clock is set right.
+        // The clock is corrected.
         clocks.pass(1, -3_600);
         assert!(clock.may_stamp(wait, compare(0, quick)).await);
         // The last comparison is old: the write does not wait for the next one.

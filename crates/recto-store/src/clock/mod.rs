@@ -1,10 +1,10 @@
-//! Guards against a wrong clock: nothing is deleted by a local clock that nothing else confirms.
+//! Guards against a wrong clock: a local clock deletes data only if other evidence confirms it.
 //!
-//! Retention compares the local clock with stored times. A process whose clock is ahead would delete what others wrote
-//! and confirmed. A clock that is behind deletes too late, which loses nothing.
+//! Retention compares the local clock with stored times. A process whose clock is ahead would delete data
+//! that other processes wrote and confirmed. A clock that is behind deletes too late, which loses nothing.
 //!
-//! A store with nodes compares the local clock with theirs ([`ComparedClock`]). A store on this machine has no other clock,
-//! and records the time instead ([`RecordedClock`]).
+//! A store with nodes compares the local clock with the clocks of the nodes ([`ComparedClock`]). A store on
+//! this machine has no other clock, and records the time instead ([`RecordedClock`]).
 
 mod compared;
 mod recorded;
@@ -21,11 +21,12 @@ pub use recorded::RecordedClock;
 const SECOND_MICROS: i64 = 1_000_000;
 const DAY_MICROS: i64 = 86_400 * SECOND_MICROS;
 
-/// Decides whether the local clock may delete. A store has one guard, which all code that deletes by time shares.
+/// Decides whether the local clock may delete data. A store has one guard, which all code that deletes by
+/// time shares.
 #[async_trait]
 pub trait ClockGuard: Send + Sync {
-    /// Compares the local clock with the clocks of nodes, if the last comparison is older than 30 seconds or the clock was
-    /// set since. Does nothing in a store without nodes.
+    /// Compares the local clock with the clocks of nodes, if the last comparison is older than 30 seconds or
+    /// the clock was set since. Does nothing in a store without nodes.
     async fn compare(&self, timeout: Duration) {
         let _ = timeout;
     }
@@ -33,16 +34,18 @@ pub trait ClockGuard: Send + Sync {
     /// Returns whether the local clock may delete data that is kept for `retention`.
     fn allows(&self, retention: Duration) -> bool;
 
-    /// Returns whether the local clock may stamp writes. On a store with nodes, it may not if it is more than five seconds
-    /// ahead of all nodes that were asked: later writes of other processes would be ignored.
+    /// Returns whether the local clock may stamp writes. On a store with nodes, it may not if it is more than
+    /// five seconds ahead of all nodes that answered, because later writes of other processes would be
+    /// ignored.
     ///
-    /// Waits at most a second, for the first comparison and for one after the clock was set. A clock that could not be
-    /// compared may stamp.
+    /// Waits at most a second, for the first comparison and for the first one after the clock was set. A
+    /// clock that could not be compared may stamp.
     async fn may_stamp(&self) -> bool {
         true
     }
 
-    /// Records the time in a store without nodes, at most once an hour. `shortest` is the shortest retention of its data.
+    /// Records the time in a store without nodes, at most once an hour. `shortest` is the shortest retention
+    /// of its data.
     ///
     /// # Errors
     /// The store cannot be written.
@@ -71,18 +74,20 @@ pub enum ClockState {
     Differs,
     /// The clock is more than five seconds ahead of the clock of a node. It deletes nothing.
     AheadOfNodes,
-    /// No node told its clock. The local clock deletes nothing.
+    /// No node returned its clock. The local clock deletes nothing.
     NotCompared,
-    /// The clock is too far ahead of the time that the store recorded. It deletes nothing that is kept for a short time.
+    /// The clock is too far ahead of the time that the store recorded. It deletes no data with a short
+    /// retention.
     AheadOfRecord,
 }
 
-/// State of the local clock, for those who watch over a process.
+/// State of the local clock, for monitoring a process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ClockStatus {
     /// Agreement with the evidence.
     pub state: ClockState,
-    /// Microseconds by which the local clock is ahead of the evidence; negative if it is behind. `None` without evidence.
+    /// Microseconds by which the local clock is ahead of the evidence; negative if it is behind. `None` without
+    /// evidence.
     pub ahead_micros: Option<i64>,
     /// Whether the clock is so far ahead of all nodes that it may not stamp writes: see [`ClockGuard::may_stamp`].
     pub refuses_stamps: bool,
@@ -171,7 +176,7 @@ mod tests {
             Environment::new(self.clone())
         }
 
-        /// Moves the monotonic clock and the wall clock on.
+        /// Advances the monotonic clock and the wall clock.
         pub(super) fn pass(&self, seconds: i64, wall_seconds: i64) {
             let nanos = seconds.unsigned_abs() * 1_000_000_000;
             self.monotonic_nanos.fetch_add(nanos, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! The local clock compared with the time that the store recorded, in a store without nodes.
+//! Comparison of the local clock with the time that the store recorded, in a store without nodes.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -7,13 +7,15 @@ use recto_model::Environment;
 
 use super::{ClockState, ClockStatus, DAY_MICROS, SECOND_MICROS, micros};
 
-/// A clock may be ahead by one of this number of parts of the retention time: it deletes too early by that at most.
+/// Divisor of the retention time: a clock may be ahead by this part of it. So data is deleted too early by at
+/// most that part.
 pub(super) const RETENTION_PARTS: i64 = 10;
 /// Time between two records.
 const RECORD_MICROS: i64 = 3_600 * SECOND_MICROS;
 
-/// The local clock, and the evidence for it: the time that the store had recorded when this process opened it, plus the
-/// time that ran since. Later records of this process are no evidence for its own clock.
+/// Local clock, and the evidence for it. The evidence is the time that was recorded in the store when this
+/// process opened it, plus the time elapsed since then. Later records of this process are not evidence for its
+/// own clock.
 #[derive(Debug)]
 pub struct RecordedClock {
     environment: Environment,
@@ -22,15 +24,16 @@ pub struct RecordedClock {
 
 #[derive(Debug, Clone, Copy)]
 struct State {
-    /// The evidence when the store was opened, or when the clock was confirmed.
+    /// Evidence at the time when the store was opened, or when the clock was confirmed.
     since_micros: i64,
     since_nanos: u64,
-    /// The record in the store.
+    /// Time that is recorded in the store.
     recorded_micros: Option<i64>,
 }
 
 impl RecordedClock {
-    /// Creates the clock of a store that has this record. Without a record, the evidence is the clock as it is now.
+    /// Returns the clock of a store with this record. Without a record, the current time of the clock is the
+    /// evidence.
     pub fn new(environment: Environment, recorded_micros: Option<i64>) -> Self {
         let state = State {
             since_micros: recorded_micros.unwrap_or_else(|| environment.now_micros()),
@@ -43,8 +46,8 @@ impl RecordedClock {
         }
     }
 
-    /// Returns whether the clock may delete data that is kept for `retention`: it is ahead of the evidence by at most a day,
-    /// or a tenth of the retention.
+    /// Returns whether the clock may delete data with this `retention`. It may if it is ahead of the evidence
+    /// by at most a day, or by at most a tenth of the retention.
     pub fn allows(&self, retention: Duration) -> bool {
         self.ahead_micros() <= DAY_MICROS.max(micros(retention) / RETENTION_PARTS)
     }
@@ -63,8 +66,9 @@ impl RecordedClock {
         }
     }
 
-    /// Returns the time to record now, or `None` if the record is not an hour older. `shortest` is the shortest retention
-    /// of the store's data: a clock that may not delete all of it records the evidence, not its own time.
+    /// Returns the time to record now, or `None` if it is less than an hour after the record. `shortest` is
+    /// the shortest retention of the store's data. A clock that may not delete all this data records the
+    /// evidence, not its own time.
     pub fn due(&self, shortest: Duration) -> Option<i64> {
         let time = if self.allows(shortest) {
             self.environment.now_micros()
@@ -75,12 +79,13 @@ impl RecordedClock {
         self.state().recorded_micros.is_none_or(is_due).then_some(time)
     }
 
-    /// Notes that the store has this record now.
+    /// Records that the store now contains this time.
     pub fn set_recorded(&self, micros: i64) {
         self.state().recorded_micros = Some(micros);
     }
 
-    /// Makes `micros`, a time that the clock just showed and the store has recorded, the evidence.
+    /// Makes `micros` the evidence. It is a time that the clock returned just now and that the store has
+    /// recorded.
     pub fn set_confirmed(&self, micros: i64) {
         *self.state() = State {
             since_micros: micros,
@@ -132,7 +137,7 @@ mod tests {
         ] {
             let clocks = Clocks::default();
             let clock = RecordedClock::new(clocks.environment(), Some(0));
-            // Time that the monotonic clock saw run, too, is evidence.
+            // The time that the monotonic clock measured is evidence, too.
             clocks.pass(30 * DAY_SECONDS, (30 + ahead_days) * DAY_SECONDS);
             let retention = DAY * retention_days;
             assert_eq!(
@@ -160,14 +165,14 @@ mod tests {
         assert_eq!(clock.due(DAY), Some(wall));
         clock.set_recorded(wall);
         assert_eq!(clock.due(DAY), None);
-        // Its own record is no evidence.
+        // The clock's own record is not evidence.
         clocks.pass(0, DAY_SECONDS);
         assert!(!clock.allows(DAY));
         assert_eq!(clock.due(DAY), None);
         clocks.pass(2 * DAY_SECONDS, 2 * DAY_SECONDS);
         let evidence = (2 * DAY_SECONDS + HOUR_SECONDS) * SECOND_MICROS;
         assert_eq!(clock.due(DAY), Some(evidence));
-        // A retention of a month allows the difference.
+        // A retention of a month permits the difference.
         let wall = (4 * DAY_SECONDS + HOUR_SECONDS - 1) * SECOND_MICROS;
         assert_eq!(clock.due(30 * DAY), Some(wall));
     }

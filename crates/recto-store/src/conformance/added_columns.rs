@@ -1,4 +1,4 @@
-//! Columns added to tables that hold rows, and those who still use a table as it was.
+//! Columns that are added to tables with rows, and clients that still use the earlier form of a table.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use crate::{
     TableOutcome, WriteOptions, WriteOutcome,
 };
 
-/// Rows of one page of a scan.
+/// Number of rows of one page of a scan.
 const SCAN_ROWS: u32 = 3;
 
-/// `table` with further columns.
+/// Returns `table` with additional columns.
 fn extended(table: &Table, columns: impl IntoIterator<Item = Column>) -> Table {
     let columns = table.columns().iter().cloned().chain(columns).collect();
     Table::new(table.name(), columns, table.options()).expect("the suite's tables are valid")
@@ -31,7 +31,7 @@ async fn add(fixture: &Fixture, table: &Table) {
     }
 }
 
-/// Adds columns to the fixture's table; returns a fixture that knows them.
+/// Adds columns to the fixture's table. Returns a fixture that knows them.
 async fn extend(fixture: &Fixture, columns: impl IntoIterator<Item = Column>) -> Fixture {
     let table = extended(&fixture.table, columns);
     add(fixture, &table).await;
@@ -41,7 +41,7 @@ async fn extend(fixture: &Fixture, columns: impl IntoIterator<Item = Column>) ->
     }
 }
 
-/// Partition `p int`, clustering `c int` descending, static `s text`, regular `a text`.
+/// Creates a table: partition `p int`, clustering `c int` descending, static `s text`, regular `a text`.
 async fn table(bench: &dyn Bench, prefix: &str) -> Fixture {
     let columns = vec![
         partition("p", Type::Int),
@@ -52,7 +52,7 @@ async fn table(bench: &dyn Bench, prefix: &str) -> Fixture {
     Fixture::new(bench, prefix, columns).await
 }
 
-/// A row of `p = 1`: clustering, static and regular cells.
+/// Returns a row of `p = 1`: clustering, static and regular cells.
 fn row<const N: usize>(c: i32, rest: [Option<&[u8]>; N]) -> Cells {
     let head = ints([1, c]);
     head.iter().chain(rest).collect()
@@ -87,7 +87,7 @@ async fn scan(fixture: &Fixture) -> Vec<Cells> {
     rows
 }
 
-/// Rows written before have null in the added columns, however they are read, and after reopening.
+/// Checks that earlier rows have null in the added columns, in every kind of read, and after reopening.
 pub async fn old_rows_have_nulls(bench: &dyn Bench) {
     let before = table(bench, "added").await;
     before
@@ -140,7 +140,8 @@ pub async fn old_rows_have_nulls(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// Added columns are put, patched and deleted as all others, in old rows and in new ones.
+/// Checks that added columns are put, patched and deleted like all other columns, in old rows and in new
+/// rows.
 pub async fn new_columns_are_written(bench: &dyn Bench) {
     let before = table(bench, "added_w").await;
     for c in [1, 2, 3, 4] {
@@ -149,7 +150,8 @@ pub async fn new_columns_are_written(bench: &dyn Bench) {
             .await;
     }
     let fixture = extend(&before, [regular("b", Type::Int)]).await;
-    // An old row put anew, patched, patched at an older stamp; one left alone; a new row.
+    // Put an old row again, patch it, patch it with an older stamp, leave one row unchanged, and put a new
+    // row.
     fixture
         .apply(&ints([1]), 20, put(ints([1]), cells([Some(b"y"), Some(&int(1))])))
         .await;
@@ -174,7 +176,7 @@ pub async fn new_columns_are_written(bench: &dyn Bench) {
         row(1, [None, Some(b"y"), Some(&int(1))]),
     ];
     fixture.expect(&ints([1]), &expected).await;
-    // A null deletes the value; a deletion takes the row whole.
+    // A null deletes the value. A deletion deletes the whole row.
     fixture
         .apply(&ints([1]), 30, put(ints([1]), cells([Some(b"y"), None])))
         .await;
@@ -226,7 +228,8 @@ async fn applies(fixture: &Fixture, cas: Cas) {
     );
 }
 
-/// Partition `p int`, clustering `c int`, regular `n int`, written conditionally, with one row.
+/// Creates a table with one row: partition `p int`, clustering `c int`, regular `n int` for conditional
+/// writes.
 async fn conditional_table(bench: &dyn Bench, prefix: &str) -> Fixture {
     let columns = vec![
         partition("p", Type::Int),
@@ -242,7 +245,7 @@ fn conditional(name: &str) -> Column {
     column(name, Type::Int, ColumnKind::Regular(WriteKind::Cas))
 }
 
-/// An added column is null in the conditions of old rows, and changed by conditional writes.
+/// Checks that an added column is null in the conditions of old rows, and conditional writes change it.
 pub async fn conditional_writes(bench: &dyn Bench) {
     let before = conditional_table(bench, "added_c").await;
     let fixture = extend(&before, [conditional("m")]).await;
@@ -275,8 +278,8 @@ pub async fn conditional_writes(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// Adding what is there is done, adding some of it again with more adds the rest, and making the
-/// extended table again is done.
+/// Checks that adding existing columns succeeds. Adding some of them again together with new columns adds the
+/// new columns. Creating the extended table again succeeds.
 pub async fn adding_is_idempotent(bench: &dyn Bench) {
     let before = table(bench, "added_i").await;
     before
@@ -298,7 +301,8 @@ pub async fn adding_is_idempotent(bench: &dyn Bench) {
     second.drop().await;
 }
 
-/// What is not an addition is refused by name, and changes nothing.
+/// Checks that a change which is not an addition is rejected, and changes nothing. The error names the
+/// difference.
 pub async fn other_changes_are_refused(bench: &dyn Bench) {
     let fixture = table(bench, "added_r").await;
     let key = [
@@ -341,7 +345,7 @@ pub async fn other_changes_are_refused(bench: &dyn Bench) {
         let wanted = Table::new(fixture.table.name(), columns, fixture.table.options());
         let wanted = wanted.expect("the suite's tables are valid");
         refused(&fixture.table, &wanted, named).await;
-        // Nor is it there, whatever its users think.
+        // A client that assumes that the table already has this form is rejected too.
         refused(&wanted, &wanted, named).await;
     }
     let options = TableOptions {
@@ -366,8 +370,9 @@ pub async fn other_changes_are_refused(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// Columns that an addition left of which no user was told. A later addition takes over those that it
-/// has too; if it lacks one, it is refused by name, or the table is without it from then on.
+/// Checks columns of an earlier addition that no user knows. A later addition adopts the ones that it
+/// contains too. If it lacks one, it is rejected with the name of the column, or the table no longer has the
+/// column.
 pub async fn what_another_addition_left(bench: &dyn Bench) {
     let recorded = table(bench, "added_l").await;
     recorded
@@ -407,11 +412,11 @@ pub async fn what_another_addition_left(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// Who uses the table as it was reads, writes and deletes as before; what it writes leaves the added
-/// columns alone, and a row exists by them.
+/// Checks that a client that uses the earlier form of the table reads, writes and deletes as before. Its
+/// writes do not change the added columns, and a row exists if only these columns have values.
 pub async fn the_table_as_it_was_still_works(bench: &dyn Bench) {
     let before = table(bench, "added_o").await;
-    // Prepared, where the store prepares: these statements meet the changed table.
+    // If the store prepares statements, these statements are prepared before the table changes.
     before
         .apply(&ints([1]), 10, put(ints([1]), cells([Some(b"x")])))
         .await;
@@ -459,7 +464,7 @@ pub async fn the_table_as_it_was_still_works(bench: &dyn Bench) {
         "stamps are of the columns that were asked for"
     );
     drop(snapshot);
-    // Put whole, patched, deleted, deleted at an older stamp.
+    // Put whole rows, patch, delete, and delete with an older stamp.
     before.apply(&ints([1]), 40, put(ints([1]), cells([None]))).await;
     before
         .apply(&ints([1]), 40, patch(ints([3]), [0], cells([Some(b"z")])))
@@ -486,7 +491,7 @@ pub async fn the_table_as_it_was_still_works(bench: &dyn Bench) {
         )
         .await;
     after.expect(&ints([1]), &expected[1..]).await;
-    // It cannot be made of the extended table, nor again beside it.
+    // The extended table cannot become the earlier one, and the earlier one cannot be created again.
     let shrunk = before.store.add_columns(&before.table, &before.table).await;
     assert_eq!(
         shrunk.expect_err("columns are not removed").kind(),
@@ -500,7 +505,8 @@ pub async fn the_table_as_it_was_still_works(bench: &dyn Bench) {
     after.drop().await;
 }
 
-/// Conditional writes of who uses the table as it was leave the added columns alone too.
+/// Checks that conditional writes of a client that uses the earlier form of the table do not change the added
+/// columns either.
 pub async fn conditional_writes_to_the_table_as_it_was(bench: &dyn Bench) {
     let before = conditional_table(bench, "added_d").await;
     let after = extend(&before, [conditional("m")]).await;
@@ -515,7 +521,7 @@ pub async fn conditional_writes_to_the_table_as_it_was(bench: &dyn Bench) {
     after.drop().await;
 }
 
-/// Who uses columns that are not added yet is told so, and nothing is written.
+/// Checks that a client that uses columns which are not added yet gets an error, and nothing is written.
 pub async fn a_table_not_extended_yet_is_an_error(bench: &dyn Bench) {
     let before = table(bench, "added_e").await;
     let early = Fixture {
@@ -537,7 +543,7 @@ pub async fn a_table_not_extended_yet_is_an_error(bench: &dyn Bench) {
         other => panic!("a write to a column that is not there ended as {other:?}"),
     }
     before.expect(&ints([1]), &[]).await;
-    // Having failed once, it works when the column is there.
+    // After a failure, the client succeeds when the column exists.
     add(&before, &early.table).await;
     early
         .apply(&ints([1]), 1, put(ints([1]), cells([Some(b"x"), Some(&int(1))])))
@@ -548,7 +554,7 @@ pub async fn a_table_not_extended_yet_is_an_error(bench: &dyn Bench) {
     early.drop().await;
 }
 
-/// A snapshot from before the addition goes on reading the table as it was.
+/// Checks that a snapshot from before the addition continues to read the earlier form of the table.
 pub async fn views_from_before(bench: &dyn Bench) {
     let before = table(bench, "added_v").await;
     before
@@ -582,12 +588,12 @@ pub async fn views_from_before(bench: &dyn Bench) {
     after.drop().await;
 }
 
-/// Several who add the same columns at once all succeed, and those who write meanwhile, with the
-/// table as it was, lose nothing.
+/// Checks that several concurrent additions of the same columns all succeed. Concurrent writes to the earlier
+/// form of the table lose nothing.
 pub async fn concurrent_additions_beside_writes(bench: &dyn Bench) {
-    /// Who adds at once.
+    /// Number of concurrent additions.
     const ADDERS: usize = 3;
-    /// Rows written meanwhile.
+    /// Number of rows that are written meanwhile.
     const ROWS: i32 = 40;
     let before = table(bench, "added_p").await;
     let wanted = extended(&before.table, [regular("b", Type::Int), regular("d", Type::Text)]);

@@ -21,9 +21,9 @@ async fn write_many(fixture: &Fixture, writes: Vec<PartitionWrite>, atomicity: A
     );
 }
 
-/// A reader sees all rows of a write or none of them.
+/// Checks that a reader sees all rows of a write, or none of them.
 pub async fn readers_see_whole_writes(bench: &dyn Bench) {
-    /// Rows of the partition, all rewritten by each write.
+    /// Number of rows of the partition. Each write replaces all of them.
     const ROWS: i32 = 5;
     let fixture = Fixture::simple(bench, "whole").await;
     let p = ints([1]);
@@ -58,7 +58,7 @@ pub async fn readers_see_whole_writes(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// Writes of several partitions of several tables, and twice of one partition.
+/// Checks one call that writes several partitions of several tables, and one partition twice.
 pub async fn several_partitions_and_tables(bench: &dyn Bench) {
     let fixture = Fixture::simple(bench, "many_a").await;
     let other = Fixture::with_statics(bench, "many_b").await;
@@ -84,7 +84,8 @@ pub async fn several_partitions_and_tables(bench: &dyn Bench) {
     other.drop().await;
 }
 
-/// Two writes of one partition in one call act by their stamps, as the mutations of one write do.
+/// Checks that two writes of one partition in one call are applied in the order of their stamps, like the
+/// mutations of one write.
 pub async fn two_writes_of_one_partition(bench: &dyn Bench) {
     let fixture = Fixture::simple(bench, "twice").await;
     for (index, atomicity) in BOTH.into_iter().enumerate() {
@@ -104,7 +105,7 @@ pub async fn two_writes_of_one_partition(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// A write of no mutations, and one of no partitions, is done and changes nothing.
+/// Checks that a write without mutations, and a write without partitions, succeeds and changes nothing.
 pub async fn writes_of_nothing_are_done(bench: &dyn Bench) {
     let fixture = Fixture::simple(bench, "nothing").await;
     fixture.write(&ints([1]), Vec::new()).await;
@@ -122,7 +123,7 @@ pub async fn writes_of_nothing_are_done(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// A relaxed write is there for the next read; a durable one after it succeeds too.
+/// Checks that the next read sees a relaxed write. A durable write after it succeeds too.
 pub async fn relaxed_writes(bench: &dyn Bench) {
     let fixture = Fixture::simple(bench, "relaxed").await;
     for relaxed in [true, true, false] {
@@ -140,7 +141,7 @@ pub async fn relaxed_writes(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// Many rows of one call come to lie between, before, behind and in the place of rows that are there.
+/// Checks one call that inserts many rows between, before, after, and in place of existing rows.
 pub async fn many_rows_among_others(bench: &dyn Bench) {
     let fixture = Fixture::simple(bench, "among").await;
     let value = |c: i32, stamp: i32| cells([None, Some(&int(1_000 * stamp + c))]);
@@ -150,14 +151,14 @@ pub async fn many_rows_among_others(bench: &dyn Bench) {
     };
     let calls = [
         vec![rows(1, (0..5).map(|n| 50 * n).collect(), 1)],
-        // Some are there, and are older.
+        // Some rows exist with older stamps.
         vec![rows(2, (0..40).collect(), 2), rows(1, (0..=120).collect(), 2)],
-        // Some are there, and are newer.
+        // Some rows exist with newer stamps.
         vec![
             rows(1, (90..=240).rev().collect(), 1),
             rows(3, (-40..0).collect(), 1),
         ],
-        // Each of them twice.
+        // Each row occurs twice.
         vec![rows(1, (230..280).collect(), 4), rows(1, (230..280).collect(), 3)],
         vec![rows(1, (-60..0).collect(), 5)],
     ];

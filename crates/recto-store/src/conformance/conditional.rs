@@ -18,8 +18,8 @@ const A: u16 = 1;
 /// The static column.
 const S: u16 = 0;
 
-/// Partition `p int`, clustering `c int`, static `s int`, regular `n int` and `a text`, all
-/// written conditionally.
+/// Creates a table: partition `p int`, clustering `c int`, static `s int`, regular `n int` and `a text`, all
+/// for conditional writes.
 async fn table(bench: &dyn Bench, prefix: &str) -> Fixture {
     let columns = vec![
         partition("p", Type::Int),
@@ -105,7 +105,8 @@ fn row(c: i32, s: Option<i32>, n: Option<i32>, a: Option<&[u8]>) -> Cells {
     ])
 }
 
-/// Insert if absent, change if as expected, and what is there if not.
+/// Checks inserts of absent rows, changes of rows that are as expected, and the current values that calls
+/// return for other rows.
 pub async fn applied_and_not_applied(bench: &dyn Bench) {
     let fixture = table(bench, "cas").await;
     let insert = put(ints([1]), cells([Some(&int(1)), Some(b"x")]));
@@ -127,8 +128,8 @@ pub async fn applied_and_not_applied(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// Null, empty and absent: a condition for null holds on an absent row and on a null cell, and
-/// not on an empty one.
+/// Checks that conditions distinguish null, empty and absent. A condition for null holds for an absent row
+/// and for a null cell, but not for an empty cell.
 pub async fn null_and_empty_conditions(bench: &dyn Bench) {
     let fixture = table(bench, "cas_null").await;
     let touch = [patch(ints([1]), [N], ints([1]))];
@@ -160,7 +161,7 @@ pub async fn null_and_empty_conditions(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// A condition on a static column guards rows of its partition.
+/// Checks that a condition on a static column protects rows of its partition.
 pub async fn static_conditions(bench: &dyn Bench) {
     let fixture = table(bench, "cas_static").await;
     let add = |c: i32, s: i32| {
@@ -206,7 +207,8 @@ pub async fn static_conditions(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// Several conditions on several rows and the statics: all must hold, and each one's column is told.
+/// Checks several conditions on several rows and the static cells. All must hold, and the current value of
+/// each is returned.
 pub async fn several_conditions(bench: &dyn Bench) {
     let fixture = table(bench, "cas_several").await;
     let begin = [
@@ -248,10 +250,10 @@ pub async fn several_conditions(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// Writers who each append their number under a condition all succeed, each exactly once, though
-/// outcomes may be unknown.
+/// Checks concurrent writers that append their numbers under a condition. All succeed, each exactly once,
+/// even if outcomes are unknown.
 pub async fn race_applies_each_once(bench: &dyn Bench) {
-    /// Writers at once.
+    /// Number of concurrent writers.
     const WRITERS: usize = 16;
     let fixture = table(bench, "cas_race").await;
     let tasks: Vec<_> = (0..WRITERS)
@@ -274,10 +276,10 @@ pub async fn race_applies_each_once(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// Appends the number of `writer` to the text of row 1. The text only grows, so a conditional
-/// write of unknown outcome that applies late finds another text, and changes nothing.
+/// Appends the number of `writer` to the text of row 1. The text only grows. So a conditional write of
+/// unknown outcome that is applied late finds another text, and changes nothing.
 async fn append(store: std::sync::Arc<dyn Store>, table: std::sync::Arc<recto_model::Table>, writer: usize) {
-    /// Lost races and unknown outcomes a writer may have.
+    /// Maximum number of lost races and unknown outcomes of a writer.
     const ATTEMPTS: usize = 500;
     let fixture = Fixture { store, table };
     let options = ReadOptions {
@@ -312,7 +314,7 @@ async fn append(store: std::sync::Arc<dyn Store>, table: std::sync::Arc<recto_mo
     panic!("writer {writer} did not succeed in {ATTEMPTS} attempts");
 }
 
-/// Reads of every consistency see an applied conditional write, on a store of one copy.
+/// Checks that on a store with one copy, reads of every consistency see an applied conditional write.
 pub async fn applied_is_seen_at_every_consistency(bench: &dyn Bench) {
     let fixture = table(bench, "cas_read").await;
     applies(

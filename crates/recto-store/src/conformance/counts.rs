@@ -1,4 +1,5 @@
-//! Counting the rows of partitions and their bytes, exactly. Stores that do not count refuse tables that are to.
+//! Exact counts of the rows of partitions and their bytes. Stores that do not count reject tables that should
+//! count.
 
 use std::time::Duration;
 
@@ -27,7 +28,8 @@ const COUNTS: TableOptions = TableOptions {
     gc_grace_seconds: 864_000,
 };
 
-/// Partition `p int`, clustering `c text`, static `s text`, regular `a text`, `b int`, and `n int` of conditional writes if so.
+/// Returns the columns: partition `p int`, clustering `c text`, static `s text`, regular `a text` and
+/// `b int`, and if `conditional` is true, `n int` for conditional writes.
 fn columns(conditional: bool) -> Vec<recto_model::Column> {
     let mut columns = vec![
         partition("p", Type::Int),
@@ -42,7 +44,7 @@ fn columns(conditional: bool) -> Vec<recto_model::Column> {
     columns
 }
 
-/// A table that counts; none if the store does not.
+/// Creates a table that counts. `None` if the store does not count.
 async fn counting(bench: &dyn Bench, prefix: &str, columns: Vec<recto_model::Column>) -> Option<Fixture> {
     let store = bench.store();
     if !store.limits().counts_partitions {
@@ -62,7 +64,7 @@ async fn try_counts(fixture: &Fixture, partitions: &[Cells]) -> Result<Vec<Parti
         .await
 }
 
-/// Asserts that counts are what the rows say, and returns them.
+/// Asserts that the counts agree with the rows, and returns them.
 async fn agree(fixture: &Fixture, partitions: &[Cells], what: &str) -> Vec<PartitionCount> {
     let counts = try_counts(fixture, partitions).await;
     let counts = counts.unwrap_or_else(|error| panic!("{error} ({what})"));
@@ -91,7 +93,8 @@ fn row(a: &str, b: i32) -> Cells {
     cells([Some(a.as_bytes()), Some(&int(b))])
 }
 
-/// A store that does not count refuses a table that is to, and every store refuses counts of a table that does not.
+/// Checks that a store that does not count rejects a table that should count. Every store rejects reads of
+/// counts of a table that does not count.
 pub async fn offered_or_refused(bench: &dyn Bench) {
     let store = bench.store();
     let plain = Fixture::simple(bench, "counts_none").await;
@@ -121,7 +124,8 @@ pub async fn offered_or_refused(bench: &dyn Bench) {
     plain.drop().await;
 }
 
-/// A table that is there does not begin to count, nor stop: it is another table, and its difference is named.
+/// Checks that an existing table does not start or stop to count. A table with the other option is a
+/// different table, and the error names the difference.
 pub async fn a_table_counts_from_the_first_or_never(bench: &dyn Bench) {
     let Some(counts) = counting(bench, "counts_from", columns(false)).await else {
         return;
@@ -141,7 +145,8 @@ pub async fn a_table_counts_from_the_first_or_never(bench: &dyn Bench) {
     counts.drop().await;
 }
 
-/// Every kind of plain write, of one that changes nothing, too, leaves counts that are what the rows say.
+/// Checks that after every kind of plain write, the counts agree with the rows. This includes writes that
+/// change nothing.
 pub async fn counts_follow_plain_writes(bench: &dyn Bench) {
     let Some(fixture) = counting(bench, "counts_plain", columns(false)).await else {
         return;
@@ -200,7 +205,8 @@ pub async fn counts_follow_plain_writes(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// What an insert that conflicts undoes counts for nothing; one that is left out of a load does not, either.
+/// Checks that a conflicting insert, which is undone, does not count. An insert that a load leaves out does
+/// not count either.
 pub async fn inserts_that_conflict_count_for_nothing(bench: &dyn Bench) {
     let Some(fixture) = counting(bench, "counts_conflict", columns(false)).await else {
         return;
@@ -236,7 +242,7 @@ pub async fn inserts_that_conflict_count_for_nothing(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// Conditional writes and transactions change counts if they are applied.
+/// Checks that conditional writes and transactions change counts if they are applied.
 pub async fn counts_follow_conditional_writes(bench: &dyn Bench) {
     let Some(fixture) = counting(bench, "counts_cas", columns(true)).await else {
         return;
@@ -290,10 +296,10 @@ pub async fn counts_follow_conditional_writes(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// How many calls are drawn.
+/// Number of random calls.
 const CALLS: u64 = 120;
 
-/// Counts are what the rows say after any writes, however they are put together.
+/// Checks that the counts agree with the rows after any writes, in any combination.
 pub async fn counts_follow_any_writes(bench: &dyn Bench) {
     let Some(fixture) = counting(bench, "counts_any", columns(false)).await else {
         return;
@@ -341,8 +347,8 @@ fn any_operation(random: &mut Random) -> Operation {
     }
 }
 
-/// Counts are of the moment of a snapshot, where those stand still; they go with the rows of a table that is emptied
-/// or dropped, and are there when a store is opened again.
+/// Checks that counts belong to the moment of a snapshot, if snapshots are fixed. They become zero when a
+/// table is emptied or dropped, and they are kept when a store is opened again.
 pub async fn counts_are_of_the_moment(bench: &dyn Bench) {
     let Some(fixture) = counting(bench, "counts_moment", columns(false)).await else {
         return;
@@ -380,7 +386,8 @@ pub async fn counts_are_of_the_moment(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// Columns that are added count in rows that have them, also in those that who does not know them replaces.
+/// Checks that added columns count in the rows that have them, also after a client that does not know the
+/// columns replaces such a row.
 pub async fn added_columns_count(bench: &dyn Bench) {
     let Some(fixture) = counting(bench, "counts_added", columns(false)).await else {
         return;
@@ -410,7 +417,7 @@ pub async fn added_columns_count(bench: &dyn Bench) {
     wide.drop().await;
 }
 
-/// What ends is counted no longer at the latest when it is written over; rows that live are always counted.
+/// Checks that an expired row stops counting when it is overwritten, at the latest. A live row always counts.
 pub async fn what_ends_may_be_counted(bench: &dyn Bench) {
     let Some(fixture) = counting(bench, "counts_expiry", columns(false)).await else {
         return;
@@ -443,7 +450,8 @@ pub async fn what_ends_may_be_counted(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// Counts of several partitions come in their order, and of too many not at all.
+/// Checks that counts of several partitions are returned in the order of the partitions. A read of too many
+/// counts is rejected.
 pub async fn several_at_once(bench: &dyn Bench) {
     let Some(fixture) = counting(bench, "counts_many", columns(false)).await else {
         return;

@@ -16,10 +16,11 @@ use crate::{
     TableOutcome, WriteOptions, WriteOutcome,
 };
 
-/// Rows that a writer writes before a table is emptied beside it, about, and afterwards.
+/// Number of rows that a writer writes before a table is emptied concurrently, and afterwards
+/// (approximately).
 const ROWS_OF_WRITER: i32 = 10;
 
-/// Emptying removes rows and static cells; what is written afterwards stands, whatever its stamp.
+/// Checks that emptying removes rows and static cells. Data that is written afterwards stays, with any stamp.
 pub async fn rows_and_statics_are_removed(bench: &dyn Bench) {
     let fixture = Fixture::with_statics(bench, "emptied").await;
     for p in 0..5 {
@@ -43,9 +44,9 @@ pub async fn rows_and_statics_are_removed(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// Emptying takes one table, whoever is beside it: what was deleted and is to expire, too, what was decided unless the
-/// store is remote, and columns that only others know. The table stays what it was made, and emptying it again is done.
-/// A snapshot from before stands still.
+/// Checks that emptying removes the content of one table and of no other. This includes deleted and expiring
+/// rows, columns that only other clients know, and, unless the store is remote, decided conditional writes.
+/// The definition of the table stays, and emptying it again succeeds. A snapshot from before does not change.
 pub async fn one_table_is_emptied_whole(bench: &dyn Bench) {
     let options = TableOptions {
         automatic_snapshots: false,
@@ -100,7 +101,7 @@ pub async fn one_table_is_emptied_whole(bench: &dyn Bench) {
     beside.drop().await;
 }
 
-/// Writes rows that stay, are deleted, and are to expire.
+/// Writes rows that stay, rows that are deleted, and rows that expire.
 async fn fill_in_every_way(fixture: &Fixture) {
     for p in 1..=3 {
         let row = |c: i32| put(ints([c]), cells([Some(b"x"), Some(&int(c))]));
@@ -135,8 +136,8 @@ async fn decide_static(fixture: &Fixture, partition: &Cells) {
     assert!(matches!(outcome, Ok(CasOutcome::Applied)), "{outcome:?}");
 }
 
-/// Beside writers, an emptying takes what was acknowledged before it began, and leaves what was begun after it was
-/// done. What is written meanwhile may fail.
+/// Checks that with concurrent writers, emptying removes the writes that were acknowledged before it began,
+/// and keeps the writes that began after its end. Writes in between may fail.
 pub async fn beside_writers(bench: &dyn Bench) {
     let fixture = Fixture::simple(bench, "beside").await;
     let emptying = Emptying::default();
@@ -167,7 +168,7 @@ pub async fn beside_writers(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// How far an emptying is, and what is written beside it.
+/// Progress of an emptying, and of the concurrent writes.
 #[derive(Default)]
 struct Emptying {
     written: AtomicI32,
@@ -175,8 +176,8 @@ struct Emptying {
     is_done: AtomicBool,
 }
 
-/// Writes rows of a partition until some were begun after the emptying was done; returns the last that was
-/// acknowledged before it began, and the first that was begun after its end.
+/// Writes rows of a partition until some writes began after the end of the emptying. Returns the last write
+/// that was acknowledged before the emptying began, and the first write that began after its end.
 async fn write_beside(fixture: &Fixture, p: i32, emptying: &Emptying) -> (i32, i32) {
     let (mut before, mut after) = (0, i32::MAX);
     let mut c = 0;

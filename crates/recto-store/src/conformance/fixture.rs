@@ -1,4 +1,4 @@
-//! A table under test, and short ways to write to it and to assert what it holds.
+//! Table under test, with short functions that write to it and that assert its content.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use crate::{
     StoreError, TableOutcome, WriteOptions, WriteOutcome,
 };
 
-/// A cell of type int.
+/// Returns a cell of type int.
 pub(crate) fn int(value: i32) -> Vec<u8> {
     value.to_be_bytes().to_vec()
 }
 
-/// The cells of a key of ints.
+/// Returns the cells of a key of ints.
 pub(crate) fn ints<const N: usize>(values: [i32; N]) -> Cells {
     let mut cells = Cells::new();
     for value in values {
@@ -26,12 +26,12 @@ pub(crate) fn ints<const N: usize>(values: [i32; N]) -> Cells {
     cells
 }
 
-/// Cells that may be null.
+/// Returns cells that may be null.
 pub(crate) fn cells<const N: usize>(values: [Option<&[u8]>; N]) -> Cells {
     values.into_iter().collect()
 }
 
-/// `left`, then `right`.
+/// Returns the cells of `left`, followed by the cells of `right`.
 pub(crate) fn concat(left: &Cells, right: &Cells) -> Cells {
     left.iter().chain(right.iter()).collect()
 }
@@ -64,7 +64,7 @@ pub(crate) fn column(name: &str, ty: Type, kind: ColumnKind) -> Column {
     }
 }
 
-/// A mutation with a stamp.
+/// Returns a mutation with a stamp.
 pub(crate) fn at(stamp: i64, operation: Operation) -> Mutation {
     Mutation {
         operation,
@@ -73,7 +73,7 @@ pub(crate) fn at(stamp: i64, operation: Operation) -> Mutation {
     }
 }
 
-/// Puts a row whole.
+/// Returns a put that replaces the whole row.
 pub(crate) fn put(clustering: Cells, cells: Cells) -> Operation {
     Operation::Put {
         clustering,
@@ -82,7 +82,7 @@ pub(crate) fn put(clustering: Cells, cells: Cells) -> Operation {
     }
 }
 
-/// Puts a row that is never changed.
+/// Returns an insert of a row that never changes.
 pub(crate) fn insert(clustering: Cells, cells: Cells) -> Operation {
     Operation::Put {
         clustering,
@@ -91,7 +91,7 @@ pub(crate) fn insert(clustering: Cells, cells: Cells) -> Operation {
     }
 }
 
-/// Sets some columns of a row.
+/// Returns a patch of some columns of a row.
 pub(crate) fn patch<const N: usize>(clustering: Cells, columns: [u16; N], cells: Cells) -> Operation {
     Operation::Patch {
         clustering,
@@ -100,7 +100,7 @@ pub(crate) fn patch<const N: usize>(clustering: Cells, columns: [u16; N], cells:
     }
 }
 
-/// Sets some static columns.
+/// Returns a patch of some static columns.
 pub(crate) fn patch_static<const N: usize>(columns: [u16; N], cells: Cells) -> Operation {
     Operation::PatchStatic {
         columns: columns.to_vec(),
@@ -115,19 +115,19 @@ pub(crate) async fn make(store: &Arc<dyn Store>, table: &Table) {
     }
 }
 
-/// A table of its own.
+/// Table of its own for a test.
 pub(crate) struct Fixture {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) table: Arc<Table>,
 }
 
 impl Fixture {
-    /// Makes a table of `columns`.
+    /// Creates a table of `columns`.
     pub(crate) async fn new(bench: &dyn Bench, prefix: &str, columns: Vec<Column>) -> Self {
         Self::with_options(bench, prefix, columns, TableOptions::default()).await
     }
 
-    /// Makes a table of `columns` with these options.
+    /// Creates a table of `columns` with these options.
     pub(crate) async fn with_options(
         bench: &dyn Bench,
         prefix: &str,
@@ -144,7 +144,7 @@ impl Fixture {
         }
     }
 
-    /// Partition `p int`, clustering `c int`, regular `a text` and `b int`.
+    /// Creates a table: partition `p int`, clustering `c int`, regular `a text` and `b int`.
     pub(crate) async fn simple(bench: &dyn Bench, prefix: &str) -> Self {
         let columns = vec![
             partition("p", Type::Int),
@@ -155,7 +155,7 @@ impl Fixture {
         Self::new(bench, prefix, columns).await
     }
 
-    /// Partition `p int`, clustering `c int`, static `s text` and `t int`, regular `a text`.
+    /// Creates a table: partition `p int`, clustering `c int`, static `s text` and `t int`, regular `a text`.
     pub(crate) async fn with_statics(bench: &dyn Bench, prefix: &str) -> Self {
         let columns = vec![
             partition("p", Type::Int),
@@ -187,7 +187,7 @@ impl Fixture {
         self.store.write(write, WriteOptions::default()).await
     }
 
-    /// Writes, which must succeed.
+    /// Writes to a partition. The write must succeed.
     pub(crate) async fn write(&self, partition: &Cells, mutations: Vec<Mutation>) {
         let outcome = self.try_write(self.write_of(partition, mutations.clone())).await;
         assert!(
@@ -197,14 +197,14 @@ impl Fixture {
         );
     }
 
-    /// One mutation at `stamp`.
+    /// Applies one mutation at `stamp`.
     pub(crate) async fn apply(&self, partition: &Cells, stamp: i64, operation: Operation) {
         self.write(partition, vec![at(stamp, operation)]).await;
     }
 
     /// Puts whole rows (without static cells) into the store, at stamp 1, and into the model.
     pub(crate) async fn fill(&self, model: &mut Model, rows: Vec<Cells>) {
-        /// Rows of one write.
+        /// Number of rows of one write.
         const CHUNK: usize = 50;
         assert!(self.table.statics().is_empty());
         let mut partitions: Vec<(Cells, Vec<Mutation>)> = Vec::new();
@@ -223,7 +223,7 @@ impl Fixture {
         }
     }
 
-    /// The partition of a whole row, and the put that makes it.
+    /// Returns the partition of a whole row, and the put that creates the row.
     pub(crate) fn put_of(&self, row: &Cells) -> (Cells, Operation) {
         let part = |from: usize, to: usize| (from..to).map(|index| row.get(index)).collect::<Cells>();
         let partition = self.table.partition().len();
@@ -253,7 +253,7 @@ impl Fixture {
         }
     }
 
-    /// The whole partition, forwards.
+    /// Returns the slice of the whole partition, forwards.
     pub(crate) fn whole(&self, partition: &Cells) -> Slice {
         self.slice_of(
             partition,
@@ -282,20 +282,20 @@ impl Fixture {
         read
     }
 
-    /// The rows of a partition in order.
+    /// Returns the rows of a partition in order.
     pub(crate) async fn rows(&self, partition: &Cells) -> Vec<Cells> {
         let read = self.read(&self.whole(partition)).await;
         assert!(read.exhausted, "a partition shorter than the limit is exhausted");
         read.rows.iter().map(|row| row.to_cells()).collect()
     }
 
-    /// Asserts that a partition holds these rows, in this order.
+    /// Asserts that a partition contains exactly these rows, in this order.
     pub(crate) async fn expect(&self, partition: &Cells, rows: &[Cells]) {
         let found = self.rows(partition).await;
         assert_eq!(found, rows, "the rows of table {}", self.table.name());
     }
 
-    /// Asserts that the store reads `slice` as the model says.
+    /// Asserts that the store returns the same rows for `slice` as the model.
     pub(crate) async fn check(&self, model: &Model, slice: &Slice) {
         let expected = model.slice(slice);
         let read = self.read(slice).await;

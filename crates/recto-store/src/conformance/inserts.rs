@@ -1,4 +1,4 @@
-//! Inserts: rows that are never changed.
+//! Inserts: rows that never change.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ fn row(c: i32, a: Option<&[u8]>, b: Option<i32>) -> (Cells, Cells) {
     (ints([c]), cells([a, b.map(int).as_deref()]))
 }
 
-/// An insert into partition 1.
+/// Returns an insert into partition 1.
 fn inserting(stamp: i64, (clustering, cells): (Cells, Cells)) -> Mutation {
     at(stamp, insert(clustering, cells))
 }
@@ -37,8 +37,8 @@ async fn conflict(fixture: &Fixture, mutations: Vec<Mutation>, number: usize) {
     );
 }
 
-/// An insert makes a row; the same insert again, later or of the same stamp, changes nothing. A null
-/// equals an absent value.
+/// Checks that an insert creates a row. The same insert again, with a later or the same stamp, changes
+/// nothing. A null equals an absent value.
 pub async fn the_same_row_again_is_done(bench: &dyn Bench) {
     let fixture = Fixture::simple(bench, "again").await;
     let rows = [
@@ -54,8 +54,8 @@ pub async fn the_same_row_again_is_done(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// Another row conflicts where the store sees it, and then nothing of the call is written; where it
-/// does not, the two are merged.
+/// Checks that a different row with the same key is a conflict if the store detects conflicts. In this case
+/// nothing of the call is written. Otherwise the two rows are merged.
 pub async fn another_row_conflicts_and_nothing_is_written(bench: &dyn Bench) {
     let fixture = Fixture::simple(bench, "another").await;
     let p = ints([1]);
@@ -81,7 +81,7 @@ pub async fn another_row_conflicts_and_nothing_is_written(bench: &dyn Bench) {
             1,
         )
         .await;
-        // An older one is no less another.
+        // A different row with an older stamp conflicts too.
         conflict(&fixture, vec![inserting(0, other.clone())], 0).await;
         for atomicity in [Atomicity::Logged, Atomicity::Each] {
             let before = fixture.write_of(
@@ -101,7 +101,7 @@ pub async fn another_row_conflicts_and_nothing_is_written(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// What was deleted or has expired is not there.
+/// Checks that deleted and expired rows do not exist for inserts.
 pub async fn deleted_and_expired_rows_do_not_conflict(bench: &dyn Bench) {
     let fixture = Fixture::simple(bench, "gone").await;
     let p = ints([1]);
@@ -124,7 +124,7 @@ pub async fn deleted_and_expired_rows_do_not_conflict(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// Inserts and deletions of one row in one call act by their stamps.
+/// Checks that inserts and deletions of one row in one call are applied in the order of their stamps.
 pub async fn inserts_of_one_call_act_one_after_the_other(bench: &dyn Bench) {
     let fixture = Fixture::simple(bench, "one_call").await;
     let p = ints([1]);
@@ -143,7 +143,7 @@ pub async fn inserts_of_one_call_act_one_after_the_other(bench: &dyn Bench) {
     fixture.write(&p, replaced).await;
     fixture.expect(&p, &[stored(&other)]).await;
     if sees_conflicts(bench) {
-        // The deletion is undone with the rest.
+        // The deletion is undone with the other mutations.
         let mutations = vec![delete(5), inserting(6, one.clone()), inserting(7, other.clone())];
         conflict(&fixture, mutations, 2).await;
         fixture.expect(&p, &[stored(&other)]).await;
@@ -157,10 +157,10 @@ pub async fn inserts_of_one_call_act_one_after_the_other(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// A row that is inserted again lives for the longer of the two times where conflicts are seen, and
-/// else for the time of the newer.
+/// Checks that a row that is inserted again has the longer of the two lifetimes if the store detects
+/// conflicts. Otherwise it has the lifetime of the newer insert.
 pub async fn the_longer_life_holds(bench: &dyn Bench) {
-    /// Long enough to be written again before it is over.
+    /// Lifetime that is long enough for a second write before its end.
     const SHORT_SECONDS: u32 = 3;
     let fixture = Fixture::simple(bench, "life").await;
     let p = ints([1]);
@@ -191,7 +191,8 @@ pub async fn the_longer_life_holds(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// Row by row, what conflicts is left out, and what was met is counted.
+/// Checks that in a write row by row, conflicting rows are left out, and the rows that were found are
+/// counted.
 pub async fn row_by_row(bench: &dyn Bench) {
     let fixture = Fixture::simple(bench, "each_row").await;
     let p = ints([1]);
@@ -241,7 +242,7 @@ pub async fn row_by_row(bench: &dyn Bench) {
     assert_eq!(met, expected);
     let rows = [x(1), x(2), row(3, None, Some(1)), x(4), x(8), x(9)];
     fixture.expect(&p, &rows.each_ref().map(stored)).await;
-    // What an earlier attempt wrote is no repetition.
+    // Rows of an earlier attempt do not count as repeated.
     let outcome = write().await;
     let Ok(WriteOutcome::Counted(met)) = outcome else {
         panic!("{outcome:?}")
@@ -251,7 +252,7 @@ pub async fn row_by_row(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// A conflict behind many new rows takes them all back; row by row they stay.
+/// Checks that a conflict after many new rows undoes all of them. In a write row by row, they stay.
 pub async fn a_conflict_behind_many_new_rows(bench: &dyn Bench) {
     if !sees_conflicts(bench) {
         return;
@@ -286,8 +287,8 @@ pub async fn a_conflict_behind_many_new_rows(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// Whoever does not know a column that was added inserts the row that it knows again, and the value
-/// in the added column stays.
+/// Checks that a client that does not know an added column inserts the same row again. The value of the added
+/// column stays.
 pub async fn added_columns_are_left_alone(bench: &dyn Bench) {
     let columns = vec![
         partition("p", Type::Int),
@@ -318,7 +319,7 @@ pub async fn added_columns_are_left_alone(bench: &dyn Bench) {
     after.drop().await;
 }
 
-/// Inserts stand in no call with deletions of ranges or partitions.
+/// Checks that a call must not contain inserts together with deletions of ranges or partitions.
 pub async fn not_beside_deletions_of_ranges(bench: &dyn Bench) {
     let fixture = Fixture::simple(bench, "beside").await;
     let range = Operation::DeleteRange {

@@ -1,7 +1,7 @@
-//! The suite that every store passes.
+//! Test suite that every store passes.
 //!
-//! Each behaviour is an `async fn` that takes a [`Bench`]; [`conformance_suite!`](crate::conformance_suite) makes a
-//! named test of each:
+//! Each behavior is an `async fn` that takes a [`Bench`]. [`conformance_suite!`](crate::conformance_suite)
+//! generates a named test for each:
 //!
 //! ```
 //! use std::sync::Arc;
@@ -27,12 +27,12 @@
 //! # fn main() {}
 //! ```
 //!
-//! What a read must return is computed from a list of rows and the order of values, never by a
-//! store's key codec. What the behaviours assert is written in the [crate's documentation](crate).
+//! The expected result of a read is computed from a list of rows and the order of values, and never with the
+//! key codec of a store. The [crate's documentation](crate) describes the rules that the behaviors assert.
 //!
-//! A behaviour makes tables of its own under unique names, as few as it can (a schema change costs
-//! 0.1 s on Cassandra), and drops them at its end; it needs nothing else of the store, so that one
-//! store or keyspace can serve all of them side by side.
+//! A behavior creates its own tables with unique names, and drops them at its end. It uses as few tables as
+//! possible, because a schema change takes 0.1 s on Cassandra. It needs nothing else from the store, so all
+//! behaviors can use one store or keyspace concurrently.
 
 #![allow(
     clippy::cast_possible_wrap,
@@ -72,23 +72,23 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::Store;
 
-/// A store under test.
+/// Store under test.
 #[async_trait]
 pub trait Bench: Send + Sync {
-    /// The store, the same at each call.
+    /// Returns the store. Each call returns the same store.
     fn store(&self) -> Arc<dyn Store>;
 
-    /// The store, closed and opened again, or a new connection to it: later calls of
-    /// [`store`](Self::store) return it. Callers hold no store and no snapshot. A store that cannot be
-    /// closed without losing its rows returns itself.
+    /// Closes the store and opens it again, or returns a new connection to it. Later calls of
+    /// [`store`](Self::store) return the new store. Callers must not hold a store or a snapshot. A store that
+    /// would lose its rows when it is closed returns itself.
     async fn reopen(&self) -> Arc<dyn Store>;
 
-    /// Whether reads go to another process, and so see writes made after their snapshot.
+    /// Returns whether reads go to another process, and so see writes after their snapshot.
     fn is_remote(&self) -> bool {
         self.store().limits().remote
     }
 
-    /// A table name that begins with `prefix` (at most 20 bytes) and that nobody else uses.
+    /// Returns a unique table name that begins with `prefix` (at most 20 bytes).
     fn unique_name(&self, prefix: &str) -> String {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         format!(
@@ -98,14 +98,14 @@ pub trait Bench: Send + Sync {
         )
     }
 
-    /// Lets `duration` pass on the store's clock.
+    /// Waits until `duration` has elapsed on the store's clock.
     async fn wait(&self, duration: Duration) {
         tokio::time::sleep(duration).await;
     }
 }
 
-/// Runs one behaviour to its end, on a runtime that all behaviours of a process share: a driver's
-/// connection belongs to the runtime it was made on, and may so serve all of them.
+/// Runs one behavior to its end, on a runtime that all behaviors of a process share. A driver's connection
+/// belongs to the runtime on which it was created, so the shared runtime lets all behaviors use it.
 pub fn run<F: Future>(behaviour: F) -> F::Output {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
     RUNTIME
@@ -119,9 +119,9 @@ pub fn run<F: Future>(behaviour: F) -> F::Output {
         .block_on(behaviour)
 }
 
-/// Makes one test of each behaviour of the [conformance suite](crate::conformance). Takes an
-/// expression whose value is a future of a [`Bench`](crate::conformance::Bench); it is evaluated
-/// for each test.
+/// Generates one test for each behavior of the [conformance suite](crate::conformance). The argument is an
+/// expression whose value is a future of a [`Bench`](crate::conformance::Bench). It is evaluated for each
+/// test.
 #[macro_export]
 macro_rules! conformance_suite {
     ($bench:expr) => {
@@ -285,7 +285,7 @@ macro_rules! conformance_suite {
     };
 }
 
-/// The tests of [`conformance_suite!`](crate::conformance_suite).
+/// Generates the tests of [`conformance_suite!`](crate::conformance_suite).
 #[doc(hidden)]
 #[macro_export]
 macro_rules! conformance_tests {
@@ -310,7 +310,7 @@ macro_rules! conformance_tests {
 
 #[cfg(test)]
 mod tests {
-    /// A behaviour that no test runs would be skipped silently.
+    /// Detects a behavior that no test runs.
     #[test]
     fn the_suite_lists_every_behaviour() {
         let modules = [

@@ -1,4 +1,4 @@
-//! What a read must return: a list of rows and the order of values.
+//! Expected results of reads, computed from a list of rows and the order of values.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use recto_model::table::ReadDirection;
 use recto_model::{Bound, Cells, Slice, Table, order};
 
-/// The rows a table should hold.
+/// Expected rows of a table.
 pub(crate) struct Model {
     table: Arc<Table>,
     rows: Vec<Cells>,
@@ -20,7 +20,7 @@ impl Model {
         }
     }
 
-    /// Puts a whole row, in place of one of the same key.
+    /// Puts a whole row, and replaces a row with the same key.
     pub(crate) fn put(&mut self, row: Cells) {
         assert_eq!(row.len(), self.table.columns().len());
         self.rows
@@ -28,17 +28,17 @@ impl Model {
         self.rows.push(row);
     }
 
-    /// All rows, in the order they were put.
+    /// Returns all rows, in the order in which they were put.
     pub(crate) fn rows(&self) -> &[Cells] {
         &self.rows
     }
 
-    /// Keeps the rows for which `keep` is true.
+    /// Keeps the rows for which `keep` returns true.
     pub(crate) fn retain(&mut self, keep: impl FnMut(&Cells) -> bool) {
         self.rows.retain(keep);
     }
 
-    /// All rows of the slice in its direction, without its limit.
+    /// Returns all rows of the slice in its direction, without its limit.
     pub(crate) fn slice(&self, slice: &Slice) -> Vec<&Cells> {
         let mut rows: Vec<&Cells> = self
             .rows
@@ -53,12 +53,12 @@ impl Model {
         rows
     }
 
-    /// Whether `row` is one of `partition`.
+    /// Returns whether `row` is in `partition`.
     pub(crate) fn is_in(&self, row: &Cells, partition: &Cells) -> bool {
         (0..self.table.partition().len()).all(|index| row.get(index) == partition.get(index))
     }
 
-    /// Whether `row` lies before the edge.
+    /// Returns whether `row` is before the edge.
     pub(crate) fn lies_before(&self, row: &Cells, bound: &Bound) -> bool {
         for (index, cell) in bound.cells().iter().enumerate() {
             match self.compare_column(index, self.clustering(row, index), cell) {

@@ -1,5 +1,5 @@
-//! Moving rows from one partition to another with what says where they lie, in one transaction: how a store that has them
-//! cuts a bucket.
+//! Moves rows from one partition to another in one transaction, together with the row that records their
+//! bucket. A store with transactions splits a bucket in this way.
 
 use std::sync::Arc;
 
@@ -16,14 +16,14 @@ use crate::{
     TransactionOutcome, WriteOptions,
 };
 
-/// What is moved at a time, at most: reckoned by the bytes of rows.
+/// Maximum number of bytes that are moved at a time, counted by the bytes of rows.
 const MOVED_BYTES: usize = 4 << 20;
-/// The bytes of a row's largest cell.
+/// Number of bytes of the largest cell of a row.
 const CELL_BYTES: usize = 2_000;
-/// The newest stamp of the rows.
+/// Newest stamp of the rows.
 const NEWEST: i64 = 1_000_000;
 
-/// Rows in buckets, and the directory that says which bucket is read: both in tables of their own.
+/// Rows in buckets, and the range map that says which bucket is read. Each has its own table.
 struct Buckets {
     rows: Fixture,
     directory: Fixture,
@@ -31,7 +31,7 @@ struct Buckets {
 }
 
 impl Buckets {
-    /// Rows in bucket 0; none if the store has no transactions.
+    /// Creates rows in bucket 0. `None` if the store has no transactions.
     async fn new(bench: &dyn Bench) -> Option<Self> {
         let store = bench.store();
         let limits = store.limits();
@@ -56,7 +56,7 @@ impl Buckets {
             column("version", Type::Int, ColumnKind::Static(WriteKind::Cas)),
             column("bucket", Type::Int, ColumnKind::Regular(WriteKind::Cas)),
         ];
-        // A store for tests may hold less in a transaction.
+        // A store for tests can have a lower limit for transactions.
         let bytes = MOVED_BYTES.min(limits.batch_bytes / 2);
         let buckets = Self {
             rows: made(&store, bench, "moved", columns, options).await,
@@ -78,7 +78,8 @@ impl Buckets {
         assert!(matches!(outcome, TransactionOutcome::Applied), "{outcome:?}");
     }
 
-    /// Writes rows if the directory has version `expected`, and makes it the next, with `bucket` for the piece from `start` on.
+    /// Writes rows if the range map has version `expected`. Increments the version, and assigns the range
+    /// from `start` on to `bucket`.
     async fn transact(
         &self,
         expected: Option<i32>,
@@ -113,7 +114,7 @@ impl Buckets {
         outcome.expect("a transaction can be made")
     }
 
-    /// The rows of a bucket, each with its stamp and with whether it ends.
+    /// Returns the rows of a bucket, each with its stamp and with whether it expires.
     async fn contents(&self, bucket: i32) -> Vec<(Cells, i64, bool)> {
         let snapshot = self.rows.snapshot();
         let options = ReadOptions {
@@ -131,7 +132,8 @@ impl Buckets {
             .collect()
     }
 
-    /// Rows from `count` on go to bucket 1 as they were read; what was read of bucket 0 goes.
+    /// Returns the writes that copy the rows from `count` on to bucket 1 unchanged, and delete the rows that
+    /// were read from bucket 0.
     async fn writes_of_a_cut(&self) -> Vec<PartitionWrite> {
         let from = Bound::Before(ints([self.count]));
         let to = Bound::end();
@@ -151,7 +153,8 @@ impl Buckets {
         ]
     }
 
-    /// Asserts that row `c` is in the bucket that it should be in, and as it was, and that buckets are counted rightly.
+    /// Asserts that each row is unchanged and in the right bucket, and that the counts of the buckets are
+    /// right.
     async fn expect(&self, cut_at: i32) {
         let last = 2 * self.count;
         for (bucket, range) in [(0, 0..cut_at), (1, cut_at..last)] {
@@ -178,7 +181,7 @@ impl Buckets {
     }
 }
 
-/// Row `c`, at a stamp of its own; every tenth one ends.
+/// Returns row `c`, with its own stamp. Every tenth row expires.
 fn numbered(c: i32) -> Mutation {
     let large = vec![c.to_be_bytes()[3]; CELL_BYTES];
     let cells = [Some(large.as_slice()), Some(&int(c))].into_iter().collect();
@@ -205,8 +208,9 @@ async fn made(
     }
 }
 
-/// 4 MiB of rows go from one partition to another at their own stamps, what they leave goes, and a row of a third
-/// partition, of another table, says so: all of it if that row is as it was read, and else nothing.
+/// Checks that a transaction moves 4 MiB of rows from one partition to another with their own stamps, deletes
+/// them in the old partition, and updates a row of a third partition in another table. All of it is applied
+/// if that row is unchanged, and nothing otherwise.
 pub async fn rows_move_with_what_says_where_they_lie(bench: &dyn Bench) {
     let Some(buckets) = Buckets::new(bench).await else {
         return;

@@ -1,5 +1,5 @@
-//! Every type: the eighteen that have an order as clustering and partition columns at their
-//! extremes, and all of them as stored values.
+//! Every type: the eighteen types with an order as clustering and partition columns at their extremes, and
+//! all types as stored values.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ fn cell_of(ty: &Type, value: &Value) -> Vec<u8> {
     bytes
 }
 
-/// The extremes of an order type as cells of a key, ascending.
+/// Returns the extremes of an order type as cells of a key, ascending.
 fn key_cells(ty: &Type) -> Vec<Vec<u8>> {
     let canonical = |value: &Value| {
         let mut bytes = Vec::new();
@@ -29,8 +29,8 @@ fn key_cells(ty: &Type) -> Vec<Vec<u8>> {
     extremes::values(ty).iter().map(canonical).collect()
 }
 
-/// Keys of one column per order type. Those of group `index` differ in column `index` only, which
-/// runs through the extremes of its type, ascending.
+/// Returns keys of one column per order type. The keys of group `index` differ only in column `index`, which
+/// has the extremes of its type in ascending order.
 fn key_groups() -> Vec<Vec<Cells>> {
     let columns: Vec<Vec<Vec<u8>>> = Type::ORDERABLE.iter().map(key_cells).collect();
     let with = |varied: usize, value: &Vec<u8>| -> Cells {
@@ -53,7 +53,8 @@ fn key_groups() -> Vec<Vec<Cells>> {
         .collect()
 }
 
-/// Each order type as the only key column, at its extremes: read by itself and with others.
+/// Checks each order type as the only key column, with its extremes. Each key is read alone and together with
+/// others.
 pub async fn keys_of_one_column(bench: &dyn Bench) {
     for ty in &Type::ORDERABLE {
         let columns = vec![partition("p", ty.clone()), regular("v", Type::Int)];
@@ -87,9 +88,9 @@ pub async fn keys_of_one_column(bench: &dyn Bench) {
     }
 }
 
-/// Each order type as a clustering column, ascending and descending, is sorted and bounded as its
-/// type says: one table whose clustering columns are all of them, and one with the directions
-/// turned round.
+/// Checks that each order type as a clustering column, ascending and descending, is sorted and bounded in the
+/// order of its type. One table has all types as clustering columns, and another table has them in the
+/// opposite directions.
 pub async fn clustering_columns(bench: &dyn Bench) {
     for first in [Direction::Ascending, Direction::Descending] {
         let direction = |index: usize| {
@@ -111,7 +112,7 @@ pub async fn clustering_columns(bench: &dyn Bench) {
     }
 }
 
-/// Rows in partition `index` whose clustering columns are `keys`, ascending in column `index`.
+/// Checks rows in partition `index` whose clustering columns are `keys`, ascending in column `index`.
 async fn one_type(fixture: &Fixture, index: i32, direction: Direction, keys: &[Cells]) {
     let mut model = Model::new(&fixture.table);
     let p = ints([index]);
@@ -120,7 +121,7 @@ async fn one_type(fixture: &Fixture, index: i32, direction: Direction, keys: &[C
         .zip(0..)
         .map(|(key, row)| concat(&concat(&p, key), &ints([row])))
         .collect();
-    // Neither ascending nor descending, so that no order is kept by chance.
+    // The order is neither ascending nor descending, so that no order is kept by chance.
     let shuffled = (0..3)
         .flat_map(|first| rows.iter().skip(first).step_by(3))
         .cloned()
@@ -133,7 +134,7 @@ async fn one_type(fixture: &Fixture, index: i32, direction: Direction, keys: &[C
     let found = fixture.rows(&p).await;
     assert_eq!(found, rows, "the order of {ty}, {direction:?}");
     for key in keys {
-        // The key up to the column that varies.
+        // The prefix of the key ends with the column that varies.
         let prefix: Cells = key.iter().take(index as usize + 1).collect();
         for bound in [Bound::Before(prefix.clone()), Bound::After(prefix.clone())] {
             let from = fixture.slice_of(&p, bound.clone(), Bound::end(), ReadDirection::Forward, 2);
@@ -145,8 +146,8 @@ async fn one_type(fixture: &Fixture, index: i32, direction: Direction, keys: &[C
     }
 }
 
-/// Each order type as a partition column: every extreme is a partition of its own, read by its
-/// key and found by a scan.
+/// Checks each order type as a partition column. Every extreme is its own partition, which is read by its key
+/// and found by a scan.
 pub async fn partition_columns(bench: &dyn Bench) {
     let mut columns: Vec<Column> = vec![regular("v", Type::Int)];
     for (index, ty) in Type::ORDERABLE.iter().enumerate() {
@@ -198,7 +199,7 @@ pub async fn partition_columns(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// Types that are only stored, with values of each.
+/// Returns the types that can only be stored, with values of each.
 fn stored_types(udt: &str) -> Vec<(Type, Vec<Value>)> {
     let int = Value::Int;
     let text = |text: &str| Value::Text(text.to_owned());
@@ -269,7 +270,7 @@ fn stored_types(udt: &str) -> Vec<(Type, Vec<Value>)> {
     ]
 }
 
-/// Values of every type come back byte for byte.
+/// Checks that values of every type are returned with the same bytes.
 pub async fn stored_values(bench: &dyn Bench) {
     let mut types: Vec<(Type, Vec<Value>)> = Type::ORDERABLE
         .iter()

@@ -1,4 +1,4 @@
-//! Scanning the partitions of a table, each once.
+//! Scans that return each partition of a table once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::fixture::{
 use super::scans::{SCANS, ranges, sorted};
 use crate::{Mutation, Operation, PointRead, ReadOptions, ScanRead, Stamp};
 
-/// The partitions of the table, each step through a snapshot of its own.
+/// Returns the partitions of the table. Each step uses its own snapshot.
 async fn scan(fixture: &Fixture, pieces: u32, limit: u32, options: &ReadOptions) -> Vec<Cells> {
     let table = &fixture.table;
     let mut found = Vec::new();
@@ -48,7 +48,8 @@ fn take(fixture: &Fixture, read: &ScanRead, limit: u32, found: &mut Vec<Cells>) 
     found.extend(read.rows.iter().map(|row| row.to_cells()));
 }
 
-/// Partition `p int`, clustering `c int`, static `mark boolean`, `note text` and `number int`, regular `a text`.
+/// Creates a table: partition `p int`, clustering `c int`, static `mark boolean`, `note text` and
+/// `number int`, regular `a text`.
 async fn marked(bench: &dyn Bench, prefix: &str) -> Fixture {
     let columns = vec![
         partition("p", Type::Int),
@@ -69,8 +70,8 @@ fn mark() -> Operation {
     patch_static([0], cells([Some(&[1])]))
 }
 
-/// Every partition is returned once, with its static cells, however many pieces, whatever the limit, and
-/// however many rows it has; one that has only static cells, too.
+/// Checks that every partition is returned once, with its static cells, for any number of ranges, any limit,
+/// and any number of rows. This includes a partition that has only static cells.
 pub async fn each_once_with_its_static_cells(bench: &dyn Bench) {
     let fixture = marked(bench, "parts").await;
     assert_eq!(
@@ -100,7 +101,7 @@ pub async fn each_once_with_its_static_cells(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// Keys of several parts; a table without clustering columns.
+/// Checks partition keys of several parts, in a table without clustering columns.
 pub async fn composite_keys(bench: &dyn Bench) {
     let columns = vec![
         partition("p", Type::Text),
@@ -124,7 +125,8 @@ pub async fn composite_keys(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// A sole partition column may be empty if the table allows it, and no value is taken for another that is stored alike.
+/// Checks that the only partition column may be empty if the table allows it. Values with similar stored
+/// forms are not confused.
 pub async fn empty_keys(bench: &dyn Bench) {
     for ty in [Type::Text, Type::Ascii, Type::Blob] {
         for is_listed in [false, true] {
@@ -186,14 +188,14 @@ async fn check_empty_keys(fixture: &Fixture, clustering: Cells) {
     assert_eq!(count(fixture, &point("\0")).await, 1);
 }
 
-/// The number of rows of a key.
+/// Returns the number of rows of a key.
 async fn count(fixture: &Fixture, point: &PointRead) -> usize {
     let read = fixture.snapshot().get(point, &ReadOptions::default()).await;
     read.expect("a point can be read").rows.len()
 }
 
-/// A partition is there while it has a row or a static cell that is not null: deletions of either kind leave the
-/// other, and what has ended is gone.
+/// Checks that a partition exists while it has a row, or a static cell that is not null. A deletion of rows
+/// keeps the static cells, and a deletion of static cells keeps the rows. Expired data does not count.
 pub async fn what_is_gone_is_not_listed(bench: &dyn Bench) {
     let fixture = marked(bench, "parts_gone").await;
     let unmark = || patch_static([0], cells([None]));
@@ -254,7 +256,7 @@ pub async fn what_is_gone_is_not_listed(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// Scans of partitions stop at the bytes they may return, and go on.
+/// Checks that scans of partitions stop at their byte limit, and can be continued.
 pub async fn byte_limit(bench: &dyn Bench) {
     let fixture = marked(bench, "parts_bytes").await;
     let large = vec![b'x'; 10_000];
@@ -275,7 +277,7 @@ pub async fn byte_limit(bench: &dyn Bench) {
             .scan_partitions(&fixture.table, range, None, 1000, &options)
             .await;
         let count = read.expect("partitions can be scanned").rows.len();
-        // A remote store may read one protocol page more.
+        // A remote store may read one more protocol page.
         assert!(bench.is_remote() || count == at_once, "at most {max_bytes} bytes");
         let found = scan(&fixture, 1, 1000, &options).await;
         assert!(
@@ -286,8 +288,8 @@ pub async fn byte_limit(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// A scan that goes on while partitions come and go returns each that was there all the time once, though the very one that it
-/// stopped at is deleted.
+/// Checks that a scan continues while partitions are created and deleted. It returns each partition that
+/// existed all the time once, even if the partition at which it stopped is deleted.
 pub async fn goes_on_beside_writes(bench: &dyn Bench) {
     let fixture = marked(bench, "parts_beside").await;
     for p in 0..20 {

@@ -1,4 +1,4 @@
-//! What is refused, with nothing written.
+//! Requests that are rejected without writing anything.
 
 use recto_model::table::{ColumnKind, WriteKind};
 use recto_model::{Bound, Cells, Type};
@@ -12,7 +12,7 @@ use crate::{
     StoreErrorKind, WriteOptions, WriteOutcome,
 };
 
-/// The largest limit a store may state, so that the suite can exceed it.
+/// Maximum value of a limit of a store, so that the suite can exceed it.
 const LARGEST_LIMIT: usize = 64 << 20;
 
 async fn refused(fixture: &Fixture, write: PartitionWrite) {
@@ -42,7 +42,7 @@ async fn refused_cas(fixture: &Fixture, cas: Cas) {
     }
 }
 
-/// Partition `p int`, clustering `c int`, regular `v blob`.
+/// Creates a table: partition `p int`, clustering `c int`, regular `v blob`.
 async fn blobs(bench: &dyn Bench, prefix: &str) -> Fixture {
     let columns = vec![
         partition("p", Type::Int),
@@ -57,7 +57,8 @@ fn blob_of(fixture: &Fixture, p: i32, bytes: usize) -> PartitionWrite {
     fixture.write_of(&ints([p]), vec![at(1, put(ints([1]), cells([Some(&large)])))])
 }
 
-/// A write above the limit of a mutation is refused, alone and beside others, which are refused with it.
+/// Checks that a write above the limit of a mutation is rejected, alone and together with others, which are
+/// rejected too.
 pub async fn oversize_mutations(bench: &dyn Bench) {
     let fixture = blobs(bench, "oversize").await;
     let limit = fixture.store.limits().mutation_bytes;
@@ -72,7 +73,7 @@ pub async fn oversize_mutations(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// A logged batch above its limit is refused; the same writes each for itself are done.
+/// Checks that a logged batch above its limit is rejected. The same writes succeed without a batch.
 pub async fn oversize_batches(bench: &dyn Bench) {
     let fixture = blobs(bench, "batch").await;
     let limits = fixture.store.limits();
@@ -96,10 +97,10 @@ pub async fn oversize_batches(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// Key parts of 65,536 bytes, keys above the limit, null parts, an empty sole part and wrong
-/// arities are refused; a part as large as the limit is written and read.
+/// Checks that key parts of 65,536 bytes, keys above the limit, null parts, an empty only part and wrong
+/// arities are rejected. A part with the maximum length is written and read.
 pub async fn keys(bench: &dyn Bench) {
-    /// One more than a part may have.
+    /// Number of bytes above the maximum length of a part.
     const TOO_LONG: usize = 65_536;
     let columns = vec![
         partition("p", Type::Text),
@@ -155,8 +156,8 @@ pub async fn keys(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// Plain writes without a stamp, with an expiry of no length or of more than 20 years, of columns
-/// that are not there, named twice, or of another number than their cells are refused.
+/// Checks that plain writes are rejected if they have no stamp, an expiry of zero or of more than 20 years,
+/// unknown columns, a column twice, or a number of columns that differs from the number of cells.
 pub async fn malformed_mutations(bench: &dyn Bench) {
     let fixture = Fixture::with_statics(bench, "malformed").await;
     let p = ints([1]);
@@ -190,7 +191,8 @@ pub async fn malformed_mutations(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// Static `s` and regular `n` for conditional writes; static `t` and regular `v` for plain ones.
+/// Creates a table: static `s` and regular `n` for conditional writes, static `t` and regular `v` for plain
+/// writes.
 async fn kinds(bench: &dyn Bench, prefix: &str) -> Fixture {
     let columns = vec![
         partition("p", Type::Int),
@@ -233,7 +235,8 @@ fn condition(row: Option<i32>, column: u16) -> CasCondition {
     }
 }
 
-/// A column is written by plain writes or by conditional ones, as its table says; the other is refused.
+/// Checks that a column is written either by plain writes or by conditional writes, as its table defines. The
+/// other kind of write is rejected.
 pub async fn columns_of_the_other_kind(bench: &dyn Bench) {
     let fixture = kinds(bench, "kinds").await;
     let p = ints([1]);
@@ -288,8 +291,9 @@ pub async fn columns_of_the_other_kind(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// Conditional writes with no condition, with nothing to do, with a stamp, on a row they do not write, of one row
-/// twice, of ranges, over the limit or of wrong columns are refused.
+/// Checks that conditional writes are rejected if they have no condition or no mutation, have a stamp, have a
+/// condition on a row that they do not write, write a row twice, write ranges, exceed the limit, or contain
+/// wrong columns.
 pub async fn malformed_conditional_writes(bench: &dyn Bench) {
     let columns = vec![
         partition("p", Type::Int),

@@ -13,7 +13,7 @@ use super::fixture::{
 use super::model::Model;
 use crate::{ColumnSet, Operation, PointRead, ReadOptions, RowsRead};
 
-/// Empty text and blob are values; null is none; both come back.
+/// Checks that reads distinguish null from empty text and empty blobs.
 pub async fn nulls_and_empty_values_differ(bench: &dyn Bench) {
     let columns = vec![
         partition("p", Type::Int),
@@ -40,9 +40,9 @@ pub async fn nulls_and_empty_values_differ(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// Rows of many columns, any of which may be null.
+/// Checks that rows of many columns can have null in each of them.
 pub async fn wide_rows(bench: &dyn Bench) {
-    /// Regular columns.
+    /// Number of regular columns.
     const WIDTH: usize = 60;
     let mut columns = vec![partition("p", Type::Int), ascending("c", Type::Int)];
     columns.extend((0..WIDTH).map(|index| regular(&format!("v{index}"), Type::Int)));
@@ -59,8 +59,8 @@ pub async fn wide_rows(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// A row put or patched with nulls only exists, in a table of many columns and of none; it stays
-/// when its last value is removed.
+/// Checks that a row that is put or patched with nulls only exists, in a table of many columns and in a table
+/// without other columns. It still exists after its last value is removed.
 pub async fn rows_of_nulls_exist(bench: &dyn Bench) {
     let fixture = Fixture::simple(bench, "nulls").await;
     let operations = [
@@ -96,7 +96,7 @@ pub async fn rows_of_nulls_exist(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// A replacing put removes what it leaves null.
+/// Checks that a replacing put deletes the values of columns that are null in it.
 pub async fn put_replaces(bench: &dyn Bench) {
     let fixture = Fixture::simple(bench, "replace").await;
     let both = put(ints([1]), cells([Some(b"old"), Some(&int(1))]));
@@ -108,7 +108,7 @@ pub async fn put_replaces(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// A patch sets the columns it names, in any order, and leaves the others.
+/// Checks that a patch sets the columns that it names, in any order, and does not change the others.
 pub async fn patch_sets_some_columns(bench: &dyn Bench) {
     let fixture = Fixture::simple(bench, "patch").await;
     fixture
@@ -134,8 +134,8 @@ pub async fn patch_sets_some_columns(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// Deleting a row, a range and a partition removes these rows and no others; deleting what is not
-/// there is done; what is put afterwards at a later stamp is there.
+/// Checks that deleting a row, a range and a partition removes exactly their rows. Deleting absent data
+/// succeeds. A row that is put afterwards with a later stamp exists.
 pub async fn delete_row_range_partition(bench: &dyn Bench) {
     let fixture = Fixture::simple(bench, "deleted").await;
     let mut model = Model::new(&fixture.table);
@@ -183,8 +183,8 @@ pub async fn delete_row_range_partition(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// Ranges of every form of bound, over two clustering columns of mixed directions, delete what a
-/// slice of the same bounds reads, statics apart.
+/// Checks that deleting a range with every form of bound, over two clustering columns of mixed directions,
+/// deletes the rows that a slice with the same bounds reads, and no static cells.
 pub async fn delete_range_with_every_bound(bench: &dyn Bench) {
     let columns = vec![
         partition("p", Type::Int),
@@ -238,7 +238,8 @@ pub async fn delete_range_with_every_bound(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// Static cells are absent, set, changed one by one, on every row read, removed, and deleted with the partition.
+/// Checks static cells that are absent, set, changed one by one, returned with every row, removed, and deleted
+/// with the partition.
 pub async fn statics(bench: &dyn Bench) {
     let fixture = Fixture::with_statics(bench, "statics").await;
     let row =
@@ -288,7 +289,8 @@ pub async fn statics(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// Who does not look at some columns gets all else, with stamps and without, and of these what there is or null.
+/// Checks that a client that does not use some columns gets all other values, with stamps and without. For
+/// the unused columns, it gets the value or null.
 pub async fn columns_left_out(bench: &dyn Bench) {
     let fixture = Fixture::with_statics(bench, "unseen_columns").await;
     for c in 1..=3 {
@@ -343,7 +345,8 @@ pub async fn columns_left_out(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// A partition with static cells and no rows has no rows; deleting the last row leaves the statics.
+/// Checks that a partition with static cells and no rows has no rows. Deleting the last row keeps the static
+/// cells.
 pub async fn statics_without_rows(bench: &dyn Bench) {
     let fixture = Fixture::with_statics(bench, "static_only").await;
     fixture
@@ -379,7 +382,7 @@ pub async fn statics_without_rows(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// A full key reads its row, and no other.
+/// Checks that a full key reads exactly its row.
 pub async fn point_reads(bench: &dyn Bench) {
     let fixture = Fixture::simple(bench, "points").await;
     let mut model = Model::new(&fixture.table);
@@ -393,7 +396,8 @@ pub async fn point_reads(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// Many keys at once, some of them twice, some of no row, read what each reads by itself.
+/// Checks that a read of many keys, with duplicates and absent rows, returns the same results as separate
+/// reads.
 pub async fn many_point_reads(bench: &dyn Bench) {
     let shapes = [
         vec![partition("p", Type::Int)],
@@ -450,7 +454,7 @@ pub async fn many_point_reads(bench: &dyn Bench) {
     }
 }
 
-/// A value of a mebibyte is written, read in a slice and by its key, and replaced.
+/// Checks that a value of one mebibyte is written, read in a slice and by its key, and replaced.
 pub async fn large_rows(bench: &dyn Bench) {
     let columns = vec![
         partition("p", Type::Int),

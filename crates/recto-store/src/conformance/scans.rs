@@ -1,4 +1,4 @@
-//! Scanning whole tables in token order.
+//! Scans of whole tables in token order.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::fixture::{Fixture, at, cells, concat, int, ints, partition, patch_sta
 use super::model::Model;
 use crate::{ReadOptions, Store, TokenRange};
 
-/// Scans that one range may take.
+/// Maximum number of scans of one range.
 pub(super) const SCANS: usize = 100_000;
 
 pub(super) async fn ranges(store: &Arc<dyn Store>, table: &Arc<Table>, pieces: u32) -> Vec<TokenRange> {
@@ -22,7 +22,7 @@ pub(super) async fn ranges(store: &Arc<dyn Store>, table: &Arc<Table>, pieces: u
     ranges
 }
 
-/// All rows of a range.
+/// Returns all rows of a range.
 async fn scan_range(
     store: &Arc<dyn Store>,
     table: &Arc<Table>,
@@ -34,7 +34,7 @@ async fn scan_range(
     rows.into_iter().map(|(row, _)| row).collect()
 }
 
-/// All rows of a range with their stamps, if those are asked for, each scan through a snapshot of its own.
+/// Returns all rows of a range, with their stamps if requested. Each scan uses its own snapshot.
 async fn scan_stamped(
     store: &Arc<dyn Store>,
     table: &Arc<Table>,
@@ -66,7 +66,7 @@ async fn scan_stamped(
     panic!("a range did not end in {SCANS} scans");
 }
 
-/// All rows of the table.
+/// Returns all rows of the table.
 pub(super) async fn scan(fixture: &Fixture, pieces: u32, limit: u32) -> Vec<Cells> {
     let mut rows = Vec::new();
     for range in ranges(&fixture.store, &fixture.table, pieces).await {
@@ -85,8 +85,8 @@ pub(super) fn sorted(mut rows: Vec<Cells>) -> Vec<Cells> {
     rows
 }
 
-/// Every row is returned exactly once, however many pieces and whatever the limit, also one below a partition's
-/// rows; rows of one partition come in clustering order.
+/// Checks that every row is returned exactly once, for any number of ranges and any limit, even below the
+/// number of rows of a partition. The rows of one partition are returned in clustering order.
 pub async fn every_row_once(bench: &dyn Bench) {
     let fixture = Fixture::simple(bench, "scan").await;
     let mut model = Model::new(&fixture.table);
@@ -112,7 +112,7 @@ pub async fn every_row_once(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// An empty table has ranges and no rows.
+/// Checks that an empty table has ranges and no rows.
 pub async fn empty_table(bench: &dyn Bench) {
     let fixture = Fixture::simple(bench, "scan_empty").await;
     for pieces in [1, 8] {
@@ -121,7 +121,8 @@ pub async fn empty_table(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// Partition keys of several parts, without clustering columns; deleted partitions are not there.
+/// Checks partition keys of several parts, in a table without clustering columns. Deleted partitions are not
+/// returned.
 pub async fn composite_partitions(bench: &dyn Bench) {
     let columns = vec![
         partition("p", Type::Text),
@@ -148,7 +149,8 @@ pub async fn composite_partitions(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// Static cells come with each row; a partition that has only them is one row of nulls.
+/// Checks that static cells are returned with each row. A partition that has only static cells is one row of
+/// nulls.
 pub async fn statics(bench: &dyn Bench) {
     let fixture = Fixture::with_statics(bench, "scan_statics").await;
     let mut expected = Vec::new();
@@ -185,7 +187,8 @@ pub async fn statics(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// A scan that goes on while rows are written and deleted returns each row that was there all the time once.
+/// Checks that a scan continues while rows are written and deleted. It returns each row that existed all the
+/// time once.
 pub async fn goes_on_beside_writes(bench: &dyn Bench) {
     let fixture = Fixture::simple(bench, "scan_beside").await;
     let mut model = Model::new(&fixture.table);
@@ -205,7 +208,7 @@ pub async fn goes_on_beside_writes(bench: &dyn Bench) {
             found.extend(read.rows.iter().map(|row| row.to_cells()));
             let Some(next) = read.next else { break };
             after = Some(next);
-            // Deletes the very row the scan stopped at, and writes around it.
+            // Delete the row at which the scan stopped, and write rows around it.
             if let Some(last) = found.last().filter(|_| round < 10) {
                 let (p, c) = (cells([last.get(0)]), cells([last.get(1)]));
                 fixture
@@ -222,7 +225,7 @@ pub async fn goes_on_beside_writes(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// Scans stop at the bytes they may return, and go on.
+/// Checks that scans stop at their byte limit, and can be continued.
 pub async fn byte_limit(bench: &dyn Bench) {
     let fixture = Fixture::simple(bench, "scan_bytes").await;
     let mut model = Model::new(&fixture.table);
@@ -239,7 +242,7 @@ pub async fn byte_limit(bench: &dyn Bench) {
             let snapshot = fixture.snapshot();
             let read = snapshot.scan(&fixture.table, &range, None, 1000, &options).await;
             let rows = read.expect("a range can be scanned").rows.len();
-            // A remote store may return the rows of one protocol page more.
+            // A remote store may return the rows of one more protocol page.
             assert!(bench.is_remote() || rows <= at_once, "at most {max_bytes} bytes");
             found.extend(scan_range(&fixture.store, &fixture.table, &range, 1000, &options).await);
         }
@@ -251,8 +254,8 @@ pub async fn byte_limit(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// A scan tells each row's newest stamp if asked, wherever it stops and goes on; none is told of rows of nulls, and of
-/// partitions of static cells only.
+/// Checks that a scan returns the newest stamp of each row if requested, even if it stops and continues. Rows
+/// of nulls and partitions of static cells only have no stamp.
 pub async fn stamps_are_returned(bench: &dyn Bench) {
     let fixture = Fixture::with_statics(bench, "scan_stamps").await;
     let mut expected = Vec::new();

@@ -11,13 +11,13 @@ use super::model::Model;
 use crate::random::Random;
 use crate::{PointRead, ReadOptions, StoreErrorKind};
 
-/// Slices drawn per table of the random behaviours.
+/// Number of random slices per table.
 const SLICES: usize = 80;
 
 const BOTH: [ReadDirection; 2] = [Forward, Backward];
 
-/// Rows `(p, c, d)` of two partitions with equal clustering cells and other values, so that a read of the wrong
-/// partition is seen: `c` ascending, `d` descending, 4 × 4.
+/// Creates rows `(p, c, d)` of two partitions with equal clustering cells and other values, so that a read of
+/// the wrong partition is detected. `c` is ascending, `d` is descending, and each partition has 4 × 4 rows.
 async fn grid(bench: &dyn Bench, prefix: &str) -> (Fixture, Model) {
     let columns = vec![
         partition("p", Type::Int),
@@ -40,7 +40,8 @@ async fn grid(bench: &dyn Bench, prefix: &str) -> (Fixture, Model) {
     (fixture, model)
 }
 
-/// Whole partitions, from both ends, with limits below, at and above their rows; and no partition.
+/// Checks reads of whole partitions from both ends, with limits below, at and above their number of rows, and
+/// a read of an absent partition.
 pub async fn read_both_ways_with_limits(bench: &dyn Bench) {
     let (fixture, model) = grid(bench, "both").await;
     for p in 1..=3 {
@@ -54,8 +55,8 @@ pub async fn read_both_ways_with_limits(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// Every pair of bounds: none, and before and after a part of a key and a whole key, of rows that are there and
-/// of rows that are not.
+/// Checks reads with every pair of bounds: no bound, and bounds before and after a prefix of a key and a
+/// whole key, of existing and of absent rows.
 pub async fn read_every_form_of_bound(bench: &dyn Bench) {
     let (fixture, model) = grid(bench, "bounds").await;
     let mut edges = vec![Cells::new()];
@@ -75,7 +76,7 @@ pub async fn read_every_form_of_bound(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// A slice that ends before it begins, or between no two rows, is empty and exhausted.
+/// Checks that a slice that ends before it begins, or that contains no row, is empty and exhausted.
 pub async fn inverted_is_empty(bench: &dyn Bench) {
     let (fixture, _) = grid(bench, "inverted").await;
     let pairs = [
@@ -99,7 +100,7 @@ pub async fn inverted_is_empty(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// `exhausted` is true if and only if the slice ended before its limit.
+/// Checks that `exhausted` is true if and only if the slice ended before its limit.
 pub async fn exhausted_is_exact(bench: &dyn Bench) {
     let (fixture, _) = grid(bench, "exhausted").await;
     for direction in BOTH {
@@ -114,25 +115,25 @@ pub async fn exhausted_is_exact(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// Random slices of one clustering column, in each direction.
+/// Checks random slices of one clustering column, in each direction.
 pub async fn random_bounds_one_column(bench: &dyn Bench) {
     random_bounds(bench, &[Direction::Ascending], 11).await;
     random_bounds(bench, &[Direction::Descending], 12).await;
 }
 
-/// Random slices of two clustering columns, in one direction and in two.
+/// Checks random slices of two clustering columns, in one direction and in two.
 pub async fn random_bounds_two_columns(bench: &dyn Bench) {
     random_bounds(bench, &[Direction::Descending, Direction::Descending], 21).await;
     random_bounds(bench, &[Direction::Descending, Direction::Ascending], 22).await;
 }
 
-/// Random slices of three clustering columns of mixed directions.
+/// Checks random slices of three clustering columns of mixed directions.
 pub async fn random_bounds_three_columns(bench: &dyn Bench) {
     let directions = [Direction::Ascending, Direction::Descending, Direction::Ascending];
     random_bounds(bench, &directions, 31).await;
 }
 
-/// Random slices of four clustering columns of mixed directions.
+/// Checks random slices of four clustering columns of mixed directions.
 pub async fn random_bounds_four_columns(bench: &dyn Bench) {
     let directions = [
         Direction::Descending,
@@ -143,7 +144,7 @@ pub async fn random_bounds_four_columns(bench: &dyn Bench) {
     random_bounds(bench, &directions, 41).await;
 }
 
-/// The cells a clustering column of the random tables takes: few, so that prefixes are shared.
+/// Returns the cells of a clustering column of the random tables. There are few, so that rows share prefixes.
 fn domain(ty: &Type) -> Vec<Vec<u8>> {
     match ty {
         Type::Text => ["", "a", "a\0", "ab", "b", "\u{e9}"]
@@ -213,7 +214,8 @@ async fn random_bounds(bench: &dyn Bench, directions: &[Direction], seed: u64) {
     fixture.drop().await;
 }
 
-/// Pages that each start after the last row of the one before hold every row once, both ways.
+/// Checks that pages that each start after the last row of the previous page contain every row once, in both
+/// directions.
 pub async fn pages_tile_the_partition(bench: &dyn Bench) {
     let (fixture, model) = grid(bench, "tiled").await;
     for direction in BOTH {
@@ -245,7 +247,7 @@ fn move_past(slice: &mut Slice, row: &Cells) {
     }
 }
 
-/// A table without clustering columns has one row per partition.
+/// Checks that a table without clustering columns has one row per partition.
 pub async fn table_without_clustering(bench: &dyn Bench) {
     let columns = vec![
         partition("p", Type::Int),
@@ -281,7 +283,7 @@ pub async fn table_without_clustering(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// Reads of wrong arity, with null parts or with the limit 0 are invalid, and nothing panics.
+/// Checks that reads of wrong arity, with null parts or with the limit 0 are invalid, and do not panic.
 pub async fn invalid_reads_are_errors(bench: &dyn Bench) {
     let (fixture, _) = grid(bench, "invalid").await;
     let snapshot = fixture.snapshot();

@@ -1,4 +1,4 @@
-//! Snapshots, byte limits, deadlines, and many callers at once.
+//! Snapshots, byte limits, deadlines, and many concurrent callers.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use crate::{
     RowsRead, Snapshot, StoreError, StoreErrorKind, WriteOptions, WriteOutcome,
 };
 
-/// What one snapshot returns for everything that can be asked of a partition.
+/// Returns the results of a snapshot for all kinds of reads of a partition.
 async fn everything(fixture: &Fixture, snapshot: &dyn Snapshot) -> Vec<Vec<Cells>> {
     let options = ReadOptions::default();
     let p = ints([1]);
@@ -60,8 +60,8 @@ async fn everything(fixture: &Fixture, snapshot: &dyn Snapshot) -> Vec<Vec<Cells
     all
 }
 
-/// On a store that is not remote a snapshot never sees a later write, and a later snapshot does. On a
-/// remote one each read of a snapshot sees what is written before it.
+/// Checks that on a store that is not remote, a snapshot never sees a later write, and a later snapshot does.
+/// On a remote store, each read of a snapshot sees the writes before the read.
 pub async fn snapshots_stand_still_unless_remote(bench: &dyn Bench) {
     let fixture = Fixture::with_statics(bench, "snapshot").await;
     let p = ints([1]);
@@ -99,7 +99,7 @@ pub async fn snapshots_stand_still_unless_remote(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// A slice stops at the bytes it may return, after at least one row, and says that it is not exhausted.
+/// Checks that a slice stops at its byte limit, after at least one row, and reports that it is not exhausted.
 pub async fn byte_limit(bench: &dyn Bench) {
     let fixture = Fixture::simple(bench, "bytes").await;
     let mut model = Model::new(&fixture.table);
@@ -118,7 +118,7 @@ pub async fn byte_limit(bench: &dyn Bench) {
             let slice = fixture.slice_of(&ints([1]), from, Bound::end(), ReadDirection::Forward, 100);
             let read = snapshot.slice(&slice, &options).await.expect("rows can be read");
             found.extend(read.rows.iter().map(|row| row.to_cells()));
-            // A remote store may return the rows of one protocol page more.
+            // A remote store may return the rows of one more protocol page.
             if !bench.is_remote() {
                 assert!(read.rows.len() <= at_once, "at most {max_bytes} bytes");
                 assert_eq!(read.exhausted, read.rows.is_empty(), "12 rows, {at_once} at once");
@@ -138,7 +138,7 @@ pub async fn byte_limit(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// How long a call with a short deadline may take.
+/// Maximum duration of a call with a short deadline.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 fn timed_out(read: Result<RowsRead, StoreError>, what: &str) {
@@ -148,7 +148,8 @@ fn timed_out(read: Result<RowsRead, StoreError>, what: &str) {
     }
 }
 
-/// Reads without time fail so; with hardly any they fail so or succeed; none hangs.
+/// Checks that reads with a zero deadline fail with a timeout. Reads with a very short deadline fail with a
+/// timeout or succeed. No read hangs.
 pub async fn read_deadlines(bench: &dyn Bench) {
     let fixture = Fixture::with_statics(bench, "deadline").await;
     let p = ints([1]);
@@ -201,7 +202,7 @@ pub async fn read_deadlines(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// Writes without time do not succeed and tell why; none hangs.
+/// Checks that writes with a zero deadline do not succeed, and report the reason. No write hangs.
 pub async fn write_deadlines(bench: &dyn Bench) {
     let columns = vec![
         partition("p", Type::Int),
@@ -263,11 +264,12 @@ pub async fn write_deadlines(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// Many writers and readers at once: every read is a state that was, and at the end every write is there.
+/// Checks many concurrent writers and readers. Every read returns a state that existed, and at the end every
+/// write is visible.
 pub async fn concurrent_writers_and_readers(bench: &dyn Bench) {
-    /// Writers, each with a partition of its own beside the one they share.
+    /// Number of writers. Each writes its own partition and a shared one.
     const WRITERS: i32 = 8;
-    /// Rows each writes to both.
+    /// Number of rows that each writer writes to both partitions.
     const ROWS: i32 = 25;
     let fixture = Fixture::simple(bench, "crowd").await;
     let value = || cells([Some(b"x"), None]);
@@ -281,7 +283,7 @@ pub async fn concurrent_writers_and_readers(bench: &dyn Bench) {
                 fixture
                     .apply(&ints([100]), 1, put(ints([row * WRITERS + writer]), value()))
                     .await;
-                // What a writer was told is done is there for it to read.
+                // A writer can read its own acknowledged writes.
                 assert_eq!(fixture.rows(&ints([writer])).await.len() as i32, row + 1);
             }
         }));

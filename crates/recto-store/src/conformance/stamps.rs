@@ -1,4 +1,4 @@
-//! Stamps: which of two writes stands; and expiry.
+//! Stamps, which decide between two writes, and expiry.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ fn delete_row(c: i32) -> Operation {
     }
 }
 
-/// Writes and deletions older than what a replacing put wrote leave it alone.
+/// Checks that writes and deletions that are older than a replacing put do not change its values.
 pub async fn older_writes_are_ignored(bench: &dyn Bench) {
     let fixture = Fixture::with_statics(bench, "older").await;
     let p = ints([1]);
@@ -55,8 +55,8 @@ pub async fn older_writes_are_ignored(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// A store that says which stamp is the newest says one at least that of every acknowledged write, also
-/// after it was opened again, so that whoever goes on from there replaces what is there.
+/// Checks that if a store returns its newest stamp, this stamp is not older than any acknowledged write, also
+/// after reopening. So a client that continues from this stamp replaces the existing data.
 pub async fn the_newest_is_kept(bench: &dyn Bench) {
     let fixture = Fixture::simple(bench, "newest").await;
     let p = ints([1]);
@@ -85,8 +85,8 @@ pub async fn the_newest_is_kept(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// At equal stamps a deletion of what is there wins, then the larger value by bytes, cell by cell;
-/// so a write that is repeated changes nothing.
+/// Checks that at equal stamps, a deletion of existing data wins, then the larger value by bytes, cell by
+/// cell. So repeating a write changes nothing.
 pub async fn equal_stamps(bench: &dyn Bench) {
     let fixture = Fixture::simple(bench, "equal").await;
     let p = ints([1]);
@@ -101,7 +101,7 @@ pub async fn equal_stamps(bench: &dyn Bench) {
                 .await;
         }
     }
-    // The bytes of -1 are larger than those of 1.
+    // The bytes of -1 are larger than the bytes of 1.
     let larger = cells([Some(b"b"), Some(&int(-1))]);
     let expected = [1, 2].map(|c| concat(&ints([1, c]), &larger));
     fixture.expect(&p, &expected).await;
@@ -114,8 +114,8 @@ pub async fn equal_stamps(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// The mutations of one write act by their stamps, whatever their order; at equal stamps
-/// deletions act last.
+/// Checks that the mutations of one write are applied in the order of their stamps, whatever their order in
+/// the write. At equal stamps, deletions are applied last.
 pub async fn mutations_of_one_write_act_by_stamp(bench: &dyn Bench) {
     let fixture = Fixture::simple(bench, "ordered").await;
     let row = |a: &[u8], b: Option<i32>| cells([Some(a), b.map(int).as_deref()]);
@@ -209,7 +209,7 @@ pub async fn mutations_of_one_write_act_by_stamp(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// Reads tell each row's newest stamp, if asked.
+/// Checks that reads return the newest stamp of each row, if requested.
 pub async fn stamps_are_returned(bench: &dyn Bench) {
     let fixture = Fixture::with_statics(bench, "stamps").await;
     let p = ints([1]);
@@ -268,10 +268,11 @@ fn expiring(stamp: i64, seconds: u32, operation: Operation) -> Mutation {
     }
 }
 
-/// What is written with an expiry is there until then and gone afterwards, whole: new rows, rows
-/// that were there, static cells, rows of conditional writes; what is replaced without one stays.
+/// Checks that data that is written with an expiry exists until then and is completely gone afterwards: new
+/// rows, existing rows, static cells, and rows of conditional writes. Data that is replaced without an expiry
+/// stays.
 pub async fn expiry(bench: &dyn Bench) {
-    /// Long enough to be read before it is over.
+    /// Expiry that is long enough to read the data before its end.
     const TTL_SECONDS: u32 = 3;
     let fixture = Fixture::with_statics(bench, "expiry").await;
     let p = ints([1]);
@@ -310,7 +311,7 @@ pub async fn expiry(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// Reads tell for how long each row lives, if stamps are asked for.
+/// Reads return the remaining lifetime of each row, if stamps are requested.
 async fn lives_are_returned(fixture: &Fixture, p: &Cells) {
     let options = ReadOptions {
         stamps: true,
@@ -342,7 +343,7 @@ async fn lives_are_returned(fixture: &Fixture, p: &Cells) {
     }
 }
 
-/// A table of one conditional column.
+/// Table of one conditional column.
 struct Conditional(Fixture);
 
 impl Conditional {
@@ -355,7 +356,7 @@ impl Conditional {
         Self(Fixture::new(bench, "expiry_cas", columns).await)
     }
 
-    /// Puts 1 if `expected` is there.
+    /// Puts 1 if the current value is `expected`.
     async fn put(&self, seconds: u32, expected: Option<i32>) {
         let cas = Cas {
             table: self.0.table.clone(),

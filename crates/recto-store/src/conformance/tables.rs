@@ -1,4 +1,4 @@
-//! Making, listing, comparing and dropping tables.
+//! Creating, listing, comparing and dropping tables.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,10 +17,10 @@ use crate::{
     WriteOutcome,
 };
 
-/// Tables that are made and dropped beside listings.
+/// Number of tables that are created and dropped concurrently with listings.
 const OTHER_TABLES: usize = 8;
 
-/// What a store says of itself begins with the name of its kind; where deletions leave no tombstones,
+/// Checks that the description of a store begins with the name of its kind. If deletions leave no tombstones,
 /// reads cross none.
 pub async fn what_a_store_says_of_itself(bench: &dyn Bench) {
     let fixture = Fixture::simple(bench, "kind").await;
@@ -42,7 +42,7 @@ pub async fn what_a_store_says_of_itself(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// Making an equal table again is done, and keeps its rows.
+/// Checks that creating an equal table again succeeds, and keeps its rows.
 pub async fn make_is_idempotent(bench: &dyn Bench) {
     let fixture = Fixture::simple(bench, "again").await;
     let row = cells([Some(b"x"), None]);
@@ -52,7 +52,7 @@ pub async fn make_is_idempotent(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// A table of other columns under a name that is taken is an error, and changes nothing.
+/// Checks that creating a table with other columns under an existing name is an error, and changes nothing.
 pub async fn make_another_of_the_same_name_fails(bench: &dyn Bench) {
     let fixture = Fixture::simple(bench, "taken").await;
     let others = [
@@ -84,7 +84,7 @@ pub async fn make_another_of_the_same_name_fails(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// Listing returns tables equal to those made: columns, kinds, types, options.
+/// Checks that listing returns tables that are equal to the created ones: columns, kinds, types, options.
 pub async fn list_returns_equal_tables_sorted(bench: &dyn Bench) {
     let store = bench.store();
     let options = TableOptions {
@@ -131,7 +131,7 @@ pub async fn list_returns_equal_tables_sorted(bench: &dyn Bench) {
     }
 }
 
-/// Tables can be listed while others are made and dropped, and one that stays is listed each time.
+/// Checks that tables can be listed while others are created and dropped. A table that stays is in each list.
 pub async fn list_beside_others_being_made_and_dropped(bench: &dyn Bench) {
     let fixture = Fixture::simple(bench, "list_s").await;
     let has_ended = AtomicBool::new(false);
@@ -152,7 +152,8 @@ pub async fn list_beside_others_being_made_and_dropped(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// A dropped table is gone with its rows; dropping what is not there is done; the name is free.
+/// Checks that a dropped table is gone with its rows. Dropping an absent table succeeds. The name can be used
+/// again.
 pub async fn drop_removes_rows_and_is_idempotent(bench: &dyn Bench) {
     let fixture = Fixture::simple(bench, "dropped").await;
     let row = put(ints([1]), cells([Some(b"x"), None]));
@@ -168,7 +169,8 @@ pub async fn drop_removes_rows_and_is_idempotent(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// Comparing tells of each table whether it is as asked, is not there, or is another, and in what.
+/// Checks that a comparison reports for each table whether it is as requested, is absent, or differs, and how
+/// it differs.
 pub async fn compare_tells_what_is_there(bench: &dyn Bench) {
     let fixture = Fixture::simple(bench, "compared").await;
     let of = |columns: Vec<Column>| {
@@ -204,7 +206,7 @@ pub async fn compare_tells_what_is_there(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// Reading or writing a table that is not there is an error of that kind.
+/// Checks that reading or writing an absent table is an error of that kind.
 pub async fn unknown_tables_are_errors(bench: &dyn Bench) {
     let store = bench.store();
     let columns = vec![partition("p", Type::Int), ascending("c", Type::Int)];
@@ -233,7 +235,7 @@ pub async fn unknown_tables_are_errors(bench: &dyn Bench) {
     );
 }
 
-/// Tables, rows and static cells are there after the store was closed and opened.
+/// Checks that tables, rows and static cells exist after the store was closed and opened again.
 pub async fn reopening_keeps_everything(bench: &dyn Bench) {
     let fixture = Fixture::with_statics(bench, "reopened").await;
     for c in 0..20 {

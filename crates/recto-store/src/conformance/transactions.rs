@@ -1,4 +1,5 @@
-//! Transactions: several partitions and tables, all or nothing. Stores that have none refuse them.
+//! Transactions over several partitions and tables, which are applied as a whole or not at all. Stores
+//! without transactions reject them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,20 +17,20 @@ use crate::{
     StoreErrorKind, TransactionOutcome, WriteOptions,
 };
 
-/// Tasks that change the same two partitions at once.
+/// Number of tasks that change the same two partitions concurrently.
 const TASKS: i32 = 4;
-/// How often each of them does.
+/// Number of changes of each task.
 const ROUNDS: i32 = 5;
 
-/// Records that are written conditionally (partition `p int`, clustering `c int`, `n int`), and entries that are
-/// written plainly (partition `p int`, clustering `c int`, `a text`, `b int`).
+/// Records for conditional writes (partition `p int`, clustering `c int`, `n int`), and entries for plain
+/// writes (partition `p int`, clustering `c int`, `a text`, `b int`).
 struct Tables {
     records: Fixture,
     entries: Fixture,
 }
 
 impl Tables {
-    /// None if the store has no transactions.
+    /// Returns `None` if the store has no transactions.
     async fn new(bench: &dyn Bench, prefix: &str) -> Option<Self> {
         if !bench.store().limits().transactions {
             return None;
@@ -45,7 +46,7 @@ impl Tables {
         })
     }
 
-    /// A condition on record 1 of partition `p`, and what it becomes.
+    /// Returns a conditional write with a condition on record 1 of partition `p`, and these operations.
     fn change(&self, p: i32, expected: Option<i32>, becomes: &[Operation]) -> Cas {
         let mutation = |operation: &Operation| Mutation {
             operation: operation.clone(),
@@ -64,12 +65,12 @@ impl Tables {
         }
     }
 
-    /// Sets record 1 of partition `p` if it is as expected.
+    /// Returns a conditional write that sets record 1 of partition `p` if it is as expected.
     fn set(&self, p: i32, expected: Option<i32>, value: i32) -> Cas {
         self.change(p, expected, &[patch(ints([1]), [0], ints([value]))])
     }
 
-    /// Puts an entry.
+    /// Returns a plain write that puts an entry.
     fn entry(&self, p: i32, stamp: i64, a: &[u8]) -> PartitionWrite {
         let row = put(ints([1]), cells([Some(a), None]));
         self.entries.write_of(&ints([p]), vec![at(stamp, row)])
@@ -95,7 +96,7 @@ impl Tables {
         );
     }
 
-    /// What the first partitions of both tables hold.
+    /// Returns the content of the first partitions of both tables.
     async fn contents(&self) -> Vec<Vec<Cells>> {
         let mut contents = Vec::new();
         for p in 1..=3 {
@@ -123,7 +124,8 @@ fn entry(p: i32, a: &[u8]) -> Cells {
     concat(&ints([p, 1]), &cells([Some(a), None]))
 }
 
-/// A store that has transactions applies one of nothing; one that has none refuses it, and says that.
+/// Checks that a store with transactions applies an empty one. A store without transactions rejects it, and
+/// the error says so.
 pub async fn offered_or_refused(bench: &dyn Bench) {
     let store = bench.store();
     let outcome = store
@@ -144,8 +146,8 @@ pub async fn offered_or_refused(bench: &dyn Bench) {
     }
 }
 
-/// Of several tables and partitions all is applied if all conditions hold; if one does not, nothing is,
-/// and what stands in the place of each condition is told.
+/// Checks that a transaction over several tables and partitions is applied as a whole if all conditions hold.
+/// Otherwise nothing is applied, and the current value of each condition is returned.
 pub async fn all_or_nothing(bench: &dyn Bench) {
     let Some(tables) = Tables::new(bench, "all").await else {
         return;
@@ -205,8 +207,8 @@ pub async fn all_or_nothing(bench: &dyn Bench) {
     tables.drop().await;
 }
 
-/// A conditional write of a transaction may only look: the others then rest on what it looked at. Plain
-/// writes alone are a transaction, too.
+/// Checks that a conditional write of a transaction can consist of conditions only, so that the other writes
+/// depend on them. Plain writes alone are a transaction, too.
 pub async fn conditions_without_mutations(bench: &dyn Bench) {
     let Some(tables) = Tables::new(bench, "look").await else {
         return;
@@ -236,8 +238,8 @@ pub async fn conditions_without_mutations(bench: &dyn Bench) {
     tables.drop().await;
 }
 
-/// Conditions may look at columns of plain writes, and what is written at a stamp may be columns of conditional
-/// writes: a whole row, and its deletion.
+/// Checks that conditions can read columns of plain writes. A write with a stamp can contain columns of
+/// conditional writes: a whole row, and its deletion.
 pub async fn columns_of_either_kind(bench: &dyn Bench) {
     let Some(tables) = Tables::new(bench, "kinds").await else {
         return;
@@ -271,10 +273,11 @@ pub async fn columns_of_either_kind(bench: &dyn Bench) {
     tables.drop().await;
 }
 
-/// What a plain write of a transaction puts has the stamp it was given, older than the clock or far ahead of it,
-/// and loses to what is newer; what a conditional one puts is newer than what it meets, each for itself.
+/// Checks that a plain write of a transaction has its own stamp, which can be older than the clock or far
+/// ahead of it. It loses to newer data. A conditional write of a transaction is newer than the data that it
+/// finds, independently for each write.
 pub async fn each_mutation_has_its_own_stamp(bench: &dyn Bench) {
-    /// The year 2100.
+    /// Microseconds since 1970 in the year 2100.
     const FAR: i64 = 4_102_444_800_000_000;
     let Some(tables) = Tables::new(bench, "own").await else {
         return;
@@ -303,7 +306,7 @@ pub async fn each_mutation_has_its_own_stamp(bench: &dyn Bench) {
     drop(snapshot);
     let newest = tables.records.store.newest_stamp();
     assert!(newest.is_none_or(|newest| newest.0 >= FAR), "{newest:?}");
-    // Many rows side by side, none of which was there.
+    // Write many adjacent rows, none of which existed.
     let rows: Vec<_> = (10..60).map(|c| put(ints([c]), ints([c]))).collect();
     let there: Vec<_> = (10..60)
         .map(|c| at(9, put(ints([c]), cells([Some(b"x"), None]))))
@@ -339,8 +342,8 @@ pub async fn each_mutation_has_its_own_stamp(bench: &dyn Bench) {
     tables.drop().await;
 }
 
-/// An insert of a row that is there as another is a conflict where the store sees them, and then nothing of
-/// the transaction is applied; one of the same row is done.
+/// Checks that inserting a row that exists with other values is a conflict if the store detects conflicts. In
+/// this case nothing of the transaction is applied. Inserting the same row succeeds.
 pub async fn an_insert_that_conflicts_leaves_nothing(bench: &dyn Bench) {
     let Some(tables) = Tables::new(bench, "insert").await else {
         return;
@@ -366,7 +369,8 @@ pub async fn an_insert_that_conflicts_leaves_nothing(bench: &dyn Bench) {
     tables.drop().await;
 }
 
-/// What is over a limit, or not allowed, is refused whole, and so is what names a table that is not there.
+/// Checks that a transaction that exceeds a limit, is not allowed, or names an absent table is rejected as a
+/// whole.
 pub async fn refusals_leave_nothing(bench: &dyn Bench) {
     let Some(tables) = Tables::new(bench, "refused").await else {
         return;
@@ -442,8 +446,8 @@ pub async fn refusals_leave_nothing(bench: &dyn Bench) {
     tables.drop().await;
 }
 
-/// Of transactions and conditional writes that meet in the same partitions each applies on what the others
-/// left, so that no count is lost.
+/// Checks that concurrent transactions and conditional writes of the same partitions are each applied to the
+/// result of the others, so that no increment is lost.
 pub async fn transactions_are_linearizable(bench: &dyn Bench) {
     let Some(tables) = Tables::new(bench, "race").await else {
         return;
@@ -480,7 +484,7 @@ fn number(cell: Option<&[u8]>) -> Option<i32> {
 }
 
 impl Tables {
-    /// Counts up in partitions 1 and 2, and puts an entry.
+    /// Increments the records of partitions 1 and 2, and puts an entry.
     async fn count_up(&self, task: i32, round: i32) {
         let row = put(ints([round]), cells([Some(b"x"), None]));
         let plain = [self.entries.write_of(&ints([task]), vec![at(1, row)])];
@@ -498,7 +502,7 @@ impl Tables {
         }
     }
 
-    /// Counts up in partition 2, conditionally.
+    /// Increments the record of partition 2, conditionally.
     async fn count_up_one(&self) {
         let mut count = None;
         loop {

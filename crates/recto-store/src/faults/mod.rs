@@ -1,13 +1,14 @@
-//! A wrapper that makes any store fail as a cluster does, by seed.
+//! Wrapper that makes any store fail as a cluster does, determined by a seed.
 //!
-//! It fails, delays and repeats calls, answers unknown where a write was applied, was not, or will
-//! be at an arbitrarily later moment, times reads out, and lets reads that are not serial miss a
-//! conditional write that is decided. An emptying, too, may come after what was written later, and what conditional
-//! writes had decided may come back after it. It never does what no store may do: an acknowledged write is there, a
-//! failed one never comes, a [`Logged`](Atomicity::Logged) one and a transaction are whole.
+//! It fails, delays and repeats calls. It returns an unknown outcome for writes that were applied, were not
+//! applied, or will be applied at an arbitrary later moment. It times reads out, and lets reads that are not
+//! serial miss a decided conditional write. An emptying can also take effect after later writes, and decided
+//! values of conditional writes can come back after it. The wrapper never violates the guarantees of a store:
+//! an acknowledged write exists, a failed write is never applied, and a [`Logged`](Atomicity::Logged) write
+//! and a transaction are applied as a whole.
 //!
-//! Calls made one after the other meet the same faults for the same seed. What happened is kept,
-//! to be printed with a failure ([`FaultyStore::report`]).
+//! Sequential calls with the same seed have the same faults. The wrapper records the faults, so that a failed
+//! test can print them ([`FaultyStore::report`]).
 
 mod plan;
 mod revived;
@@ -32,10 +33,10 @@ use crate::{
     TransactionOutcome, WriteOptions, WriteOutcome,
 };
 
-/// Writes that may be late at once; when there are more, the next call applies one.
+/// Maximum number of late writes. When there are more, the next call applies one.
 pub const MAX_LATE_WRITES: usize = 10_000;
 
-/// A write that was answered unknown, or that outlived an emptying, and is still to be applied.
+/// Write with an unknown outcome, or value that survived an emptying, that is applied later.
 enum Late {
     Plain(Vec<PartitionWrite>, Atomicity),
     Conditional(Cas),
@@ -56,15 +57,15 @@ impl Late {
     }
 }
 
-/// Everything that changes.
+/// Mutable state.
 struct State {
     plan: Plan,
     late: Vec<Late>,
-    /// Decided conditional writes that are not learned yet, in the order they were decided.
+    /// Decided conditional writes that are not learned yet, in the order of their decision.
     decided: Vec<Cas>,
 }
 
-/// A store that fails by seed. Clones share their faults.
+/// Store that fails as its seed determines. Clones share their faults.
 #[derive(Clone)]
 pub struct FaultyStore {
     inner: Arc<dyn Store>,
@@ -118,7 +119,7 @@ fn timeout(what: &str) -> StoreError {
 }
 
 impl FaultyStore {
-    /// Wraps `inner`; `seed` decides which calls meet which faults.
+    /// Wraps `inner`. `seed` determines which calls have which faults.
     pub fn new(inner: Arc<dyn Store>, seed: u64, rates: FaultRates) -> Self {
         let state = State {
             plan: Plan::new(seed, rates),
@@ -132,19 +133,19 @@ impl FaultyStore {
         }
     }
 
-    /// From now on faults happen this often. Writes that are late stay late.
+    /// Sets the rates of faults from now on. Late writes stay late.
     pub fn set_rates(&self, rates: FaultRates) {
         self.lock().plan.rates = rates;
     }
 
-    /// How many writes are still to be applied.
+    /// Returns the number of writes that are not applied yet.
     pub fn pending(&self) -> usize {
         let state = self.lock();
         state.late.len() + state.decided.len()
     }
 
-    /// Applies every write that is late, in an order the seed decides, and learns every decided
-    /// one; returns how many there were. Those the store refuses by now (their table is gone) are dropped.
+    /// Applies every late write, in an order that the seed determines, and learns every decided write.
+    /// Returns their number. Writes that the store rejects by now, because their table is gone, are dropped.
     pub async fn settle(&self) -> usize {
         let mut settled = 0;
         loop {
@@ -156,17 +157,17 @@ impl FaultyStore {
         }
     }
 
-    /// How often each fault happened.
+    /// Returns the number of occurrences of each fault.
     pub fn counts(&self) -> BTreeMap<FaultKind, u64> {
         self.lock().plan.counts()
     }
 
-    /// The last [`MAX_RECORDED_FAULTS`] faults, oldest first.
+    /// Returns the last [`MAX_RECORDED_FAULTS`] faults, oldest first.
     pub fn faults(&self) -> Vec<Fault> {
         self.lock().plan.recorded()
     }
 
-    /// The seed and every fault, a line each, for the message of a failed test.
+    /// Returns the seed and every fault, one per line, for the message of a failed test.
     pub fn report(&self) -> String {
         let mut report = format!("{self:?}\n");
         for fault in self.faults() {
@@ -179,7 +180,7 @@ impl FaultyStore {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins a call: late writes may arrive, and the call may be delayed, past its timeout even.
+    /// Begins a call. Late writes can be applied, and the call can be delayed, even beyond its timeout.
     async fn begin(&self, what: &str, timeout_of_call: Duration) -> Result<(), StoreError> {
         let (arrives, learns, delay) = {
             let mut state = self.lock();
@@ -211,7 +212,7 @@ impl FaultyStore {
         }
     }
 
-    /// Applies one late write; false if there is none.
+    /// Applies one late write. Returns false if there is none.
     async fn arrive(&self) -> bool {
         let late = {
             let mut state = self.lock();
@@ -226,7 +227,7 @@ impl FaultyStore {
         };
         let options = WriteOptions::default();
         match late {
-            // Nobody waits for the outcome: the caller was told that it is unknown.
+            // Ignore the outcome, because the call has already returned an unknown outcome.
             Late::Plain(writes, atomicity) => {
                 drop(self.inner.write_many(writes, atomicity, options).await);
             }
@@ -245,10 +246,12 @@ impl FaultyStore {
         true
     }
 
-    /// Applies the decided conditional writes of which `which` is true, in their order; returns how many.
+    /// Applies the decided conditional writes for which `which` returns true, in their order. Returns their
+    /// number.
     ///
-    /// That their conditions are looked at only now changes nothing: the columns of conditional
-    /// writes are changed by them alone, and each learns the earlier ones of its partition first.
+    /// The late check of their conditions has no effect on the result: only conditional writes change the
+    /// columns of conditional writes, and each conditional write first learns the earlier ones of its
+    /// partition.
     async fn learn(&self, which: impl Fn(&Cas) -> bool) -> usize {
         let mut learned = 0;
         while self.learn_first(&which).await {
@@ -271,7 +274,7 @@ impl FaultyStore {
         true
     }
 
-    /// Learns what is decided in the partitions of `conditional`.
+    /// Learns the decided writes in the partitions of `conditional`.
     async fn learn_all(&self, conditional: &[Cas]) {
         self.learn(|decided| {
             conditional
@@ -281,10 +284,10 @@ impl FaultyStore {
         .await;
     }
 
-    /// Empties a table, what is decided in it included, which may come back.
+    /// Empties a table, including its decided values, which can come back later.
     async fn empty(&self, table: &Table) -> Result<TableOutcome, StoreError> {
         self.learn(|decided| decided.table.name() == table.name()).await;
-        // Of a table that cannot be read, the emptying says why.
+        // If the table cannot be read, the emptying reports the error.
         let decided = decided_rows(&*self.inner, table).await.unwrap_or_default();
         let outcome = self.inner.empty_table(table).await?;
         for cas in decided {
@@ -300,7 +303,8 @@ impl FaultyStore {
         Ok(outcome)
     }
 
-    /// Forgets what of a table that is dropped would come back: another of its name has another Paxos.
+    /// Drops the values of a dropped table that would come back, because another table of the same name has
+    /// its own Paxos state.
     fn forget_revived(&self, name: &str) {
         let mut state = self.lock();
         state
@@ -322,7 +326,8 @@ impl FaultyStore {
         state.late.push(late);
     }
 
-    /// Writes of several partitions each for itself, answered unknown: each is applied, late or lost.
+    /// Applies each of the writes, makes it late, or loses it. The outcome of writes of several partitions
+    /// without a common atomicity is unknown in this case.
     async fn scatter(&self, writes: Vec<PartitionWrite>, options: WriteOptions) -> Option<StoreError> {
         self.record(FaultKind::Scattered, &describe_writes(&writes));
         for write in writes {
@@ -339,7 +344,7 @@ impl FaultyStore {
         None
     }
 
-    /// What making, extending, dropping or emptying a table meets, before it is sent.
+    /// Chooses the fault of creating, extending, dropping or emptying a table, before the call is sent.
     async fn table_fate(&self, what: &str) -> Result<Fate, StoreError> {
         self.begin(what, Duration::MAX).await?;
         let fate = self.fate(false);
@@ -409,7 +414,7 @@ impl Store for FaultyStore {
     }
 
     async fn write(&self, write: PartitionWrite, options: WriteOptions) -> Result<WriteOutcome, StoreError> {
-        // One partition is all or none, whatever becomes of it.
+        // A write of one partition is always atomic.
         if let Err(error) = self.limits().check_write(&write) {
             return Ok(WriteOutcome::Refused(error));
         }
@@ -606,7 +611,7 @@ impl Store for FaultyStore {
 }
 
 impl FaultyStore {
-    /// Plain writes that were checked.
+    /// Writes plain writes that were checked.
     async fn write_whole(
         &self,
         writes: Vec<PartitionWrite>,
@@ -627,12 +632,12 @@ impl FaultyStore {
                     WriteOutcome::Done | WriteOutcome::Counted(_) => {}
                     other => return Ok(other),
                 }
-                // It is applied already, so a failure of the second is no failure.
+                // The first write is applied already, so a failure of the second one is not a failure.
                 match self.inner.write_many(writes, atomicity, options).await {
                     Ok(WriteOutcome::Unknown(error) | WriteOutcome::Refused(error)) | Err(error) => {
                         Ok(WriteOutcome::Unknown(error))
                     }
-                    // Somebody else came between the two.
+                    // Another writer wrote between the two writes.
                     Ok(WriteOutcome::Conflict(_)) => Ok(WriteOutcome::Unknown(timeout(&what))),
                     done => done,
                 }

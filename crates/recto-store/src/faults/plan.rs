@@ -1,4 +1,4 @@
-//! Which faults there are, how often they happen, and the record of those that did.
+//! Kinds of faults, their rates, and the record of the faults that occurred.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use crate::random::Random;
 
-/// Faults kept in the record; older ones are only counted.
+/// Maximum number of recorded faults. Older faults are only counted.
 pub const MAX_RECORDED_FAULTS: usize = 10_000;
 
-/// A fault that was injected into one call.
+/// Fault that was injected into one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum FaultKind {
-    /// The call failed before anything was sent.
+    /// The call failed before it was sent.
     Failed,
     /// The call waited before it was sent.
     Delayed,
@@ -23,32 +23,33 @@ pub enum FaultKind {
     Lost,
     /// A write was applied, and its outcome is unknown.
     Unanswered,
-    /// A write is applied at some later moment, and its outcome is unknown.
+    /// A write is applied at a later moment, and its outcome is unknown.
     Late,
-    /// A write that was late is applied now.
+    /// A late write is applied now.
     Arrived,
-    /// Of the partitions of one [`Each`](crate::Atomicity::Each) some are applied, some are late, some are lost.
+    /// Of the partitions of one [`Each`](crate::Atomicity::Each) write, some are applied, some are late, and
+    /// some are lost.
     Scattered,
-    /// A conditional write is decided, its outcome is unknown, and reads that are not serial miss
-    /// it until it is learned.
+    /// A conditional write is decided, and its outcome is unknown. Reads that are not serial miss it until it
+    /// is learned.
     Decided,
     /// A decided conditional write is learned now.
     Learned,
-    /// What conditional writes had set in a row of a table outlives the table's emptying, and is there again at some
-    /// later moment, if nothing was decided in its place.
+    /// The values that conditional writes set in a row survive the emptying of the table. They come back at a
+    /// later moment, if no other value was decided meanwhile.
     Revived,
     /// A read timed out.
     ReadTimedOut,
 }
 
-/// How often each fault happens: the probability per call, 0 to 1.
+/// Rates of faults: probabilities per call, 0 to 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FaultRates {
     /// [`FaultKind::Failed`], for reads and writes.
     pub fail: f64,
     /// [`FaultKind::Delayed`], for reads and writes.
     pub delay: f64,
-    /// The longest such delay.
+    /// Maximum delay.
     pub max_delay: Duration,
     /// [`FaultKind::Repeated`].
     pub repeat: f64,
@@ -56,14 +57,14 @@ pub struct FaultRates {
     pub lose: f64,
     /// [`FaultKind::Unanswered`].
     pub unanswered: f64,
-    /// [`FaultKind::Late`]; for writes of several partitions each for itself
+    /// [`FaultKind::Late`]. For writes of several partitions without a common atomicity,
     /// [`FaultKind::Scattered`].
     pub late: f64,
-    /// At each call, the probability that one late write arrives and one decided one is learned.
+    /// Probability, at each call, that one late write is applied and that one decided write is learned.
     pub arrive: f64,
-    /// [`FaultKind::Decided`], conditional writes only.
+    /// [`FaultKind::Decided`], for conditional writes only.
     pub decide: f64,
-    /// At each emptying, for each row that conditional writes set: [`FaultKind::Revived`].
+    /// [`FaultKind::Revived`], at each emptying, for each row that conditional writes set.
     pub revive: f64,
     /// [`FaultKind::ReadTimedOut`].
     pub read_timeout: f64,
@@ -73,8 +74,8 @@ impl FaultRates {
     /// No faults.
     pub const NONE: Self = Self::all(0.0);
 
-    /// Every fault with the probability `rate`, without delays. A write has up to five fates
-    /// beside success, so `rate` should be at most 0.15.
+    /// Returns rates in which every fault has the probability `rate`, and delays do not occur. A write has up to
+    /// five faults as alternatives to success, so `rate` should be at most 0.15.
     pub const fn all(rate: f64) -> Self {
         Self {
             fail: rate,
@@ -92,14 +93,14 @@ impl FaultRates {
     }
 }
 
-/// A fault that happened.
+/// Fault that occurred.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// The number of the call it happened in, from 1.
+    /// Number of the call, from 1.
     pub call: u64,
-    /// What happened.
+    /// Kind of the fault.
     pub kind: FaultKind,
-    /// To what: the call and the table.
+    /// Description of the call and its table.
     pub what: String,
 }
 
@@ -109,7 +110,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// What becomes of one write.
+/// Chosen fault of one write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
     Normal,
@@ -121,7 +122,7 @@ pub(super) enum Fate {
     Decide,
 }
 
-/// Draws faults and records them.
+/// Chooses faults and records them.
 pub(super) struct Plan {
     pub(super) rates: FaultRates,
     random: Random,
@@ -169,7 +170,7 @@ impl Plan {
         self.random.chance(rate)
     }
 
-    /// An index below `end`, which is not 0.
+    /// Returns a random index below `end`, which must not be 0.
     pub(super) fn below(&mut self, end: usize) -> usize {
         self.random.below(end)
     }
@@ -181,7 +182,7 @@ impl Plan {
             .then(|| self.rates.max_delay.mul_f64(fraction))
     }
 
-    /// What becomes of a write; one draw, so that the rates add up.
+    /// Chooses the fault of a write with one random number, so that the rates add up.
     pub(super) fn fate(&mut self, conditional: bool) -> Fate {
         let rates = self.rates;
         let fates = [

@@ -1,6 +1,7 @@
-//! What conditional writes decided in a table, and may show in it again after it was emptied.
+//! Values that conditional writes decided in a table, and that can come back after the table was emptied.
 //!
-//! Paxos keeps what it decided last of a partition beside the table, and writes it anew where a replica missed it.
+//! Paxos stores its last decision of a partition apart from the table, and writes it again if a replica
+//! missed it.
 
 use std::sync::Arc;
 
@@ -9,10 +10,11 @@ use recto_model::{Cells, RowRef, Table};
 
 use crate::{Cas, CasCondition, Mutation, Operation, ReadOptions, RowAddress, Store, StoreError, TokenRange};
 
-/// Rows of a table that are looked at before it is emptied; of more, the others stay away.
+/// Maximum number of rows of a table that are examined before it is emptied. Further rows do not come back.
 pub const MAX_REVIVED_ROWS: u32 = 1_000;
 
-/// The conditional writes that set what is in the rows of `table` now, each where nothing is yet.
+/// Returns the conditional writes that would set the current rows of `table`. Each is conditional on null
+/// values.
 pub(super) async fn decided_rows(store: &dyn Store, table: &Table) -> Result<Vec<Cas>, StoreError> {
     if !table.columns().iter().any(|column| is_decided(column.kind)) {
         return Ok(Vec::new());
@@ -40,7 +42,8 @@ fn is_decided(kind: ColumnKind) -> bool {
     )
 }
 
-/// Sets a row, and the static cells of its partition, as they are; none if nothing of it was decided.
+/// Returns the write that sets a row, and the static cells of its partition, to their current values. `None`
+/// if conditional writes set no value of the row.
 fn set_again(table: &Arc<Table>, row: RowRef<'_>, ends_in_seconds: Option<u32>) -> Option<Cas> {
     let cells = |from, to| -> Cells { (from..to).map(|index| row.get(index)).collect() };
     let (partition, statics) = (table.partition().len(), table.key_len());
@@ -67,7 +70,8 @@ fn set_again(table: &Arc<Table>, row: RowRef<'_>, ends_in_seconds: Option<u32>) 
     })
 }
 
-/// The columns from `from` to `to` that conditional writes set, by their numbers from `from`, with what they hold.
+/// Returns the columns from `from` to `to` that conditional writes set, counted from `from`, with their
+/// values.
 fn decided_cells(table: &Table, row: RowRef<'_>, from: usize, to: usize) -> Option<(Vec<u16>, Cells)> {
     let decided = (from..to).filter(|index| is_decided(table.columns()[*index].kind));
     let held = decided.filter_map(|index| Some(((index - from) as u16, row.get(index)?)));

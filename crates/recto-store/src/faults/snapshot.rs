@@ -12,7 +12,7 @@ use crate::{
     Snapshot, StoreError, TokenRange,
 };
 
-/// A snapshot through which reads fail. It answers nothing at once, so that every read can.
+/// Snapshot whose reads fail. It returns no slices without waiting, so that every read can fail.
 pub(super) struct FaultySnapshot {
     store: FaultyStore,
     inner: Arc<dyn Snapshot>,
@@ -23,7 +23,7 @@ impl FaultySnapshot {
         Self { store, inner }
     }
 
-    /// Begins a read: it may fail or time out.
+    /// Begins a read, which can fail or time out.
     async fn begin(&self, what: &str, options: &ReadOptions) -> Result<(), StoreError> {
         self.store.begin(what, options.timeout).await?;
         let mut state = self.store.lock();
@@ -39,8 +39,8 @@ impl FaultySnapshot {
         Ok(())
     }
 
-    /// The snapshot to read a partition through. A serial read first learns what is decided in it,
-    /// and sees it, though this snapshot may be older.
+    /// Returns the snapshot to read a partition. A serial read first learns the decided writes of the
+    /// partition and sees them, even if this snapshot is older.
     async fn of_partition(
         &self,
         table: &Table,

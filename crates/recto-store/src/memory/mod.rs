@@ -1,8 +1,8 @@
-//! The reference store: everything a [`Store`] does, in memory, written to be obviously right.
+//! Reference store: implements all functions of a [`Store`] in memory, in code that is easy to verify.
 //!
-//! It keeps every write of a partition and merges them at each read, so it is slow and grows; it
-//! is for tests. Partitions are told apart by bytes, rows are kept in the order of
-//! [`recto_model::order`], and no key codec is used.
+//! It keeps every write of a partition and merges the writes at each read. So it is slow, grows without
+//! bound, and is only for tests. It distinguishes partitions by their bytes, keeps rows in the order of
+//! [`recto_model::order`], and uses no key codec.
 
 mod partition;
 mod snapshot;
@@ -25,7 +25,7 @@ use crate::{
     TransactionOutcome, WriteOptions, WriteOutcome,
 };
 
-/// What one request to a [`MemoryStore`] may hold unless told otherwise.
+/// Default limits of one request to a [`MemoryStore`].
 pub const DEFAULT_LIMITS: Limits = Limits {
     mutation_bytes: 8 << 20,
     batch_bytes: 1 << 20,
@@ -37,10 +37,10 @@ pub const DEFAULT_LIMITS: Limits = Limits {
     counts_partitions: true,
 };
 
-/// A partition's key: its cells, none of them null.
+/// Key of a partition: its cells, none of which is null.
 type PartitionKey = Vec<Vec<u8>>;
 
-/// A table and its partitions.
+/// Table and its partitions.
 #[derive(Debug, Clone)]
 struct Contents {
     table: Arc<Table>,
@@ -51,13 +51,13 @@ struct Contents {
 #[derive(Debug, Clone)]
 struct State {
     tables: BTreeMap<String, Arc<Contents>>,
-    /// The stamp of the newest conditional write.
+    /// Stamp of the newest conditional write.
     newest_cas: i64,
-    /// The stamp of the newest plain write.
+    /// Stamp of the newest plain write.
     newest_stamp: Option<i64>,
 }
 
-/// A store in memory. Clones share their tables.
+/// Store in memory. Clones share their tables.
 #[derive(Clone)]
 pub struct MemoryStore {
     environment: Environment,
@@ -72,12 +72,12 @@ impl fmt::Debug for MemoryStore {
 }
 
 impl MemoryStore {
-    /// An empty store whose snapshots stand still. Rows expire by the clock of `environment`.
+    /// Returns an empty store whose snapshots are fixed. Rows expire by the clock of `environment`.
     pub fn new(environment: Environment) -> Self {
         Self::with_limits(environment, DEFAULT_LIMITS)
     }
 
-    /// An empty store with other limits; if they say `remote`, each read of a snapshot sees the
+    /// Returns an empty store with other limits. If they have `remote`, each read of a snapshot sees the
     /// newest writes, as on Cassandra.
     pub fn with_limits(environment: Environment, limits: Limits) -> Self {
         let state = State {
@@ -93,16 +93,18 @@ impl MemoryStore {
     }
 
     fn lock(&self) -> MutexGuard<'_, Arc<State>> {
-        // A panic under the lock leaves no half-made state where snapshots stand still: changes are made to a copy.
+        // A panic under the lock leaves no incomplete state if snapshots are fixed, because changes are made
+        // to a copy.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the state, wholly or, if `change` fails, not at all.
+    /// Changes the state completely, or not at all if `change` fails.
     fn change<T, E>(&self, change: impl FnOnce(&mut State, i64) -> Result<T, E>) -> Result<T, E> {
         let mut guard = self.lock();
         let now = self.environment.now_micros();
         if self.limits.remote && !self.limits.sees_conflicts {
-            // No snapshot stands still, and what fails does so before anything is changed.
+            // No copy is needed: snapshots are not fixed, and a failing call fails before it changes
+            // anything.
             return change(Arc::make_mut(&mut guard), now);
         }
         let mut state = State::clone(&guard);
@@ -122,7 +124,7 @@ impl MemoryStore {
         }
     }
 
-    /// Applies the mutations by rising stamps, at equal stamps deletions last.
+    /// Applies the mutations in ascending order of their stamps. At equal stamps, deletions are applied last.
     fn write_in(
         &self,
         state: &mut State,
@@ -169,7 +171,7 @@ impl MemoryStore {
         Ok(found)
     }
 
-    /// All of it if all conditions hold; conditions are looked at before anything is applied.
+    /// Applies all writes if all conditions hold. Checks the conditions before it applies anything.
     fn transact_all(&self, conditional: &[Cas], plain: &[PartitionWrite]) -> Result<(), NotWritten> {
         self.change(|state, now| {
             let current = conditional.iter().map(|cas| state.current(cas, now));
@@ -187,11 +189,11 @@ impl MemoryStore {
     }
 }
 
-/// Why nothing of a call was written.
+/// Reason why nothing of a call was written.
 enum NotWritten {
-    /// The insert of this number.
+    /// Number of the conflicting insert.
     Conflict(usize),
-    /// What the columns of each conditional write's conditions hold.
+    /// Current values of the columns of each conditional write's conditions.
     Conditions(Vec<Vec<Option<Vec<u8>>>>),
     Failed(StoreError),
 }
@@ -243,7 +245,7 @@ impl State {
 }
 
 impl State {
-    /// What the columns of a conditional write's conditions hold.
+    /// Returns the current values of the columns of a conditional write's conditions.
     fn current(&self, cas: &Cas, now: i64) -> Result<Vec<Option<Vec<u8>>>, StoreError> {
         let partitions = &self.contents(&cas.table)?.partitions;
         let partition = partitions.get(&partition_key(&cas.partition));

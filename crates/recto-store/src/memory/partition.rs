@@ -1,4 +1,4 @@
-//! One partition: every write ever made to it, merged by stamps as Cassandra merges them.
+//! Partition: all its writes, which are merged by their stamps as in Cassandra.
 
 use std::cmp::Ordering;
 
@@ -8,19 +8,19 @@ use crate::{Mutation, Operation, RowAddress};
 
 const MICROS_PER_SECOND: i64 = 1_000_000;
 
-/// What was written to a cell last.
+/// Last write to a cell. The order of the fields is the order of precedence.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Written {
     stamp: i64,
-    /// At equal stamps a deletion wins.
+    /// Whether the write is a deletion, which wins at equal stamps.
     deleted: bool,
-    /// Then the larger value; empty if deleted.
+    /// Value, the larger of which wins next. Empty if deleted.
     value: Vec<u8>,
-    /// When it expires, microseconds.
+    /// Time of expiry, in microseconds.
     expires: i64,
 }
 
-/// A cell, perhaps never written.
+/// Cell, which may have never been written.
 #[derive(Debug, Clone, Default)]
 struct Cell(Option<Written>);
 
@@ -38,29 +38,28 @@ impl Cell {
     }
 }
 
-/// A row that is or was.
+/// Row that exists or existed.
 #[derive(Debug, Clone)]
 struct Row {
     clustering: Cells,
-    /// The stamp of its newest deletion.
+    /// Stamp of its newest deletion.
     deleted: i64,
-    /// What makes it exist without values.
+    /// Marker by which the row exists without values.
     marker: Cell,
     cells: Vec<Cell>,
 }
 
-/// The partition.
 #[derive(Debug, Clone)]
 pub(super) struct Partition {
-    /// The stamp of its newest deletion.
+    /// Stamp of its newest deletion.
     deleted: i64,
     ranges: Vec<(Bound, Bound, i64)>,
     statics: Vec<Cell>,
-    /// In clustering order.
+    /// Rows in clustering order.
     rows: Vec<Row>,
 }
 
-/// The stamp and expiry of one mutation.
+/// Stamp and expiry of one mutation.
 #[derive(Clone, Copy)]
 struct When {
     stamp: i64,
@@ -78,7 +77,7 @@ impl When {
     }
 }
 
-/// Whether a row of `clustering` lies before the edge.
+/// Returns whether a row of `clustering` is before the edge.
 pub(super) fn lies_before(table: &Table, clustering: &Cells, bound: &Bound) -> bool {
     match table.compare_clustering(clustering, bound.cells()) {
         Ordering::Less => true,
@@ -87,20 +86,20 @@ pub(super) fn lies_before(table: &Table, clustering: &Cells, bound: &Bound) -> b
     }
 }
 
-/// What a put meets.
+/// Existing row that a put finds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Met {
-    /// No row.
+    /// There is no row.
     Nothing,
-    /// The same row, put at the same stamp.
+    /// There is the same row, put at the same stamp.
     Own,
-    /// The same row.
+    /// There is the same row, but it was not put at the same stamp.
     Same,
-    /// Another row.
+    /// There is a different row.
     Other,
 }
 
-/// When what a mutation writes expires.
+/// Returns the time when the data of a mutation expires.
 fn expires(mutation: &Mutation, now: i64) -> i64 {
     mutation.ttl_seconds.map_or(i64::MAX, |seconds| {
         now.saturating_add(i64::from(seconds) * MICROS_PER_SECOND)
@@ -117,7 +116,7 @@ impl Partition {
         }
     }
 
-    /// Merges a mutation that happened at `stamp`, at the time `now`.
+    /// Merges a mutation with the stamp `stamp`, at the time `now`.
     pub(super) fn apply(&mut self, table: &Table, mutation: &Mutation, stamp: i64, now: i64) {
         let when = When {
             stamp,
@@ -162,7 +161,7 @@ impl Partition {
         }
     }
 
-    /// What a put meets in its row.
+    /// Returns the existing row that a put finds.
     pub(super) fn meet(&self, table: &Table, put: &Mutation, stamp: i64, now: i64) -> Met {
         let Operation::Put {
             clustering, cells, ..
@@ -184,7 +183,7 @@ impl Partition {
         }
     }
 
-    /// Lets the row of a put live as long as the put says, unless it lives longer.
+    /// Extends the lifetime of the row to the lifetime of the put, unless it is longer already.
     pub(super) fn prolong(&mut self, table: &Table, put: &Mutation, now: i64) {
         let Some(clustering) = put.operation.row() else {
             return;
@@ -192,15 +191,15 @@ impl Partition {
         let expires = expires(put, now);
         let row = self.row(table, clustering);
         for cell in row.cells.iter_mut().chain([&mut row.marker]) {
-            // What has expired stays so.
+            // Expired data stays expired.
             if let Some(written) = cell.0.as_mut().filter(|written| written.expires > now) {
                 written.expires = written.expires.max(expires);
             }
         }
     }
 
-    /// The row of `clustering`, made if it never was, with a cell for each regular column of `table`
-    /// and for each that was written.
+    /// Returns the row of `clustering`, with a cell for each regular column of `table` and for each column
+    /// that was written. Creates the row if it never existed.
     fn row(&mut self, table: &Table, clustering: &Cells) -> &mut Row {
         let found = self
             .rows
@@ -221,7 +220,7 @@ impl Partition {
         row
     }
 
-    /// The newest deletion that covers `row`.
+    /// Returns the stamp of the newest deletion that covers `row`.
     fn shadow(&self, table: &Table, row: &Row) -> i64 {
         self.ranges
             .iter()
@@ -232,8 +231,9 @@ impl Partition {
             .fold(self.deleted.max(row.deleted), i64::max)
     }
 
-    /// The rows that exist at `now`, in clustering order: clustering, the regular cells that `table`
-    /// knows, their newest stamp. A row exists by any of its cells, known or not.
+    /// Returns the rows that exist at `now`, in clustering order: their clustering cells, the regular cells
+    /// that `table` knows, and their newest stamp. A row exists if any of its cells has a value, even in a
+    /// column that `table` does not know.
     pub(super) fn live_rows(&self, table: &Table, now: i64) -> Vec<LiveRow<'_>> {
         self.rows
             .iter()
@@ -270,7 +270,7 @@ impl Partition {
         })
     }
 
-    /// The static cells at `now`.
+    /// Returns the static cells at `now`.
     pub(super) fn live_statics(&self, now: i64) -> Vec<Option<&[u8]>> {
         self.statics
             .iter()
@@ -281,7 +281,7 @@ impl Partition {
             .collect()
     }
 
-    /// What a column of a condition holds at `now`.
+    /// Returns the value of a condition's column at `now`.
     pub(super) fn column(&self, table: &Table, row: &RowAddress, column: u16, now: i64) -> Option<Vec<u8>> {
         let column = usize::from(column);
         match row {
@@ -295,14 +295,14 @@ impl Partition {
     }
 }
 
-/// A row that exists.
+/// Row that exists.
 pub(super) struct LiveRow<'a> {
     pub(super) clustering: &'a Cells,
-    /// When it was put, unless it exists by its cells only.
+    /// Stamp of its put. `None` if the row exists only by its cells.
     marker: Option<i64>,
     pub(super) cells: Vec<Option<&'a [u8]>>,
-    /// The newest stamp of its cells, 0 if all are null.
+    /// Newest stamp of its cells, 0 if all are null.
     pub(super) stamp: i64,
-    /// For how many more seconds they live.
+    /// Remaining lifetime of its cells, in seconds.
     pub(super) ends_in_seconds: Option<u32>,
 }

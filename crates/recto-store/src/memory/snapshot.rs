@@ -1,4 +1,4 @@
-//! Reading the reference store.
+//! Reads of the reference store.
 
 use std::sync::Arc;
 
@@ -14,13 +14,13 @@ use crate::{
     StoreErrorKind, TokenRange,
 };
 
-/// What stood at one moment, or what is there at each read.
+/// State at one moment, or the current state at each read.
 pub(super) struct MemorySnapshot {
     store: MemoryStore,
     snapshot: Option<Arc<State>>,
 }
 
-/// Rows being read.
+/// Rows that are being read.
 struct Reading<'a> {
     table: &'a Table,
     options: &'a ReadOptions,
@@ -42,7 +42,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Whether it must stop.
+    /// Returns whether the read must stop.
     fn is_full(&self) -> bool {
         let rows = self.read.rows.len();
         rows == self.limit || (rows > 0 && self.read.bytes >= self.options.max_bytes)
@@ -303,7 +303,7 @@ fn row_bytes(row: &LiveRow<'_>) -> u64 {
     (row.clustering.byte_len() + values) as u64 + ROW_OVERHEAD_BYTES
 }
 
-/// A partition's rows; if it has none and has static cells, one row of nulls.
+/// Returns the rows of a partition. If it has no rows but has static cells, returns one row of nulls.
 fn scanned_rows<'a>(
     table: &Table,
     partition: &'a Partition,
@@ -317,7 +317,7 @@ fn scanned_rows<'a>(
     rows.into_iter().map(Some).collect()
 }
 
-/// Where a scan stopped: after a row, or after a partition that had none.
+/// Position at which a scan stopped: after a row, or after a partition without rows.
 struct Position {
     partition: PartitionKey,
     clustering: Option<Cells>,
@@ -353,7 +353,7 @@ impl Position {
     }
 }
 
-/// Length and bytes of each part.
+/// Writes the length and the bytes of each part.
 fn join(parts: &[Vec<u8>]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for part in parts {

@@ -1,4 +1,4 @@
-//! Starts and ends the Cassandra which all tests share; for CI, and to have it warm while working.
+//! Starts and ends the Cassandra that all tests share: for CI, and to keep it running during development.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ recto-rig nodetool [--dir DIR] NODE ARGUMENTS…
 Without --dir: $RECTO_TEST_CASSANDRA_DIR, else target/cassandra. Tests find the one there.";
 const SECONDS_PER_MINUTE: u64 = 60;
 
-/// What the words on the command line say.
+/// Parsed command line.
 struct Call {
     verb: String,
     dir: Option<PathBuf>,

@@ -1,5 +1,4 @@
-//! A case: everything that a check of pages depends on, as plain data that can be drawn, made
-//! simpler, printed and run again.
+//! Case: all inputs of a check of pages, as plain data that can be generated, simplified, printed and run again.
 
 use std::sync::Arc;
 
@@ -10,31 +9,31 @@ use recto_model::{Value, json};
 use super::{Data, Rng, from_values};
 use crate::oracle::{Collations, Comparison, Condition, Oracle, Question, Row};
 
-/// The most moves of a drawn case.
+/// Maximum number of moves of a generated case.
 const MAX_MOVES: usize = 6;
-/// Page sizes that are drawn.
+/// Page sizes from which the generator chooses.
 const SIZES: [u32; 8] = [1, 1, 2, 3, 4, 5, 8, 100];
 
-/// A collection, its rows, a question, and the pages to ask for.
+/// Collection, its rows, a question, and the pages to request.
 #[derive(Debug, Clone)]
 pub struct Case {
-    /// The collection.
+    /// Collection.
     pub collection: Arc<Collection>,
-    /// The fields that sort as people do.
+    /// Fields with a collation.
     pub collations: Collations,
-    /// Its rows, no two of one key.
+    /// Rows of the collection, with different keys.
     pub rows: Vec<Row>,
-    /// What is asked.
+    /// Question.
     pub question: Question,
-    /// Whether the filter is built in Rust, or text.
+    /// Whether the filter is built in Rust. Otherwise it is text.
     pub built: bool,
-    /// Where pages start, how large they are, and what is written in between.
+    /// Pages to request: their starts, their sizes, and the writes before them.
     pub moves: Vec<Move>,
 }
 
-/// Where a page starts, beside the row of its move.
+/// Start of a page, relative to the row of its move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[allow(missing_docs)] // each variant is the place of its name
+#[allow(missing_docs)] // Each variant has the name of its place.
 pub enum Place {
     #[default]
     After,
@@ -43,42 +42,42 @@ pub enum Place {
     From,
 }
 
-/// One page, as a check understands it: a traversal takes sizes, edges, budgets and writes, a page
-/// beside a row the place.
+/// One page. A check of a traversal uses sizes, edges, budgets and writes. A check of a page beside a row also uses the
+/// place.
 #[derive(Debug, Clone, Default)]
 pub struct Move {
-    /// Rows of the page.
+    /// Number of rows of the page.
     pub size: u32,
-    /// Where the page starts.
+    /// Start of the page.
     pub place: Place,
-    /// Which row it starts beside: an index into the rows there are, counted round.
+    /// Row beside which the page starts: an index, modulo the number of rows.
     pub row: usize,
-    /// The values that a page starts from.
+    /// Values from which the page starts.
     pub from: Vec<Value>,
-    /// Whether the first page of a traversal is the last of the query.
+    /// Whether the first page of a traversal is the last page of the query.
     pub backwards: bool,
-    /// Whether to go on by the cursor of a row and not by the page's.
+    /// Whether to continue by the cursor of a row instead of the cursor of the page.
     pub by_row: bool,
-    /// Whether to ask for both edges.
+    /// Whether to request both edges.
     pub both_edges: bool,
-    /// The most rows to look at.
+    /// Maximum number of rows to examine.
     pub scan_budget: u64,
-    /// The most bytes of rows.
+    /// Maximum number of bytes of rows.
     pub byte_budget: u64,
-    /// What is written before the page is read.
+    /// Writes before the read of the page.
     pub writes: Vec<Change>,
 }
 
-/// Something written.
+/// Write.
 #[derive(Debug, Clone)]
 pub enum Change {
-    /// A row is stored, if its key is free.
+    /// Stores a row, if no row has its key.
     Put(Row),
-    /// The row of this index, counted round, is deleted.
+    /// Deletes the row with this index, modulo the number of rows.
     Delete(usize),
 }
 
-/// Moves for a question on the rows of `oracle`, at least one.
+/// Returns moves for a question on the rows of `oracle`, at least one.
 pub fn moves(rng: &mut Rng, data: &Data, oracle: &Oracle, question: &Question) -> Vec<Move> {
     let sequence = oracle.ask(question);
     let places = [Place::After, Place::Before, Place::Around, Place::From];
@@ -105,9 +104,10 @@ pub fn moves(rng: &mut Rng, data: &Data, oracle: &Oracle, question: &Question) -
     (0..rng.usize(1..=MAX_MOVES)).map(|_| one(rng)).collect()
 }
 
-/// Written down by a person, or pasted from what a failure printed. Text that does not fit panics.
+/// Methods to build a case that a person writes, or that a failure printed. They panic if a text is invalid.
 impl Case {
-    /// A collection without rows, from schema text that declares it alone; everything is asked.
+    /// Returns a case of a collection without rows. The schema text declares only this collection. The question has no
+    /// conditions.
     ///
     /// # Panics
     /// If the text declares anything else.
@@ -124,21 +124,21 @@ impl Case {
         }
     }
 
-    /// With a field that sorts as people do.
+    /// Adds a collation to a field.
     #[must_use]
     pub fn collate(mut self, field: &str, locale: &str) -> Self {
         self.collations.insert(field.to_owned(), locale.to_owned());
         self
     }
 
-    /// With this row, record JSON.
+    /// Adds a row, given as the JSON of a record.
     #[must_use]
     pub fn row(mut self, json: &str) -> Self {
         self.rows.push(row_of(&self.collection, json));
         self
     }
 
-    /// With a comparison: `("c0", ">=", "5")`.
+    /// Adds a comparison: `("c0", ">=", "5")`.
     #[must_use]
     pub fn compare(self, field: &str, comparison: &str, value: &str) -> Self {
         let value = self.value(field, value);
@@ -150,7 +150,7 @@ impl Case {
         self.condition(condition)
     }
 
-    /// With a list of values.
+    /// Adds a condition that a field has one of some values.
     #[must_use]
     pub fn any_of(self, field: &str, values: &[&str]) -> Self {
         let values = values.iter().map(|value| self.value(field, value)).collect();
@@ -161,7 +161,7 @@ impl Case {
         self.condition(condition)
     }
 
-    /// With a text prefix.
+    /// Adds a condition that a text field starts with a prefix.
     #[must_use]
     pub fn starts_with(self, field: &str, prefix: &str) -> Self {
         let condition = Condition::StartsWith {
@@ -171,7 +171,7 @@ impl Case {
         self.condition(condition)
     }
 
-    /// With a comparison of tuples.
+    /// Adds a comparison of tuples.
     #[must_use]
     pub fn tuple(self, fields: &[&str], comparison: &str, values: &[&str]) -> Self {
         let both = fields.iter().zip(values);
@@ -183,7 +183,7 @@ impl Case {
         self.condition(condition)
     }
 
-    /// Sorted by these fields, `-` before a descending one.
+    /// Sets the sort by these fields. A field with the prefix `-` is descending.
     #[must_use]
     pub fn sort(mut self, terms: &[&str]) -> Self {
         let terms = terms.iter().map(|term| match term.strip_prefix('-') {
@@ -194,28 +194,28 @@ impl Case {
         self
     }
 
-    /// Conditions may be checked row by row.
+    /// Allows a filter scan.
     #[must_use]
     pub fn allow_filter_scan(mut self) -> Self {
         self.question.allow_filter_scan = true;
         self
     }
 
-    /// The filter is built in Rust.
+    /// Builds the filter in Rust.
     #[must_use]
     pub fn built(mut self) -> Self {
         self.built = true;
         self
     }
 
-    /// With a page more.
+    /// Adds a page.
     #[must_use]
     pub fn page(mut self, page: Move) -> Self {
         self.moves.push(page);
         self
     }
 
-    /// The page starts from these values of the question's order, which has been said by now.
+    /// Starts the page from these values of the question's order. Set the question first.
     #[must_use]
     pub fn from(mut self, values: &[&str]) -> Self {
         let order = self.order();
@@ -228,7 +228,7 @@ impl Case {
         self
     }
 
-    /// Before the page, this row is stored.
+    /// Stores this row before the page.
     #[must_use]
     pub fn put(mut self, json: &str) -> Self {
         let row = row_of(&self.collection, json);
@@ -236,19 +236,19 @@ impl Case {
         self
     }
 
-    /// Before the page, the row of this index is deleted.
+    /// Deletes the row with this index before the page.
     #[must_use]
     pub fn delete(mut self, index: usize) -> Self {
         self.last_move().writes.push(Change::Delete(index));
         self
     }
 
-    /// The fields that the question's rows are ordered by, with directions.
+    /// Returns the fields by which the rows of the question are ordered, with directions.
     pub fn order(&self) -> Vec<(usize, Direction)> {
         self.oracle().ask(&self.question).order().to_vec()
     }
 
-    /// An oracle without rows.
+    /// Returns an oracle without rows.
     pub fn oracle(&self) -> Oracle {
         Oracle::collated(Arc::clone(&self.collection), self.collations.clone())
     }

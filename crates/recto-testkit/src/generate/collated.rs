@@ -1,4 +1,4 @@
-//! Fields that sort as people of a language do, and texts that stand elsewhere then than their bytes.
+//! Fields with collations, and texts whose order by a collation differs from the order of their bytes.
 
 use recto_model::schema::Collection;
 use recto_model::{Type, Value};
@@ -6,8 +6,8 @@ use recto_model::{Type, Value};
 use super::Rng;
 use crate::oracle::Collations;
 
-/// Locales whose orders differ: the root's, letters of their own, contractions, accents from behind, capitals first,
-/// scripts, vowels that stand before their consonants.
+/// Locales with different orders: the root, additional letters, contractions, accents compared from the end, capitals
+/// first, other scripts, and vowels that are written before their consonants.
 const LOCALES: [&str; 16] = [
     "und",
     "de",
@@ -26,17 +26,23 @@ const LOCALES: [&str; 16] = [
     "ja",
     "zh-u-co-stroke",
 ];
-/// What texts are put together of: letters with capitals and marks (as one and as two), what is one letter in some
-/// languages, what is ignored at first, digits, other scripts.
+/// Parts of texts:
+///
+/// - letters, with capitals and marks (as one character and as two)
+/// - combinations that are one letter in some languages
+/// - characters that are ignored at first
+/// - digits
+/// - other scripts
 const PIECES: [&str; 36] = [
     "a", "A", "ä", "a\u{308}", "Ä", "å", "aa", "Aa", "z", "Z", "o", "ö", "ø", "ß", "ss", "c", "ch", "Ch",
     "h", "ll", "dzs", "i", "ı", "İ", "é", "e\u{301}", "\u{301}", "-", " ", "\0", "2", "10", "е", "เก", "か",
     "中",
 ];
-/// The most pieces of a text: eight KiB hold the sort keys of a row's fields, and texts that have neighbours.
+/// Maximum number of parts of a text. The sort keys of the fields of a row, and texts with neighbors, must fit into
+/// eight KiB.
 const MAX_PIECES: usize = 4;
 
-/// Collations for one to all of these fields, each of which is a text from then on.
+/// Returns collations for at least one of these fields. Each field with a collation becomes a text.
 pub fn collations(rng: &mut Rng, collection: &mut Collection, fields: &[String]) -> Collations {
     let mut collations = Collations::new();
     let always = rng.usize(0..fields.len());
@@ -52,7 +58,7 @@ pub fn collations(rng: &mut Rng, collection: &mut Collection, fields: &[String])
     collations
 }
 
-/// A text for a field with a collation.
+/// Returns a text for a field with a collation.
 pub(super) fn text(rng: &mut Rng) -> Value {
     let pieces = (0..rng.usize(0..=MAX_PIECES)).map(|_| PIECES[rng.usize(0..PIECES.len())]);
     Value::Text(pieces.collect())

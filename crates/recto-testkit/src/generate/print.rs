@@ -1,4 +1,4 @@
-//! A case as a Rust test that can be pasted.
+//! Prints a case as a Rust test.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ use super::case::{Case, Change, Move};
 use crate::oracle::{Condition, Row};
 
 impl Case {
-    /// A test of this name that makes the case, names it `case`, and does something with it.
+    /// Returns a test with this name that builds the case as `case` and executes a statement with it.
     pub fn rust_test(&self, name: &str, statement: &str) -> String {
         let mut lines = vec![format!("Case::declared({})", raw(&self.schema_text()))];
         let collations = self.collations.iter();
@@ -107,7 +107,7 @@ impl Case {
         format!("&[{}]", terms.collect::<Vec<_>>().join(", "))
     }
 
-    /// A page: what is not as in `Move::default()`.
+    /// Returns the lines of a page, with the fields that differ from `Move::default()`.
     fn move_lines(&self, page: &Move) -> Vec<String> {
         let plain = Move::default();
         let mut text = String::from(".page(Move { ");
@@ -149,7 +149,7 @@ impl Case {
     }
 }
 
-/// Text as a Rust literal: a raw string where that can be, so that JSON stays readable.
+/// Returns a text as a Rust literal: a raw string if possible, so that JSON stays readable.
 fn raw(text: &str) -> String {
     let is_plain = text
         .chars()

@@ -1,4 +1,4 @@
-//! Random questions that a sort order serves, and ones it serves with a filter scan.
+//! Random questions that a sort order serves, and questions that it serves with a filter scan.
 
 use recto_model::schema::Collection;
 use recto_model::table::Direction;
@@ -8,12 +8,12 @@ use super::value::neighbour;
 use super::{Data, Rng};
 use crate::oracle::{Comparison, Condition, Question, Row, Sequence};
 
-/// The most combinations of listed values; tuple ranges multiply with them, and a plan has at most
-/// 128 sources.
+/// Maximum number of combinations of listed values. Tuple ranges multiply this number, and a plan has at most 128
+/// sources.
 const MAX_COMBINATIONS: usize = 9;
-/// The longest list of values of one field.
+/// Maximum number of listed values of one field.
 const MAX_LISTED: usize = 4;
-/// The ways to compare that make a range.
+/// Comparisons that make a range.
 const RANGES: [Comparison; 4] = [
     Comparison::Less,
     Comparison::LessOrEqual,
@@ -21,9 +21,10 @@ const RANGES: [Comparison; 4] = [
     Comparison::GreaterOrEqual,
 ];
 
-/// A question that the sort order of the data's collection serves, mostly one that has an answer: partition columns pinned or
-/// listed, some order columns likewise, perhaps a range, prefix or tuple range on the next, a sort
-/// it can give; one in five with a condition that rows are checked for besides, which it then allows.
+/// Returns a question that the sort order of the collection serves. Most questions have a result. Partition columns and
+/// some order columns are fixed or listed. The next order column may have a range, a prefix or a tuple range. The sort
+/// is one that the sort order can provide. One in five questions has a further condition and allows a filter scan for
+/// it.
 pub fn question(rng: &mut Rng, data: &Data) -> Question {
     let collection = data.oracle.collection();
     let mut draw = Draw {
@@ -68,7 +69,7 @@ pub fn question(rng: &mut Rng, data: &Data) -> Question {
     question
 }
 
-/// Values of the first fields of a sequence's order, some of them of no row.
+/// Returns values of the first fields of a sequence's order. Some values belong to no row.
 pub fn from_values(rng: &mut Rng, data: &Data, sequence: &Sequence) -> Vec<Value> {
     let count = rng.usize(0..=sequence.order().len());
     let near = match sequence.rows() {
@@ -88,7 +89,7 @@ fn index(collection: &Collection, name: &str) -> usize {
     collection.field(name).expect("a sort order names fields").0
 }
 
-/// A value of a pool, or near one.
+/// Returns a value of a pool, or a neighbor of it.
 fn near_pool(rng: &mut Rng, pool: &[Value]) -> Value {
     let value = &pool[rng.usize(0..pool.len())];
     if rng.u8(0..5) == 0 {
@@ -98,16 +99,16 @@ fn near_pool(rng: &mut Rng, pool: &[Value]) -> Value {
     }
 }
 
-/// A question being drawn.
+/// Question during its generation.
 struct Draw<'a> {
     rng: &'a mut Rng,
     data: &'a Data,
     collection: &'a Collection,
     combinations: usize,
     question: Question,
-    /// The fields pinned or listed so far.
+    /// Fields that are fixed or listed so far.
     many: Vec<usize>,
-    /// A row to ask for, so that answers have rows.
+    /// Row that the question should match, so that the result has rows.
     anchor: Option<&'a Row>,
 }
 
@@ -116,7 +117,7 @@ impl Draw<'_> {
         near_pool(self.rng, &self.data.pools[field])
     }
 
-    /// The anchor's value, or any.
+    /// Returns the value of the anchor, or any value.
     fn near_anchor(&mut self, field: usize) -> Value {
         let own = self.anchor.and_then(|row| row[field].clone());
         own.unwrap_or_else(|| self.value(field))
@@ -126,7 +127,8 @@ impl Draw<'_> {
         &self.collection.fields[field].ty
     }
 
-    /// Texts that begin alike do not stand together where people sort them.
+    /// Returns whether the field can have a prefix condition. Texts with a common prefix are not adjacent in the order
+    /// of a collation.
     fn takes_prefix(&self, field: usize) -> bool {
         let name = &self.collection.fields[field].name;
         self.ty(field).is_textual() && !self.data.oracle.collations().contains_key(name)
@@ -136,7 +138,7 @@ impl Draw<'_> {
         self.question.conditions.push(condition);
     }
 
-    /// Pins a field to a value, or lists a few.
+    /// Fixes a field to a value, or lists a few values.
     fn pin(&mut self, field: usize) {
         self.many.push(field);
         let room = MAX_COMBINATIONS / self.combinations;
@@ -173,7 +175,7 @@ impl Draw<'_> {
         });
     }
 
-    /// A range on the first order column that is not pinned.
+    /// Adds a range on the first order column that is not fixed.
     fn range(&mut self, order: &[(usize, Direction)], pinned: usize) {
         let Some(&(field, _)) = order.get(pinned) else {
             return;
@@ -210,7 +212,7 @@ impl Draw<'_> {
         }
     }
 
-    /// A tuple range over some pinned columns, perhaps, and the free ones after them.
+    /// Adds a tuple range over some of the fixed columns and the free columns after them.
     fn tuple(&mut self, order: &[(usize, Direction)], pinned: usize) {
         let from = if self.rng.u8(0..4) == 0 {
             self.rng.usize(0..=pinned)
@@ -228,8 +230,8 @@ impl Draw<'_> {
         });
     }
 
-    /// A condition on a field that the sort order does not serve: a stored one, or an order column
-    /// beyond the first free one.
+    /// Adds a condition on a field that the sort order does not serve: a field outside the key, or an order column
+    /// behind the first free one.
     fn filter_scan(&mut self, order: &[(usize, Direction)], pinned: usize) {
         self.question.allow_filter_scan = true;
         let stored = ["v0", "v1"].map(|name| index(self.collection, name));
@@ -244,8 +246,8 @@ impl Draw<'_> {
         }
     }
 
-    /// A sort: some of the free order columns in the sort order's directions or all against them,
-    /// with listed and pinned columns anywhere in it, in any direction.
+    /// Sets a sort: some free order columns, in the directions of the sort order or all reversed. Listed and fixed
+    /// columns are at any place in it, in any direction.
     fn sort(&mut self, order: &[(usize, Direction)], pinned: usize) {
         let count = self.rng.usize(0..=order.len() - pinned);
         let is_reversed = self.rng.bool();

@@ -1,4 +1,4 @@
-//! Simpler cases than a case, the boldest first.
+//! Simplified versions of a case, the greatest simplification first.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use super::case::{Case, Change, Move, Place};
 use crate::oracle::{Condition, Row};
 
 impl Case {
-    /// Cases that are a little simpler, each in one way. Whoever shrinks takes the first that still
-    /// fails and asks again; there is none left after finitely many steps.
+    /// Returns cases that are slightly simpler, each in one respect. To shrink a case, take the first result that still
+    /// fails, and repeat. This ends after finitely many steps.
     pub fn simpler(&self) -> Vec<Self> {
         let mut simpler = Vec::new();
         for rows in without(&self.rows) {
-            // Which row a page starts beside is counted round: both as it comes, and the last one.
+            // The row of a page is an index modulo the number of rows: try the changed row, and the last row.
             let mut last = Self { rows, ..self.clone() };
             simpler.push(last.clone());
             let most = last.rows.len().saturating_sub(1);
@@ -87,7 +87,7 @@ impl Case {
         }
     }
 
-    /// Values to start from are of the question's order: if that is another one now, they go.
+    /// Removes the start values of pages if the order of the question has changed.
     fn keep_from_values(&mut self, before: &Self) {
         if self.order() != before.order() {
             self.moves.iter_mut().for_each(|page| page.from.clear());
@@ -136,8 +136,8 @@ impl Case {
         }
     }
 
-    /// The case without a field and the conditions on it alone: a stored one, an order column, or a
-    /// partition column beside others. Rows that were different only there are one.
+    /// Returns the case without a field and without the conditions on this field alone. The field can be a stored
+    /// field, an order column, or one of several partition columns. Rows that differ only in this field become one row.
     fn without_field(&self, field: usize) -> Option<Self> {
         let name = &self.collection.fields[field].name;
         let is_tuple =
@@ -200,8 +200,8 @@ impl Case {
         Some(case)
     }
 
-    /// The case with the values of a field put in the place of the first few of its type, in the same
-    /// order; none if they are those already.
+    /// Returns the case with the values of a field replaced by the first values of its type, in the same order. Returns
+    /// `None` if these are the values already.
     fn with_simple_values(&self, field: usize) -> Option<Self> {
         let ty = &self.collection.fields[field].ty;
         let has_prefix =
@@ -265,7 +265,7 @@ impl Case {
     }
 }
 
-/// Lists without a half, a quarter, … an element.
+/// Returns the list without a half, without a quarter, and so on, down to one element.
 fn without<T: Clone>(list: &[T]) -> Vec<Vec<T>> {
     let mut lists = Vec::new();
     let mut size = list.len().div_ceil(2);
@@ -312,7 +312,7 @@ fn fields_mut(condition: &mut Condition) -> Vec<&mut usize> {
     }
 }
 
-/// The values of a type that are easiest to read, ascending.
+/// Returns a value of a type that is easy to read. A greater index gives a greater value.
 fn simple(ty: &Type, index: usize) -> Option<Value> {
     let number = i8::try_from(index).ok()?;
     let letters = || (index < 26).then(|| char::from(b'a' + number.unsigned_abs()).to_string());

@@ -10,10 +10,11 @@ use uuid::Uuid;
 
 use super::Rng;
 
-/// The longest cell drawn: a key has several, and they must fit Cassandra's 64 KiB together.
+/// Maximum number of bytes of a generated cell. A key has several cells, and together they must fit into Cassandra's 64
+/// KiB.
 const MAX_CELL_BYTES: usize = 600;
 
-/// A value of an order type: one at its edges, or a neighbour of one.
+/// Returns a value of an order type: a value at its limits, or a neighbor of such a value.
 ///
 /// # Panics
 /// If the type has no order.
@@ -31,7 +32,7 @@ pub fn value(rng: &mut Rng, ty: &Type) -> Value {
     }
 }
 
-/// A value near another in order, of the same type.
+/// Returns a value of the same type that is close in the order.
 pub fn neighbour(rng: &mut Rng, value: &Value) -> Value {
     let up = rng.bool();
     let step = if up { 1_i64 } else { -1 };
@@ -59,7 +60,7 @@ pub fn neighbour(rng: &mut Rng, value: &Value) -> Value {
         Value::Decimal(value) => Value::Decimal(near_decimal(rng, value)),
         Value::Float(value) => Value::Float(if up { value.next_up() } else { value.next_down() }),
         Value::Double(value) => Value::Double(if up { value.next_up() } else { value.next_down() }),
-        // Any byte but the one with the version, so that a version 1 UUID stays one.
+        // Changes any byte but the one with the version, so that a version 1 UUID keeps its version.
         Value::TimeUuid(uuid) => Value::TimeUuid(near_uuid(rng, *uuid)),
         Value::Uuid(uuid) => Value::Uuid(near_uuid(rng, *uuid)),
         Value::Inet(IpAddr::V4(address)) => {
@@ -82,7 +83,7 @@ fn near_text(rng: &mut Rng, text: &str, more: &[char]) -> String {
     text
 }
 
-/// The same digits and one more, where the scale has room for it.
+/// Returns the value with one more digit, if the scale allows it.
 fn near_decimal(rng: &mut Rng, value: &BigDecimal) -> BigDecimal {
     let (digits, scale) = value.as_bigint_and_exponent();
     if (-10_000..10_000).contains(&scale) && digits.bits() < 1_000 {

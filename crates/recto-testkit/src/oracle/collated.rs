@@ -1,4 +1,4 @@
-//! Text as people of a language sort it, by ICU and nothing of Recto's: no keys are made here.
+//! Comparison of texts by collations. It uses ICU alone, and none of Recto's sort keys.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -12,15 +12,17 @@ use recto_model::schema::Collection;
 
 use super::order;
 
-/// The locales by which fields sort, by their names. Other fields sort by their bytes.
+/// Locales of fields with a collation, by the name of the field. Other fields are compared by their bytes.
 pub type Collations = BTreeMap<String, String>;
 
-/// How each field of a collection compares.
+/// Collator of each field of a collection.
 pub(super) struct Collated(Vec<Option<CollatorBorrowed<'static>>>);
 
 impl Collated {
+    /// Returns the collators of a collection.
+    ///
     /// # Panics
-    /// If ICU does not take a locale.
+    /// If ICU does not accept a locale.
     pub(super) fn new(collection: &Collection, collations: &Collations) -> Self {
         let collator = |name: &String| {
             let locale: Locale = collations.get(name)?.parse().expect("a language tag");
@@ -37,7 +39,7 @@ impl Collated {
         )
     }
 
-    /// Texts as ICU compares them, and those that it calls equal by their bytes; all else as ever.
+    /// Compares texts by ICU, and texts that ICU regards as equal by their bytes. Compares other values as usual.
     pub(super) fn compare(&self, field: usize, left: &Value, right: &Value) -> Ordering {
         let by_collation = match (&self.0[field], left, right) {
             (Some(collator), Value::Text(left), Value::Text(right))
@@ -47,7 +49,7 @@ impl Collated {
         by_collation.then_with(|| order::compare(left, right))
     }
 
-    /// Order columns are never null; what else is null stands first.
+    /// Compares values that may be null. Nulls come first. Order columns are never null.
     pub(super) fn compare_nullable(
         &self,
         field: usize,

@@ -1,8 +1,7 @@
-//! How Cassandra compares values, written once more and as plainly as possible.
+//! Cassandra's comparison of values, implemented a second time and as plainly as possible.
 //!
-//! Nothing of [`recto_model::order`] is used here: what this module and the engine agree on, they
-//! found independently. `vectors/order-cassandra-5.0.txt` holds what a real Cassandra says, and a
-//! test holds this module to it.
+//! This module does not use [`recto_model::order`], so that both implementations are independent.
+//! `vectors/order-cassandra-5.0.txt` has the order of a real Cassandra, and a test compares this module with it.
 
 use std::cmp::Ordering;
 use std::net::IpAddr;
@@ -15,7 +14,7 @@ use uuid::Uuid;
 /// Compares two values of one order type, ascending.
 ///
 /// # Panics
-/// If they are of different types, or of a type without order.
+/// If the values have different types, or a type without order.
 pub fn compare(left: &Value, right: &Value) -> Ordering {
     match (left, right) {
         (Value::Ascii(left), Value::Ascii(right)) | (Value::Text(left), Value::Text(right)) => {
@@ -42,8 +41,8 @@ pub fn compare(left: &Value, right: &Value) -> Ordering {
     }
 }
 
-/// Whether two values of a type are the same: equal in order where the type has one, else of the
-/// same bytes.
+/// Returns whether two values of a type are the same: equal in order if the type has an order, else equal in their
+/// bytes.
 pub fn same(ty: &Type, left: &Value, right: &Value) -> bool {
     if ty.is_orderable() {
         compare(left, right).is_eq()
@@ -52,15 +51,15 @@ pub fn same(ty: &Type, left: &Value, right: &Value) -> bool {
     }
 }
 
-/// The bytes of a value as both stores hold it.
+/// Returns the bytes of a value as both stores hold it.
 pub(super) fn bytes(ty: &Type, value: &Value) -> Vec<u8> {
     let mut bytes = Vec::new();
     cell::encode(ty, value, &mut bytes).expect("tests make values of their type only");
     bytes
 }
 
-/// Java's `Double.compare`: negative zero before zero, NaN after everything. Widening a float
-/// keeps its order, so it serves floats too.
+/// Compares as Java's `Double.compare`: negative zero is less than zero, and NaN is greater than all other values. Also
+/// suitable for floats, because widening a float keeps the order.
 fn compare_doubles(left: f64, right: f64) -> Ordering {
     match (left.is_nan(), right.is_nan()) {
         (true, true) => Ordering::Equal,
@@ -68,13 +67,13 @@ fn compare_doubles(left: f64, right: f64) -> Ordering {
         (false, true) => Ordering::Less,
         (false, false) if left < right => Ordering::Less,
         (false, false) if left > right => Ordering::Greater,
-        // What is left differs in the sign of zero at most.
+        // These values differ at most in the sign of zero.
         (false, false) => right.is_sign_negative().cmp(&left.is_sign_negative()),
     }
 }
 
-/// Digits and place of the first digit decide; no power of ten is computed, since scales reach
-/// over two thousand million.
+/// Compares the position of the first digit, and then the digits. Computes no power of ten, since scales can exceed two
+/// thousand million.
 fn compare_decimals(left: &BigDecimal, right: &BigDecimal) -> Ordering {
     let (left_digits, left_scale) = left.as_bigint_and_exponent();
     let (right_digits, right_scale) = right.as_bigint_and_exponent();
@@ -96,13 +95,13 @@ fn compare_decimals(left: &BigDecimal, right: &BigDecimal) -> Ordering {
     }
 }
 
-/// The 60-bit time of a version 1 UUID, put together from its three fields.
+/// Returns the 60-bit time of a version 1 UUID, composed of its three fields.
 fn time_of(uuid: Uuid) -> u64 {
     let (low, middle, high_and_version, _) = uuid.as_fields();
     u64::from(high_and_version & 0x0FFF) << 48 | u64::from(middle) << 32 | u64::from(low)
 }
 
-/// The last eight bytes as Cassandra's `TimeUUIDType` compares them: each signed (CASSANDRA-8730).
+/// Returns the last eight bytes as Cassandra's `TimeUUIDType` compares them: as signed bytes (CASSANDRA-8730).
 fn signed_rest(uuid: Uuid) -> Vec<i8> {
     uuid.as_bytes()[8..]
         .iter()
@@ -110,7 +109,7 @@ fn signed_rest(uuid: Uuid) -> Vec<i8> {
         .collect()
 }
 
-/// Cassandra's `UUIDType`: the version, then the time of version 1, then unsigned bytes.
+/// Compares as Cassandra's `UUIDType`: by the version, then by the time of version 1, then by unsigned bytes.
 fn compare_uuids(left: Uuid, right: Uuid) -> Ordering {
     let version = |uuid: Uuid| uuid.as_bytes()[6] >> 4;
     let by_version = version(left).cmp(&version(right));

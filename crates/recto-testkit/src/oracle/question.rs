@@ -1,4 +1,4 @@
-//! What is asked of a collection, as plain data.
+//! Question on a collection, as plain data.
 
 use recto_model::schema::Collection;
 use recto_model::table::Direction;
@@ -7,9 +7,9 @@ use recto_model::{Type, Value, json};
 use super::order::same;
 use super::{Oracle, Row};
 
-/// How a field compares with a value.
+/// Comparison of a field with a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs)] // each variant is the comparison of its name
+#[allow(missing_docs)] // Each variant has the name of its comparison.
 pub enum Comparison {
     Equal,
     Less,
@@ -19,7 +19,7 @@ pub enum Comparison {
 }
 
 impl Comparison {
-    /// As filter text writes it.
+    /// Returns the operator as in filter text.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Equal => "=",
@@ -41,9 +41,9 @@ impl Comparison {
     }
 }
 
-/// A condition on fields, which are given by their index in the collection.
+/// Condition on fields. Fields are given by their index in the collection.
 #[derive(Debug, Clone)]
-#[allow(missing_docs)] // the fields say what they are
+#[allow(missing_docs)] // The names of the fields describe them.
 pub enum Condition {
     /// A field compared with a value.
     Compare {
@@ -51,11 +51,11 @@ pub enum Condition {
         comparison: Comparison,
         value: Value,
     },
-    /// A field that is one of some values.
+    /// A field that has one of some values.
     AnyOf { field: usize, values: Vec<Value> },
-    /// A text field that starts with a text.
+    /// A text field that starts with a prefix.
     StartsWith { field: usize, prefix: String },
-    /// Fields compared with values as one: the first that differs decides.
+    /// Fields compared with values as a tuple: the first difference decides.
     Tuple {
         fields: Vec<usize>,
         comparison: Comparison,
@@ -64,7 +64,7 @@ pub enum Condition {
 }
 
 impl Condition {
-    /// Whether a row satisfies it. A null satisfies nothing.
+    /// Returns whether a row satisfies the condition. A null satisfies no condition.
     pub fn holds(&self, oracle: &Oracle, row: &Row) -> bool {
         let ty = |field: &usize| &oracle.collection().fields[*field].ty;
         match self {
@@ -106,7 +106,7 @@ impl Condition {
         }
     }
 
-    /// The values that the condition alone leaves a field, if it names them one by one.
+    /// Returns the values that the condition alone allows for a field, if it lists them.
     pub(super) fn listed(&self, field: usize) -> Option<Vec<Value>> {
         match self {
             Self::Compare {
@@ -127,7 +127,7 @@ impl Condition {
         }
     }
 
-    /// Whether it is a condition on this field and no other.
+    /// Returns whether this field is the only field of the condition.
     pub(super) fn is_only_on(&self, field: usize) -> bool {
         match self {
             Self::Compare { field: own, .. }
@@ -183,19 +183,19 @@ impl Condition {
     }
 }
 
-/// A filter and a sort.
+/// Filter and sort.
 #[derive(Debug, Clone, Default)]
 pub struct Question {
     /// Conditions, all of which must hold.
     pub conditions: Vec<Condition>,
     /// Fields to sort by; empty for the collection's own order.
     pub sort: Vec<(usize, Direction)>,
-    /// Whether a condition is among them that its sort order cannot serve.
+    /// Whether one of the conditions needs a filter scan.
     pub allow_filter_scan: bool,
 }
 
 impl Question {
-    /// The conditions as filter text.
+    /// Returns the conditions as filter text.
     pub fn filter_text(&self, collection: &Collection) -> String {
         let texts: Vec<String> = self
             .conditions
@@ -205,7 +205,7 @@ impl Question {
         texts.join(" AND ")
     }
 
-    /// The sort as sort text.
+    /// Returns the sort as sort text.
     pub fn sort_text(&self, collection: &Collection) -> String {
         let terms: Vec<String> = self
             .sort
@@ -223,7 +223,7 @@ impl Question {
     }
 }
 
-/// A value as filter text writes it.
+/// Returns a value as in filter text.
 fn literal(ty: &Type, value: &Value) -> String {
     let text = json::to_text(ty, value);
     let is_bare = match value {

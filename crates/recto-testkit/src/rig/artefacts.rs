@@ -1,4 +1,4 @@
-//! Cassandra from Maven: its jars, fetched once, and the Java to run them.
+//! Cassandra from Maven: its jars, which are downloaded once, and the Java to run them.
 
 use std::env;
 use std::ffi::OsString;
@@ -12,16 +12,16 @@ use super::process::{run, wait_until};
 use super::{RigError, base_dir};
 
 const POM: &str = include_str!("pom.xml");
-/// Pinned, since Maven would else take whichever version it was built with.
+/// The version is fixed, because Maven would otherwise use the version with which it was built.
 const COPY_GOAL: &str = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies";
-/// The version that `pom.xml` names; the jars are kept under it.
+/// Version that `pom.xml` names. The folder of the jars has it in its name.
 const CASSANDRA_VERSION: &str = "5.0.8";
 const JAVA_MAJOR: &str = "17";
 const NODE_NICENESS: &str = "-10";
 const FETCH_TIMEOUT: Duration = Duration::from_secs(300);
 const JAVA_VERSION_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// What Cassandra 5.0 needs to see of Java 17's modules, as far as compiled against.
+/// Packages of Java 17's modules that Cassandra 5.0 uses at compile time.
 const EXPORTS: [&str; 9] = [
     "java.base/jdk.internal.misc",
     "java.base/jdk.internal.ref",
@@ -33,7 +33,7 @@ const EXPORTS: [&str; 9] = [
     "java.sql/java.sql",
     "jdk.unsupported/sun.misc",
 ];
-/// The same, as far as reached by reflection.
+/// Packages of Java 17's modules that Cassandra 5.0 uses by reflection.
 const OPENS: [&str; 19] = [
     "java.base/java.io",
     "java.base/java.lang",
@@ -56,18 +56,18 @@ const OPENS: [&str; 19] = [
     "jdk.management/com.sun.management.internal",
 ];
 
-/// A Java that runs Cassandra, and Cassandra's jars.
+/// Java that can run Cassandra, and Cassandra's jars.
 #[derive(Debug)]
 pub(super) struct Artefacts {
     java: PathBuf,
     lib: PathBuf,
-    /// The jar that measures objects, which must be loaded before Cassandra.
+    /// Jar that measures objects. It must be loaded before Cassandra.
     agent: PathBuf,
     classes: ClassArchive,
 }
 
 impl Artefacts {
-    /// Finds Java and the jars; fetches the jars if they are not there.
+    /// Finds Java and the jars. Downloads the jars if they are missing.
     pub(super) fn ready() -> Result<Self, RigError> {
         let (java, version) = find_java()?;
         let lib = fetched(&base_dir()?)?;
@@ -81,13 +81,14 @@ impl Artefacts {
         })
     }
 
-    /// `java` with the modules opened and the class path set; the caller adds options, class and arguments.
+    /// Returns a `java` command with opened modules and the class path. The caller adds options, the class and
+    /// arguments.
     pub(super) fn java(&self) -> Command {
         self.configure(Command::new(&self.java))
     }
 
-    /// Returns the same with a higher priority, which only root gets. Drivers hold a node for dead that busy tests stop for
-    /// some seconds.
+    /// Returns the `java` command with a higher priority, which only root can set. Drivers regard a node as dead if
+    /// busy tests stop it for some seconds.
     pub(super) fn urgent_java(&self) -> Command {
         let mut command = Command::new("nice");
         command.args(["-n", NODE_NICENESS]).arg(&self.java);
@@ -100,7 +101,7 @@ impl Artefacts {
         command.args(OPENS.map(|name| format!("--add-opens={name}=ALL-UNNAMED")));
         command.args(self.classes.option());
         command.arg("-cp").arg(self.lib.join("*"));
-        // Options of the surroundings would print themselves, and may not fit.
+        // Java would print options from the environment, and they may be unsuitable.
         command
             .env_remove("JAVA_TOOL_OPTIONS")
             .env_remove("JDK_JAVA_OPTIONS")
@@ -108,17 +109,17 @@ impl Artefacts {
         command
     }
 
-    /// The option by which a node in `dir` lists the classes that it loads, if an archive of them is still to be written.
+    /// Returns the option by which a node in `dir` lists its loaded classes, if no archive of them exists yet.
     pub(super) fn list_option(&self, dir: &Path) -> Option<OsString> {
         self.classes.list_option(dir)
     }
 
-    /// Writes the archive of classes from the list of a node in `dir` that answers, unless there is one.
+    /// Writes the class archive from the list of a node in `dir` that answers, unless there is an archive.
     pub(super) fn archive_classes(&self, dir: &Path) -> Result<(), RigError> {
         self.classes.write(self.java(), dir)
     }
 
-    /// The option that loads the agent.
+    /// Returns the option that loads the agent.
     pub(super) fn agent_option(&self) -> OsString {
         let mut option = OsString::from("-javaagent:");
         option.push(&self.agent);
@@ -132,7 +133,7 @@ fn find_java() -> Result<(PathBuf, String), RigError> {
         .filter(|home| !home.is_empty())
         .map_or_else(|| PathBuf::from("java"), |home| Path::new(&home).join("bin/java"));
     let said = run(Command::new(&java).arg("-version"), JAVA_VERSION_TIMEOUT)?.stderr;
-    // `openjdk version "17.0.15" 2025-04-15`, after lines such as `Picked up …`.
+    // The line is `openjdk version "17.0.15" 2025-04-15`, after lines such as `Picked up …`.
     let version = said
         .lines()
         .find_map(|line| line.split_once(" version \"")?.1.split('"').next());
@@ -147,7 +148,8 @@ fn find_java() -> Result<(PathBuf, String), RigError> {
     }
 }
 
-/// The folder of the jars, complete: it gets its name only once it is.
+/// Returns the folder of the jars, and downloads the jars if necessary. The folder gets its name only when it is
+/// complete.
 fn fetched(base: &Path) -> Result<PathBuf, RigError> {
     let lib = base.join(format!("lib-{CASSANDRA_VERSION}"));
     let mark = lib.join(".complete");

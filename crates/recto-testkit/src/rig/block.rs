@@ -1,4 +1,4 @@
-//! Loopback addresses, one block per cluster, so that clusters run side by side.
+//! Loopback addresses, in one block for each cluster, so that clusters can run concurrently.
 
 use std::env;
 use std::fs::{self, File};
@@ -9,12 +9,12 @@ use rustix::process::getuid;
 
 use super::{CQL_PORT, RigError};
 
-/// The port of Cassandra nodes among themselves.
+/// Port for the communication between Cassandra nodes.
 const STORAGE_PORT: u16 = 7000;
-/// The last block that is tried.
+/// Last block that is tried.
 const LAST_BLOCK: u8 = 99;
 
-/// The addresses 127.0.B.1, .2, .3 with their JMX ports, claimed by a lock for as long as this lives.
+/// Addresses 127.0.B.1, .2, .3 with their JMX ports. A lock claims them as long as this value exists.
 #[derive(Debug)]
 pub(super) struct Block {
     pub(super) number: u8,
@@ -22,7 +22,7 @@ pub(super) struct Block {
 }
 
 impl Block {
-    /// The first block from `first` on which nobody has claimed and on whose ports nobody listens.
+    /// Claims the first block from `first` on that no process has claimed and whose ports are free.
     pub(super) fn claim(first: u8, nodes: usize) -> Result<Self, RigError> {
         let dir = lock_dir()?;
         for number in first..=LAST_BLOCK {
@@ -46,17 +46,18 @@ pub(super) fn lock_dir() -> Result<PathBuf, RigError> {
     Ok(dir)
 }
 
-/// Where a node listens, for clients and for the others.
+/// Returns the IP address of a node, for clients and for other nodes.
 pub(super) fn ip(block: u8, node: usize) -> Ipv4Addr {
     Ipv4Addr::new(127, 0, block, node as u8)
 }
 
-/// Where a node speaks CQL.
+/// Returns the CQL address of a node.
 pub(super) fn cql_address(block: u8, node: usize) -> SocketAddr {
     SocketAddr::from((ip(block, node), CQL_PORT))
 }
 
-/// The port of a node's JMX, which is on 127.0.0.1 for every node of every block. Below the ephemeral ports.
+/// Returns the JMX port of a node. JMX uses 127.0.0.1 for each node of each block. The port is below the ephemeral
+/// ports.
 pub(super) fn jmx_port(block: u8, node: usize) -> u16 {
     let base = if block == 0 {
         7198

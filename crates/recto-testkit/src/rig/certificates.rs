@@ -1,4 +1,4 @@
-//! Certificates for nodes and clients that speak TLS: made anew by each test, and trusted by nobody else.
+//! Certificates for nodes and clients with TLS. Each test creates new ones, and only this test trusts them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, 
 
 use super::RigError;
 
-/// An authority that signs certificates.
+/// Authority that signs certificates.
 #[derive(Debug)]
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
@@ -15,19 +15,19 @@ pub struct Authority {
     dir: PathBuf,
 }
 
-/// A certificate with its key, as PEM files.
+/// Certificate with its key, as PEM files.
 #[derive(Clone, Debug)]
 pub struct Certificate {
-    /// The certificate alone.
+    /// File with the certificate alone.
     pub certificate: PathBuf,
-    /// The private key alone.
+    /// File with the private key alone.
     pub key: PathBuf,
-    /// Both, as Cassandra's `PEMBasedSslContextFactory` takes a keystore.
+    /// File with both, in the form of a keystore for Cassandra's `PEMBasedSslContextFactory`.
     pub keystore: PathBuf,
 }
 
 impl Authority {
-    /// A new authority, whose files stand in `dir`.
+    /// Creates an authority with its files in `dir`.
     pub fn new(name: &str, dir: &Path) -> Result<Self, RigError> {
         fs::create_dir_all(dir).map_err(RigError::io("make", dir))?;
         let key = KeyPair::generate().map_err(unusable)?;
@@ -45,13 +45,13 @@ impl Authority {
         })
     }
 
-    /// Its own certificate, PEM: what those trust who trust it.
+    /// Returns the file of its own certificate in PEM. A process that trusts the authority trusts this certificate.
     pub fn file(&self) -> &Path {
         &self.file
     }
 
-    /// A certificate for these names, host names or IP addresses, in files that `file_name` begins. Files of that
-    /// name are replaced.
+    /// Issues a certificate for these names (host names or IP addresses). The names of its files begin with
+    /// `file_name`. Existing files with these names are replaced.
     pub fn issue(&self, file_name: &str, names: &[&str]) -> Result<Certificate, RigError> {
         let key = KeyPair::generate().map_err(unusable)?;
         let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
@@ -72,8 +72,8 @@ impl Authority {
     }
 }
 
-/// The value of `client_encryption_options` for a node with this keystore. With `clients`, a client must show a
-/// certificate that this authority signed.
+/// Returns the value of `client_encryption_options` for a node with this keystore. With `clients`, a client must
+/// present a certificate that this authority signed.
 pub fn client_encryption(keystore: &Certificate, clients: Option<&Authority>) -> String {
     let truststore = clients.map_or_else(String::new, |authority| {
         format!(

@@ -1,8 +1,8 @@
-//! An archive of Cassandra's classes, which Java maps in place of parsing and verifying each class. A node then starts
-//! with about a fifth less processor time.
+//! Archive of Cassandra's classes, which Java maps instead of parsing and verifying each class. It reduces the
+//! processor time of the start of a node by about a fifth.
 //!
-//! Java names it class-data sharing (JEP 310). Java ignores an archive that does not fit its version or the jars, so a
-//! stale one does no harm.
+//! The name of this feature of Java is class-data sharing (JEP 310). Java ignores an archive that does not match its
+//! version or the jars, so an outdated archive is harmless.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -23,27 +23,28 @@ pub(super) struct ClassArchive {
 }
 
 impl ClassArchive {
-    /// The archive for the jars in `lib` and this version of Java.
+    /// Returns the archive for the jars in `lib` and this version of Java.
     pub(super) fn new(lib: &Path, java_version: &str) -> Self {
         let path = lib.join(format!("classes-{java_version}.jsa"));
         Self { path }
     }
 
-    /// The option by which Java uses the archive, if there is one.
+    /// Returns the option by which Java uses the archive, if the archive exists.
     pub(super) fn option(&self) -> Option<OsString> {
         self.path
             .exists()
             .then(|| option("-XX:SharedArchiveFile=", &self.path))
     }
 
-    /// The option by which a node in `dir` lists the classes that it loads, unless there is an archive.
+    /// Returns the option by which a node in `dir` lists its loaded classes, unless the archive exists.
     pub(super) fn list_option(&self, dir: &Path) -> Option<OsString> {
         (!self.path.exists()).then(|| option("-XX:DumpLoadedClassList=", &list_of(dir)))
     }
 
-    /// Writes the archive from the list of a node in `dir` that answers, unless another process does so or has done so.
+    /// Writes the archive from the list of a node in `dir` that answers, unless another process writes it or has
+    /// written it.
     ///
-    /// `java` is a Java with the class path of nodes. The archive gets its name only when it is complete.
+    /// `java` is a Java command with the class path of nodes. The archive gets its name only when it is complete.
     pub(super) fn write(&self, mut java: Command, dir: &Path) -> Result<(), RigError> {
         let list = list_of(dir);
         let lock_path = self.path.with_extension("lock");

@@ -12,14 +12,15 @@ use super::{ANSWER_TIMEOUT, CQL_PORT, RigError};
 
 const IMAGE: &str = "docker.io/library/cassandra:5.0";
 const ENGINE_TIMEOUT: Duration = Duration::from_secs(15);
-/// The first run pulls the image.
+/// Includes the time to pull the image at the first run.
 const RUN_TIMEOUT: Duration = Duration::from_secs(600);
-/// Which words make an engine tell the version of its server, that is, tell whether it is there.
+/// Container engines, each with a format that prints the version of its server. An engine that prints it is available.
 const ENGINES: [(&str, &str); 2] = [
     ("docker", "{{.ServerVersion}}"),
     ("podman", "{{.Version.Version}}"),
 ];
-/// Settings as in `cassandra.yaml` of a node from Maven, where a test could see the difference.
+/// Command that sets the same settings as in `cassandra.yaml` of a node from Maven, as far as a test could see a
+/// difference.
 const ENTRY: &str = "sed -i -e '/^paxos_variant:/d' -e '/^auto_snapshot:/d' -e '/^truncate_request_timeout:/d' \
     /etc/cassandra/cassandra.yaml && printf '\\npaxos_variant: v2\\nauto_snapshot: false\\ntruncate_request_timeout: 10s\\n' \
     >> /etc/cassandra/cassandra.yaml && exec docker-entrypoint.sh cassandra -f";
@@ -32,7 +33,7 @@ pub(super) struct Container {
 }
 
 impl Container {
-    /// The first container engine that answers.
+    /// Returns the first container engine that answers.
     pub(super) fn engine() -> Option<&'static str> {
         let answers = |(engine, words): &(&str, &str)| {
             let output = run(
@@ -44,27 +45,27 @@ impl Container {
         ENGINES.into_iter().find(answers).map(|(engine, _)| engine)
     }
 
-    /// Starts one and waits until it answers. `publish` is what of the host leads to its port.
+    /// Starts a container and waits until it answers. `publish` is the host address that is mapped to its port.
     pub(super) fn start(engine: &str, publish: &str, heap: &str) -> Result<Self, RigError> {
         let mut command = Command::new(engine);
         command.args(["run", "-d", "-p", &format!("{publish}:{CQL_PORT}")]);
         command.args(["-e", &format!("MAX_HEAP_SIZE={heap}"), "-e", "HEAP_NEWSIZE=96M"]);
         command.args([IMAGE, "sh", "-c", ENTRY]);
         let printed = run(&mut command, RUN_TIMEOUT)?.stdout;
-        // Pulling may print lines before it.
+        // A pull may print other lines before the id.
         let id = printed.lines().last().unwrap_or_default().trim().to_owned();
         let container = Self {
             engine: engine.to_owned(),
             id,
         };
         container.wait_for_answer().inspect_err(|_| {
-            // The first error is the one to tell.
+            // Report the first error.
             let _ = container.remove();
         })?;
         Ok(container)
     }
 
-    /// Where it speaks CQL on this host.
+    /// Returns the CQL address on this host.
     pub(super) fn address(&self) -> Result<SocketAddr, RigError> {
         let port = CQL_PORT.to_string();
         let output = run(
@@ -118,7 +119,7 @@ impl Container {
         })
     }
 
-    /// Two lines, engine and id; `watch.sh` reads them too.
+    /// Writes two lines, the engine and the id. `watch.sh` reads them, too.
     pub(super) fn write(&self, file: &Path) -> Result<(), RigError> {
         fs::write(file, format!("{}\n{}\n", self.engine, self.id)).map_err(RigError::io("write", file))
     }

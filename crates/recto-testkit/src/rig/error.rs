@@ -1,4 +1,4 @@
-//! What can go wrong with the rig, and what to do about it.
+//! Errors of the rig, with advice on how to fix them.
 
 use std::fmt;
 use std::io;
@@ -8,19 +8,19 @@ use std::time::Duration;
 
 use super::{ADDRESS_VARIABLE, APT_LINE};
 
-/// Why there is no Cassandra, or why it did not do as told.
+/// Reason why Cassandra is not available, or why an operation on it failed.
 ///
-/// `Debug` prints the same words as `Display`, so that the `expect` of a test says how to get what is missing.
+/// `Debug` prints the same text as `Display`, so that the `expect` of a test shows the advice.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum RigError {
-    /// A program the rig runs is not on this machine.
+    /// A program that the rig runs is not installed.
     #[error(
         "there is no `{program}` here. To start a Cassandra for tests: `{APT_LINE}`; \
          or run a container engine; or set {ADDRESS_VARIABLE}=host:port to use one that runs"
     )]
     Missing {
-        /// The program.
+        /// Name of the program.
         program: String,
     },
     /// There is a Java, but Cassandra 5.0 does not run on it.
@@ -29,121 +29,121 @@ pub enum RigError {
          or set {ADDRESS_VARIABLE}=host:port to use a Cassandra that runs"
     )]
     JavaVersion {
-        /// Which Java was asked.
+        /// Path of Java.
         java: PathBuf,
-        /// What it says of itself.
+        /// Reported version.
         found: String,
     },
-    /// The address in the environment is none.
+    /// The address in the environment is invalid.
     #[error("{ADDRESS_VARIABLE}={text} is not host:port")]
     BadAddress {
-        /// What the variable holds.
+        /// Value of the variable.
         text: String,
     },
-    /// Nobody speaks CQL at this address.
+    /// No CQL server answers at this address.
     #[error("no Cassandra answers at {address} (waited {waited:?})")]
     NotAnswering {
-        /// Where.
+        /// Address.
         address: String,
-        /// For how long.
+        /// Time waited.
         waited: Duration,
     },
-    /// The process of a node ended while it was waited for.
+    /// The process of a node ended during a wait for the node.
     #[error("node {node} ended by itself; {} says:\n{excerpt}", log.display())]
     NodeEnded {
-        /// Which node, from 1.
+        /// Number of the node, beginning with 1.
         node: usize,
-        /// Its log.
+        /// Path of its log.
         log: PathBuf,
-        /// The lines of the log which say why, as far as one can tell.
+        /// Lines of the log that are likely to have the reason.
         excerpt: String,
     },
     /// A wait reached its deadline.
     #[error("{what} took longer than {limit:?}")]
     TookTooLong {
-        /// What was waited for.
+        /// Event that the rig waited for.
         what: String,
-        /// The deadline.
+        /// Maximum time.
         limit: Duration,
     },
-    /// A command ended with another code than 0.
+    /// The exit code of a command was not 0.
     #[error("`{command}` failed ({}):\n{output}", code.map_or("by a signal".to_owned(), |code| format!("code {code}")))]
     CommandFailed {
-        /// The command.
+        /// Command.
         command: String,
-        /// The code it ended with, unless a signal ended it.
+        /// Exit code. `None`: a signal ended the command.
         code: Option<i32>,
-        /// The end of what it printed.
+        /// End of its output.
         output: String,
     },
-    /// No loopback addresses are left to run a cluster at.
+    /// No loopback addresses are left for a cluster.
     #[error(
         "no free loopback addresses for a cluster: something holds {first}, and the like up to 127.0.{last_block}.*. \
          End what listens at 0.0.0.0:9042 or 0.0.0.0:7000; or set {ADDRESS_VARIABLE}=host:port to use it"
     )]
     NoFreeAddress {
-        /// The first address that was tried.
+        /// First address that was tried.
         first: SocketAddr,
-        /// The last block of addresses that was tried.
+        /// Last block of addresses that was tried.
         last_block: u8,
     },
-    /// The folder for a cluster of one's own holds a cluster already.
+    /// The folder for a new cluster contains a cluster already.
     #[error("{} holds a cluster already; give each cluster a fresh folder", dir.display())]
     DirInUse {
-        /// The folder.
+        /// Folder.
         dir: PathBuf,
     },
-    /// The shared cluster runs, but not with as many nodes as asked for.
+    /// The shared cluster runs with another number of nodes than requested.
     #[error("the shared cluster runs with {running} node(s), not {wanted}; stop it first: `recto-rig stop`")]
     NodesDiffer {
-        /// How many run.
+        /// Number of running nodes.
         running: usize,
-        /// How many were asked for.
+        /// Requested number of nodes.
         wanted: usize,
     },
-    /// There is no such node, or it is not the rig's: one from the environment has no `nodetool` here.
+    /// There is no such node, or the rig did not start it: nodetool cannot reach a Cassandra from the environment.
     #[error("there is no node {node} that the rig could reach with nodetool")]
     NoSuchNode {
-        /// The number asked for, from 1.
+        /// Requested number, beginning with 1.
         node: usize,
     },
-    /// A file of the rig's state does not read as the rig writes it.
+    /// A file of the rig's state is invalid.
     #[error("{} does not hold {what}; remove it, and end its Cassandra if it runs", path.display())]
     BadState {
-        /// The file.
+        /// File.
         path: PathBuf,
-        /// What it should hold.
+        /// Expected content.
         what: &'static str,
     },
-    /// Maven did not bring Cassandra's jars.
+    /// Maven could not download Cassandra's jars.
     #[error(
         "could not fetch Cassandra: {why}\nMaven needs the network for this once, or a mirror in ~/.m2/settings.xml; \
          or set {ADDRESS_VARIABLE}=host:port to use a Cassandra that runs"
     )]
     NotFetched {
-        /// What Maven said.
+        /// Error of Maven.
         why: Box<RigError>,
     },
-    /// Neither way of starting a shared node worked.
+    /// A shared node could not be started, neither in a container nor with Maven.
     #[error("no Cassandra by container: {container}\nand none by Maven: {maven}")]
     NeitherWay {
-        /// Why the container engine gave none.
+        /// Error of the container engine.
         container: Box<RigError>,
-        /// Why the Maven artefacts gave none.
+        /// Error with the Maven artifacts.
         maven: Box<RigError>,
     },
-    /// A certificate for a test could not be made.
+    /// A certificate for a test could not be created.
     #[error("could not make a certificate: {why}")]
     Certificate {
-        /// What the library said.
+        /// Error of the library.
         why: String,
     },
-    /// The operating system refused.
+    /// A request to the operating system failed.
     #[error("could not {doing}: {source}")]
     Io {
-        /// What was tried.
+        /// Attempted operation.
         doing: String,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
 }
@@ -155,7 +155,7 @@ impl fmt::Debug for RigError {
 }
 
 impl RigError {
-    /// For `map_err`: the system's error, with what was tried and at which path.
+    /// Returns a function for `map_err` that adds the attempted operation and the path to an error of the system.
     pub(super) fn io(doing: &str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let doing = format!("{doing} {}", path.display());
         move |source| Self::Io { doing, source }

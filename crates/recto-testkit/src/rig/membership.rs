@@ -1,19 +1,19 @@
-//! The members of a cluster, as a node's own log names them.
+//! Members of a cluster, from the log of a node.
 //!
-//! `nodetool status` tells the same, but starts a JVM for each call. Tests that wait for nodes would spend more time
-//! on that than the nodes do.
+//! `nodetool status` has the same information, but starts a JVM for each call. Tests that wait for nodes would spend
+//! more time on these calls than the nodes need.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// A member of a cluster as another node sees it.
+/// Member of a cluster as another node sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Its address.
+    /// Address.
     pub ip: IpAddr,
-    /// Whether gossip holds it for alive.
+    /// Whether gossip regards the member as alive.
     pub up: bool,
-    /// Whether it is a settled member: not joining, leaving or moving.
+    /// Whether the member is settled: not joining, leaving or moving.
     pub normal: bool,
 }
 
@@ -21,10 +21,10 @@ pub struct Member {
 const START: &str = "Cassandra version: ";
 const ALIVE: &str = " is now UP";
 const DEAD: &str = " is now DOWN";
-/// Logged on level DEBUG, with the tokens behind it.
+/// Logged at level DEBUG, followed by the tokens.
 const NORMAL: &str = " state NORMAL";
 
-/// Returns the members that the log of a node names since the node was started last, `own` among them.
+/// Returns the members that the log of a node names since the last start of the node, including `own`.
 pub(super) fn members(log: &str, own: IpAddr) -> Vec<Member> {
     let since_start = log.rfind(START).map_or("", |at| &log[at..]);
     let mut members = BTreeMap::new();
@@ -44,7 +44,7 @@ pub(super) fn members(log: &str, own: IpAddr) -> Vec<Member> {
     members.into_values().collect()
 }
 
-/// Splits `… InetAddress /127.0.0.2:7000 is now UP` and the like into the address and the event.
+/// Splits a line such as `… InetAddress /127.0.0.2:7000 is now UP` into the address and the event.
 fn event(line: &str) -> Option<(IpAddr, &'static str)> {
     let events = [ALIVE, DEAD, NORMAL];
     let (before, event) = events

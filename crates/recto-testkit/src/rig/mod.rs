@@ -1,6 +1,6 @@
 //! Real Apache Cassandra clusters for tests.
 //!
-//! Most tests want one node, which every test binary of a run shares, and a keyspace each:
+//! Most tests need one node, which all test binaries of a run share, and a keyspace for each test:
 //!
 //! ```no_run
 //! use recto_testkit::rig::{Cluster, unique_keyspace};
@@ -10,7 +10,7 @@
 //! // connect to cassandra.address(), CREATE KEYSPACE …, test, DROP KEYSPACE …
 //! ```
 //!
-//! Tests of faults start a cluster of their own and hurt its nodes:
+//! Tests of faults start their own cluster and inject faults into its nodes:
 //!
 //! ```no_run
 //! use recto_testkit::rig::{Cluster, Nodes};
@@ -27,19 +27,24 @@
 //! # }
 //! ```
 //!
-//! [`Cluster::shared`] takes, in this order: the address in `RECTO_TEST_CASSANDRA`; the shared node that runs already;
-//! a container, if docker or podman answers; Java 17 and Cassandra's jars, which Maven fetches once. There is no fifth
-//! way: without Cassandra a test that needs one fails, and the error says what to install.
+//! [`Cluster::shared`] uses the first of these that is available:
+//!
+//! 1. the address in `RECTO_TEST_CASSANDRA`
+//! 2. the shared node that runs already
+//! 3. a container, if docker or podman answers
+//! 4. Java 17 and Cassandra's jars, which Maven downloads once
+//!
+//! Without any of them, a test that needs Cassandra fails, and the error names the packages to install.
 //!
 //! | variable | default | |
 //! |---|---|---|
-//! | `RECTO_TEST_CASSANDRA` | | host:port of a Cassandra that runs: nothing is started |
-//! | `RECTO_TEST_CASSANDRA_DIR` | `cassandra` in cargo's target folder | jars and the shared node's files |
-//! | `RECTO_TEST_CASSANDRA_GROUP` | | a name: only processes with the same name share a node |
+//! | `RECTO_TEST_CASSANDRA` | | host:port of a running Cassandra: the rig starts nothing |
+//! | `RECTO_TEST_CASSANDRA_DIR` | `cassandra` in cargo's target folder | jars, and files of the shared node |
+//! | `RECTO_TEST_CASSANDRA_GROUP` | | name of a group: only processes with the same name share a node |
 //! | `RECTO_TEST_CASSANDRA_HEAP` | `1G` for one node, `256M` for each of three | |
 //! | `JAVA_HOME` | `java` in the path | a Java 17 |
 //!
-//! Linux only: the rig looks at processes through `/proc` and uses any address in 127.0.0.0/8.
+//! Linux only: the rig inspects processes through `/proc`, and uses any address in 127.0.0.0/8.
 
 mod artefacts;
 mod block;
@@ -86,28 +91,29 @@ const HEAP_VARIABLE: &str = "RECTO_TEST_CASSANDRA_HEAP";
 const GROUP_VARIABLE: &str = "RECTO_TEST_CASSANDRA_GROUP";
 const APT_LINE: &str = "apt-get install openjdk-17-jre-headless maven";
 const CQL_PORT: u16 = 9042;
-/// Clusters of tests' own begin here; the shared one is at block 0, that is 127.0.0.*, if that is free.
+/// First block of addresses for clusters of single tests. The shared cluster uses block 0, which is 127.0.0.*, if it is
+/// free.
 const FIRST_OWN_BLOCK: u8 = 1;
-/// How long running nodes may take to see each other up.
+/// Maximum time until running nodes see each other up.
 pub const SETTLE_TIMEOUT: Duration = Duration::from_secs(300);
 const GUARD_TIMEOUT: Duration = Duration::from_secs(10);
 const WATCH_SCRIPT: &str = include_str!("watch.sh");
-/// Cassandra's own limit is 48.
+/// Cassandra's own limit for the whole name is 48 characters.
 const KEYSPACE_PREFIX_CHARS: usize = 18;
 
-/// How many nodes a cluster has.
+/// Number of nodes of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nodes {
-    /// One: for behaviour and bulk.
+    /// One node: for behavior and bulk tests.
     One,
-    /// Two: for two data centres of one node.
+    /// Two nodes: for two data centers with one node each.
     Two,
-    /// Three: for faults. A keyspace can then have three replicas.
+    /// Three nodes: for faults. A keyspace can then have three replicas.
     Three,
 }
 
 impl Nodes {
-    /// The number.
+    /// Returns the number.
     pub fn count(self) -> usize {
         match self {
             Self::One => 1,
@@ -117,8 +123,8 @@ impl Nodes {
     }
 }
 
-/// A cluster of a test's own, at loopback addresses of its own. Dropping it kills its nodes; so does the end of the
-/// process that started it, however it ends.
+/// Cluster of one test, with its own loopback addresses. Its nodes are killed when it is dropped, and when the process
+/// that started it ends in any way.
 #[derive(Debug)]
 pub struct Cluster {
     nodes: Vec<Node>,
@@ -128,22 +134,22 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// The Cassandra that all tests share. The first call finds or starts it, later ones return the same.
+    /// Returns the Cassandra that all tests share. The first call finds or starts it. Later calls return the same.
     ///
-    /// It holds what other tests wrote: take a keyspace by [`unique_keyspace`], and drop it at the end.
+    /// It contains the data of other tests: use a keyspace from [`unique_keyspace`], and drop it at the end.
     pub fn shared() -> Result<&'static Shared, &'static RigError> {
         static SHARED: OnceLock<Result<Shared, RigError>> = OnceLock::new();
         SHARED.get_or_init(Shared::find_or_start).as_ref()
     }
 
-    /// Starts a cluster in a fresh folder and waits until every node answers and sees the others.
+    /// Starts a cluster in a fresh folder, and waits until each node answers and sees the others.
     ///
-    /// The folder is not removed: give one of `tempfile::tempdir`, or keep it to read the logs.
+    /// The folder is not removed: use a folder from `tempfile::tempdir`, or keep the folder to read the logs.
     pub fn start(nodes: Nodes, dir: impl AsRef<Path>) -> Result<Self, RigError> {
         Self::start_with(&ClusterOptions::new(nodes), dir)
     }
 
-    /// [`start`](Self::start), with nodes that are not as usual.
+    /// Starts a cluster as [`start`](Self::start) does, with options.
     pub fn start_with(options: &ClusterOptions, dir: impl AsRef<Path>) -> Result<Self, RigError> {
         let dir = dir.as_ref();
         fs::create_dir_all(dir).map_err(RigError::io("make", dir))?;
@@ -173,7 +179,7 @@ impl Cluster {
             doing: "start sh".to_owned(),
             source,
         })?;
-        // From here on an error drops the cluster, which ends what was started.
+        // From here on, an error drops the cluster, which ends the started processes.
         let cluster = Self {
             nodes,
             guard,
@@ -184,7 +190,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// A node, from 1.
+    /// Returns a node. Numbers begin with 1.
     ///
     /// # Panics
     /// If the cluster has no such node.
@@ -197,17 +203,17 @@ impl Cluster {
         &self.nodes[number - 1]
     }
 
-    /// All nodes, node 1 first.
+    /// Returns all nodes, beginning with node 1.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
 
-    /// Where the nodes speak CQL, as `ip:port`, node 1 first: the contact points for a driver.
+    /// Returns the CQL addresses of the nodes as `ip:port`, beginning with node 1: the contact points for a driver.
     pub fn addresses(&self) -> Vec<String> {
         self.nodes.iter().map(|node| node.address().to_string()).collect()
     }
 
-    /// Waits until every node sees every node up. All must run.
+    /// Waits until each node sees each node up. All nodes must run.
     pub fn wait_until_all_up(&self) -> Result<(), RigError> {
         wait_until_all_up(&self.nodes)
     }
@@ -216,7 +222,7 @@ impl Cluster {
 impl Drop for Cluster {
     fn drop(&mut self) {
         for node in &self.nodes {
-            // Nobody is left to hear of a failure, and the guard tries once more.
+            // No caller can receive an error, and the guard tries once more.
             let _ = node.kill();
         }
         drop(self.guard.stdin.take());
@@ -224,9 +230,10 @@ impl Drop for Cluster {
     }
 }
 
-/// A keyspace name that no other test has, on this machine at least: at most 48 characters, lower case, no quotes needed.
+/// Returns a keyspace name that no other test on this machine has: at most 48 characters, in lower case, valid without
+/// quotes.
 ///
-/// Of the prefix the first 18 letters, digits and underscores are kept.
+/// The name begins with the first 18 letters, digits and underscores of the prefix.
 pub fn unique_keyspace(prefix: &str) -> String {
     static COUNTER: AtomicU32 = AtomicU32::new(0);
     let counter = COUNTER.fetch_add(1, Ordering::Relaxed);
@@ -244,7 +251,7 @@ pub fn unique_keyspace(prefix: &str) -> String {
     format!("{name}_{:x}_{:x}_{counter:x}", id(), since.as_millis())
 }
 
-/// Starts nodes side by side, and waits until all answer and see each other.
+/// Starts nodes concurrently, and waits until all of them answer and see each other.
 fn launch_all(nodes: &[Node]) -> Result<(), RigError> {
     nodes.iter().try_for_each(Node::launch)?;
     nodes.iter().try_for_each(Node::wait_for_answer)?;
@@ -286,7 +293,7 @@ fn wait_until_all_up(nodes: &[Node]) -> Result<(), RigError> {
     })
 }
 
-/// The folder of the jars and, unless told otherwise, of the shared node.
+/// Returns the folder of the jars, and of the shared node by default.
 fn base_dir() -> Result<PathBuf, RigError> {
     let set = |name| {
         env::var_os(name)
@@ -295,7 +302,7 @@ fn base_dir() -> Result<PathBuf, RigError> {
     };
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let dir = set(DIR_VARIABLE)
-        // A relative one is relative to where cargo was called, which nobody knows here.
+        // Ignore a relative path: it is relative to the folder in which cargo was called, which is unknown here.
         .or_else(|| {
             Some(
                 set("CARGO_TARGET_DIR")
@@ -308,7 +315,8 @@ fn base_dir() -> Result<PathBuf, RigError> {
     dir.canonicalize().map_err(RigError::io("find", &dir))
 }
 
-/// The command which ends what is left over in a folder. Its words go first, the folder second, then `more`.
+/// Returns the command that ends remaining processes of a folder. Its arguments are the first of `words`, the folder,
+/// and the other words.
 fn watch_command(words: &[&str], dir: &Path) -> Command {
     let mut command = Command::new("sh");
     command.args(["-c", WATCH_SCRIPT, "recto-watch"]);

@@ -1,4 +1,4 @@
-//! One node of a cluster: a process of the rig's, and all one may do to it.
+//! One node of a cluster: its process, and the operations and faults that tests apply to it.
 
 use std::env;
 use std::fs::{self, File};
@@ -18,23 +18,23 @@ use super::membership::{self, Member};
 use super::process::{Output, is_alive, is_gone, is_stopped, run, signal, tail, wait_until};
 use super::{HEAP_VARIABLE, RigError, block};
 
-/// How long a node may take from launch to its first answer. Generous, for machines that compile meanwhile.
+/// Maximum time from launch to the first answer of a node. It is long, because machines may compile at the same time.
 pub const START_TIMEOUT: Duration = Duration::from_secs(300);
-/// How long a node may take to end by SIGTERM, which drains it.
+/// Maximum time in which a node ends after SIGTERM, which drains it.
 pub const STOP_TIMEOUT: Duration = Duration::from_secs(60);
-/// How long a process may take to be gone after SIGKILL.
+/// Maximum time in which a process ends after SIGKILL.
 pub const KILL_TIMEOUT: Duration = Duration::from_secs(30);
-/// Pause before looking at the members of a cluster again.
+/// Pause between two reads of the members of a cluster.
 pub(super) const MEMBERS_INTERVAL: Duration = Duration::from_millis(200);
-/// How long a call of nodetool may take. Repair and compaction of test data are well below.
+/// Maximum time of a call of nodetool. Repairs and compactions of test data need much less.
 pub const NODETOOL_TIMEOUT: Duration = Duration::from_secs(120);
-/// How long a node may take to answer one small request.
+/// Maximum time in which a node answers one small request.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
 const HEAP_OF_ONE: &str = "1G";
 const HEAP_OF_MANY: &str = "256M";
 const LOG_EXCERPT_BYTES: usize = 3000;
-/// A request of CQL's native protocol, version 4: OPTIONS, without a body.
+/// Request of CQL's native protocol, version 4: OPTIONS, without a body.
 const OPTIONS_REQUEST: [u8; 9] = [0x04, 0, 0, 0, 0x05, 0, 0, 0, 0];
 const RESPONSE_VERSION: u8 = 0x84;
 const SUPPORTED_OPCODE: u8 = 0x06;
@@ -48,24 +48,24 @@ const LOGBACK: &str = r#"<configuration>
 </configuration>
 "#;
 
-/// What is not as usual about a node.
+/// Options of a node that differ from the defaults.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Peculiarities {
-    /// Its heap, in the words of `-Xmx`.
+    /// Heap, in the syntax of `-Xmx`.
     pub(super) heap: Option<String>,
-    /// Whether it has priority over other processes, where the user may give it.
+    /// Whether the process has priority over other processes, if the user may set it.
     pub(super) is_urgent: bool,
-    /// More options of its Java.
+    /// Further options of Java.
     pub(super) java_options: &'static [&'static str],
-    /// Its data centre; none: that of `SimpleSnitch`.
+    /// Data center. `None`: the data center of `SimpleSnitch`.
     pub(super) datacenter: Option<String>,
-    /// Further lines of its `cassandra.yaml`.
+    /// Further lines of `cassandra.yaml`.
     pub(super) settings: String,
-    /// Whether it speaks CQL by TLS only.
+    /// Whether the node accepts CQL only by TLS.
     pub(super) is_encrypted: bool,
 }
 
-/// One node of a cluster. Its methods may be called from several threads.
+/// One node of a cluster. Several threads can call its methods.
 #[derive(Debug)]
 pub struct Node {
     number: usize,
@@ -74,12 +74,12 @@ pub struct Node {
     dir: PathBuf,
     artefacts: Arc<Artefacts>,
     peculiarities: Peculiarities,
-    /// The process if this very process started it: then its end must be collected here.
+    /// Process, if this process started it. Then this process must reap it.
     child: Mutex<Option<Child>>,
 }
 
 impl Node {
-    /// A handle to node `number` of `of` in a cluster's folder, running or not.
+    /// Returns a handle to node `number` of `of` nodes in the folder of a cluster, whether it runs or not.
     pub(super) fn new(
         cluster: &Path,
         block: u8,
@@ -100,31 +100,31 @@ impl Node {
         }
     }
 
-    /// Which node of its cluster, from 1.
+    /// Returns the number of the node in its cluster, beginning with 1.
     pub fn number(&self) -> usize {
         self.number
     }
 
-    /// Where it speaks CQL, when it runs.
+    /// Returns the CQL address.
     pub fn address(&self) -> SocketAddr {
         block::cql_address(self.block, self.number)
     }
 
-    /// Its folder: data, commit log, `cassandra.yaml`, `system.log`.
+    /// Returns the folder of the node: data, commit log, `cassandra.yaml`, `system.log`.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Its log.
+    /// Returns the path of the log.
     pub fn log(&self) -> PathBuf {
         self.dir.join("system.log")
     }
 
-    /// The id of its process, if it runs or is paused.
+    /// Returns the process id, if the node runs or is paused.
     pub fn pid(&self) -> Option<u32> {
         let mut child = self.child();
         if let Some(own) = child.as_mut() {
-            // Its arguments are not a sign yet: right after the start there are none to be seen.
+            // Do not use the arguments as the sign of life here: directly after the start, they are not visible yet.
             if matches!(own.try_wait(), Ok(None)) {
                 return Some(own.id());
             }
@@ -133,7 +133,7 @@ impl Node {
         self.last_pid().filter(|pid| is_alive(*pid, &self.mark()))
     }
 
-    /// Whether it answers a small CQL request within [`ANSWER_TIMEOUT`]. A paused node does not.
+    /// Returns whether the node answers a small CQL request within [`ANSWER_TIMEOUT`]. A paused node does not.
     pub fn answers(&self) -> bool {
         if self.peculiarities.is_encrypted {
             return refuses_plain_text(self.address(), ANSWER_TIMEOUT);
@@ -141,26 +141,28 @@ impl Node {
         answers_cql(self.address(), ANSWER_TIMEOUT)
     }
 
-    /// Starts it, unless it runs, and waits until it answers. Its data are those it had when it ended.
+    /// Starts the node, unless it runs, and waits until it answers. It keeps the data that it had when it ended.
     pub fn start(&self) -> Result<(), RigError> {
         self.launch()?;
         self.wait_for_answer()
     }
 
-    /// Ends it as an administrator would, by SIGTERM: it drains, which takes some 6 s. Waits until it is gone.
+    /// Ends the node as an administrator would, by SIGTERM: it drains, which takes about 6 s. Waits until the process
+    /// has ended.
     pub fn stop(&self) -> Result<(), RigError> {
         self.signal(Signal::TERM)?;
         self.signal(Signal::CONT)?;
         self.wait_until_gone("stopping", STOP_TIMEOUT)
     }
 
-    /// Ends it at once, by SIGKILL, running or paused. Waits until it is gone.
+    /// Ends the node at once by SIGKILL, whether it runs or is paused. Waits until the process has ended.
     pub fn kill(&self) -> Result<(), RigError> {
         self.signal(Signal::KILL)?;
         self.wait_until_gone("killing", KILL_TIMEOUT)
     }
 
-    /// Freezes it, by SIGSTOP: its connections stay open and nothing answers. Waits until all of it is frozen.
+    /// Pauses the node by SIGSTOP: its connections stay open, and it does not answer. Waits until all of its threads
+    /// are stopped.
     pub fn pause(&self) -> Result<(), RigError> {
         let Some(pid) = self.pid() else { return Ok(()) };
         signal(pid, Signal::STOP)?;
@@ -173,12 +175,13 @@ impl Node {
         })
     }
 
-    /// Lets a paused node go on, by SIGCONT.
+    /// Resumes a paused node by SIGCONT.
     pub fn resume(&self) -> Result<(), RigError> {
         self.signal(Signal::CONT)
     }
 
-    /// Calls nodetool on this node, for example `&["flush", "my_keyspace"]`. Another code than 0 is an error.
+    /// Calls nodetool on this node, for example with `&["flush", "my_keyspace"]`. Returns an error if the exit code is
+    /// not 0.
     pub fn nodetool(&self, arguments: &[&str]) -> Result<Output, RigError> {
         let port = block::jmx_port(self.block, self.number).to_string();
         let mut command = self.tool("org.apache.cassandra.tools.NodeTool")?;
@@ -186,7 +189,7 @@ impl Node {
         run(command.args(arguments), NODETOOL_TIMEOUT)
     }
 
-    /// One of Cassandra's tools, that knows this node's settings.
+    /// Returns a command for one of Cassandra's tools, with the settings of this node.
     pub(super) fn tool(&self, class: &str) -> Result<Command, RigError> {
         let home = self.dir.join("home");
         fs::create_dir_all(&home).map_err(RigError::io("make", &home))?;
@@ -217,9 +220,9 @@ impl Node {
         Ok(membership::members(&log, self.address().ip()))
     }
 
-    /// Waits until this node holds `other` for alive (`up`) or for dead, and fails after `limit`.
+    /// Waits until this node regards `other` as alive (`up`) or dead. Fails after `limit`.
     ///
-    /// Gossip takes 10–20 s to hold a killed node for dead, and longer for a paused one.
+    /// Gossip needs 10–20 s to regard a killed node as dead, and longer for a paused node.
     pub fn wait_until_sees(&self, other: &Self, up: bool, limit: Duration) -> Result<(), RigError> {
         let wanted = Member {
             ip: other.address().ip(),
@@ -240,7 +243,7 @@ impl Node {
         })
     }
 
-    /// Writes the archive of classes from those that this node has loaded, unless there is one.
+    /// Writes the class archive from the classes that this node has loaded, unless there is an archive.
     pub(super) fn archive_classes(&self) -> Result<(), RigError> {
         self.artefacts.archive_classes(&self.dir)
     }
@@ -251,7 +254,7 @@ impl Node {
             return Ok(());
         }
         let scratch = self.dir.join("tmp");
-        // Libraries unpacked by a killed process are left there.
+        // A killed process leaves its unpacked libraries there.
         if scratch.exists() {
             fs::remove_dir_all(&scratch).map_err(RigError::io("remove", &scratch))?;
         }
@@ -279,7 +282,8 @@ impl Node {
             .stdin(Stdio::null())
             .stdout(out)
             .stderr(err);
-        // A Ctrl-C at the terminal is for the tests; the node is ended by who started it.
+        // Use a separate process group: Ctrl-C at the terminal must reach only the tests. The process that started the
+        // node ends it.
         command.process_group(0);
         let spawned = command.spawn();
         let started = spawned.map_err(|source| RigError::Io {
@@ -303,10 +307,10 @@ impl Node {
             "-XX:MaxDirectMemorySize=128M",
             "-XX:-UsePerfData",
         ]);
-        // Nodes live for seconds or minutes, and share few cores: compile quickly rather than well.
+        // Nodes live for seconds or minutes and share few cores, so fast compilation matters more than optimized code.
         command.arg("-XX:TieredStopAtLevel=1");
         if self.of > 1 {
-            // A node that missed a change of the schema asks for it soon, and not after a minute.
+            // A node that missed a schema change requests it soon, instead of after a minute.
             command.args([
                 "-Dcassandra.schema_pull_interval_ms=3000",
                 "-Dcassandra.migration_delay_ms=1000",
@@ -332,12 +336,12 @@ impl Node {
             "-Dcassandra.skip_wait_for_gossip_to_settle=0",
             "-Dcassandra.ring_delay_ms=1000",
             "-Dcassandra.superuser_setup_delay_ms=0",
-            // A worker otherwise sets its thread's name for each task: a call of the system.
+            // Otherwise, a worker sets the name of its thread for each task, which is a system call.
             "-Dcassandra.set_sep_thread_name=false",
         ]);
     }
 
-    /// Waits for a launched node.
+    /// Waits until a launched node answers.
     pub(super) fn wait_for_answer(&self) -> Result<(), RigError> {
         let mut alive = true;
         let answered = wait_until(START_TIMEOUT, || {
@@ -396,7 +400,7 @@ impl Node {
         self.dir.join("pid")
     }
 
-    /// What `GossipingPropertyFileSnitch` reads.
+    /// Returns the path of the file that `GossipingPropertyFileSnitch` reads.
     fn rack_file(&self) -> PathBuf {
         self.dir.join("cassandra-rackdc.properties")
     }
@@ -405,12 +409,13 @@ impl Node {
         fs::read_to_string(self.pid_file()).ok()?.trim().parse().ok()
     }
 
-    /// The argument by which one knows that a process is this node. `watch.sh` knows it too.
+    /// Returns the argument that identifies the process of this node. `watch.sh` uses it, too.
     fn mark(&self) -> String {
         format!("-Dcassandra.storagedir={}", self.dir.display())
     }
 
-    /// `cassandra.yaml`: the rig's own settings, but for those that the cluster's options make.
+    /// Returns the content of `cassandra.yaml`: the settings of the rig, unless the options of the cluster replace
+    /// them.
     fn settings(&self) -> String {
         let name = |line: &str| line.split(':').next().unwrap_or_default().to_owned();
         let more = &self.peculiarities.settings;
@@ -424,7 +429,7 @@ impl Node {
         let ring = 1_i128 << 64;
         let token = i128::from(i64::MIN) + ring / self.of as i128 * (self.number as i128 - 1);
         let ip = block::ip(self.block, self.number);
-        // All are seeds: a node that is none does not start unless a seed answers within the ring delay.
+        // All nodes are seeds, because a node that is not a seed starts only if a seed answers within the ring delay.
         let seeds: Vec<String> = (1..=self.of)
             .map(|node| block::ip(self.block, node).to_string())
             .collect();
@@ -474,7 +479,7 @@ paxos_variant: v2
     }
 }
 
-/// Whether Cassandra answers at an address, with the versions it supports, within `limit` for each step.
+/// Returns whether Cassandra at an address answers with its supported versions, within `limit` for each step.
 pub(super) fn answers_cql(address: SocketAddr, limit: Duration) -> bool {
     let ask = || -> io::Result<bool> {
         let mut stream = TcpStream::connect_timeout(&address, limit)?;
@@ -488,15 +493,15 @@ pub(super) fn answers_cql(address: SocketAddr, limit: Duration) -> bool {
     ask().unwrap_or(false)
 }
 
-/// Whether somebody at an address reads a request that is not encrypted, and ends the conversation: what a node does
-/// that wants TLS.
+/// Returns whether a server at an address reads an unencrypted request and closes the connection, as a node with TLS
+/// does.
 fn refuses_plain_text(address: SocketAddr, limit: Duration) -> bool {
     let ask = || -> io::Result<()> {
         let mut stream = TcpStream::connect_timeout(&address, limit)?;
         stream.set_read_timeout(Some(limit))?;
         stream.set_write_timeout(Some(limit))?;
         stream.write_all(&OPTIONS_REQUEST)?;
-        // An alert in the words of TLS, or nothing more.
+        // The response is a TLS alert, or nothing.
         stream.read(&mut [0; OPTIONS_REQUEST.len()]).map(drop)
     };
     match ask() {
@@ -505,12 +510,12 @@ fn refuses_plain_text(address: SocketAddr, limit: Duration) -> bool {
     }
 }
 
-/// A path as YAML's double quotes hold it.
+/// Returns a text as a double-quoted YAML string.
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-/// A path as a URL, which Cassandra and logback want.
+/// Returns a path as a URL, which Cassandra and logback require.
 fn file_url(path: &Path) -> String {
     use std::fmt::Write as _;
     let mut url = "file://".to_owned();

@@ -1,9 +1,9 @@
-//! What is not as usual about a cluster of a test's own.
+//! Options of a cluster for one test.
 
 use super::Nodes;
 use super::node::Peculiarities;
 
-/// How to start a cluster.
+/// Options for the start of a cluster.
 #[derive(Clone, Debug)]
 pub struct ClusterOptions {
     pub(super) nodes: Nodes,
@@ -12,7 +12,7 @@ pub struct ClusterOptions {
 }
 
 impl ClusterOptions {
-    /// As [`Cluster::start`](super::Cluster::start) does.
+    /// Returns the defaults of [`Cluster::start`](super::Cluster::start).
     pub fn new(nodes: Nodes) -> Self {
         Self {
             nodes,
@@ -21,33 +21,33 @@ impl ClusterOptions {
         }
     }
 
-    /// The heap of each node, in the words of `-Xmx`: `512M`. The environment's is heard first.
+    /// Sets the heap of each node, in the syntax of `-Xmx`: `512M`. The value in the environment takes precedence.
     #[must_use]
     pub fn heap(mut self, heap: impl Into<String>) -> Self {
         self.usual.heap = Some(heap.into());
         self
     }
 
-    /// A line of every node's `cassandra.yaml`, in the place of the rig's own if it makes this setting; the value as
-    /// YAML writes it on one line.
+    /// Adds a line to the `cassandra.yaml` of each node. It replaces the rig's own line for this setting. The value is
+    /// YAML on one line.
     #[must_use]
     pub fn setting(mut self, name: &str, value: &str) -> Self {
         self.usual.settings.push_str(&format!("{name}: {value}\n"));
         self
     }
 
-    /// The nodes speak CQL by TLS only, as a [`setting`](Self::setting) says: they are known to run by refusing plain
-    /// text.
+    /// Marks the nodes as accepting CQL only by TLS, which a [`setting`](Self::setting) must configure. The rig then
+    /// recognizes a running node because it rejects plain text.
     #[must_use]
     pub fn encrypted(mut self) -> Self {
         self.usual.is_encrypted = true;
         self
     }
 
-    /// The data centre of each node, node 1 first.
+    /// Sets the data center of each node, beginning with node 1.
     ///
     /// # Panics
-    /// If there are not as many as nodes.
+    /// If the number of names is not the number of nodes.
     #[must_use]
     pub fn datacenters<const N: usize>(mut self, names: [&str; N]) -> Self {
         assert_eq!(N, self.nodes.count(), "each node is in one data centre");
@@ -55,7 +55,7 @@ impl ClusterOptions {
         self
     }
 
-    /// Those of the node of this number, from 1.
+    /// Returns the options of the node with this number, beginning with 1.
     pub(super) fn peculiarities(&self, number: usize) -> Peculiarities {
         Peculiarities {
             datacenter: self.datacenters.get(number - 1).cloned(),

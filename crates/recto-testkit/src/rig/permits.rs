@@ -1,5 +1,5 @@
-//! A limit on the Cassandra nodes that all test programs of a user run at once, so that tests which mostly
-//! wait can run side by side without exhausting the memory.
+//! Limit on the number of Cassandra nodes that all test programs of a user run at the same time. With it, tests that
+//! mostly wait can run concurrently without exhausting the memory.
 
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
@@ -9,17 +9,17 @@ use std::time::{Duration, Instant};
 use super::RigError;
 use super::block::lock_dir;
 
-/// Memory per node, in GiB: a node takes 0.8, and the programs that use it and a build need the rest.
+/// Memory per node, in GiB. A node uses 0.8 GiB. The test programs and a build need the rest.
 const GIB_PER_NODE: usize = 3;
 /// Number of permits on a machine with little memory: enough for a cluster of three nodes.
 const MIN_PERMITS: usize = 3;
-/// Maximum number of permits. More nodes keep two processors so busy that tests miss their deadlines.
+/// Maximum number of permits. With more nodes, two processors are so busy that tests miss their deadlines.
 const MAX_PERMITS: usize = 7;
 /// Maximum time to wait for permits.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(1_200);
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Permits for the nodes of one cluster. Dropping them, or the end of the process, returns them.
+/// Permits for the nodes of one cluster. They are returned when this value is dropped, or when the process ends.
 #[derive(Debug)]
 pub(super) struct Permits {
     _locks: Vec<File>,
@@ -28,7 +28,7 @@ pub(super) struct Permits {
 impl Permits {
     /// Waits until `count` nodes may start.
     ///
-    /// Callers are served one after another, so that clusters of three nodes are not starved by single nodes.
+    /// Callers are served one after another, so that single nodes do not starve clusters of three nodes.
     pub(super) fn acquire(count: usize) -> Result<Self, RigError> {
         acquire_in(&lock_dir()?, count, permits_of(memory_gib()), ACQUIRE_TIMEOUT)
     }
@@ -69,7 +69,7 @@ fn permit_path(dir: &Path, number: usize) -> PathBuf {
     dir.join(format!("permit-{number}.lock"))
 }
 
-/// Locks a file, or returns None if another process or another open file holds its lock.
+/// Locks a file, or returns `None` if another process or another open file holds its lock.
 fn try_lock(path: &Path) -> Result<Option<File>, RigError> {
     let file = File::create(path).map_err(RigError::io("make", path))?;
     match file.try_lock() {
@@ -83,7 +83,7 @@ fn permits_of(memory_gib: usize) -> usize {
     (memory_gib / GIB_PER_NODE).clamp(MIN_PERMITS, MAX_PERMITS)
 }
 
-/// Returns the machine's memory, or 0 if the kernel does not report it.
+/// Returns the memory of the machine in GiB, or 0 if the kernel does not report it.
 fn memory_gib() -> usize {
     let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));

@@ -1,4 +1,4 @@
-//! Processes of others: run with a deadline, look at, signal.
+//! Other processes: runs them with a deadline, inspects them, and sends signals.
 
 use std::fs;
 use std::io::{self, Read};
@@ -10,21 +10,21 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::RigError;
 
-/// How often a wait looks again.
+/// Interval between two checks of a wait.
 pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// How much of a failed command's words an error carries.
+/// Maximum number of bytes of a failed command's output in an error.
 const EXCERPT_BYTES: usize = 4000;
 
-/// What a command printed, once it ended with code 0.
+/// Output of a command that ended with code 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Output {
-    /// Its standard output.
+    /// Standard output.
     pub stdout: String,
-    /// Its standard error.
+    /// Standard error.
     pub stderr: String,
 }
 
-/// Asks until `done` is true, at the latest until `limit` has passed. False at the deadline.
+/// Calls `done` repeatedly until it returns true, for at most `limit`. Returns false at the deadline.
 pub(super) fn wait_until(limit: Duration, mut done: impl FnMut() -> bool) -> bool {
     let deadline = Instant::now() + limit;
     loop {
@@ -38,7 +38,7 @@ pub(super) fn wait_until(limit: Duration, mut done: impl FnMut() -> bool) -> boo
     }
 }
 
-/// Runs a command to its end, which must be code 0, within `limit`.
+/// Runs a command to its end, within `limit`. Returns an error if the exit code is not 0.
 pub(super) fn run(command: &mut Command, limit: Duration) -> Result<Output, RigError> {
     let program = command.get_program().to_string_lossy().into_owned();
     let spawned = command
@@ -63,7 +63,7 @@ pub(super) fn run(command: &mut Command, limit: Duration) -> Result<Output, RigE
         ended.is_some()
     });
     if !in_time {
-        // Ends only the process just started; that it is gone already is no failure.
+        // This kills only the child. Ignore an error, because the child may have ended already.
         let _ = child.kill();
         let _ = child.wait();
         return Err(RigError::TookTooLong {
@@ -95,7 +95,7 @@ pub(super) fn run(command: &mut Command, limit: Duration) -> Result<Output, RigE
 fn read_aside(mut from: impl Read + Send + 'static) -> thread::JoinHandle<String> {
     thread::spawn(move || {
         let mut bytes = Vec::new();
-        // What was read before an error is worth more than the error.
+        // Ignore a read error, and return the text that was read before it.
         let _ = from.read_to_end(&mut bytes);
         String::from_utf8_lossy(&bytes).into_owned()
     })
@@ -109,7 +109,7 @@ fn line_of(command: &Command) -> String {
         .join(" ")
 }
 
-/// The last lines of a text, at most `bytes` of it.
+/// Returns the end of a text, at most `bytes` bytes.
 pub(super) fn tail(text: &str, bytes: usize) -> String {
     let text = text.trim_end();
     let mut from = text.len().saturating_sub(bytes);
@@ -119,13 +119,14 @@ pub(super) fn tail(text: &str, bytes: usize) -> String {
     text[from..].to_owned()
 }
 
-/// Whether the process of this id runs (or is paused) and has `mark` among its arguments.
+/// Returns whether the process with this id runs (or is paused) and has `mark` among its arguments.
 pub(super) fn is_alive(pid: u32, mark: &str) -> bool {
     fs::read(format!("/proc/{pid}/cmdline"))
         .is_ok_and(|line| line.split(|byte| *byte == 0).any(|word| word == mark.as_bytes()))
 }
 
-/// Whether nothing is left of a process: its id is free, another's, or a zombie's whose threads have all ended.
+/// Returns whether a process has ended completely: its id is free or belongs to another process, or it is a zombie
+/// without other threads.
 pub(super) fn is_gone(pid: u32, mark: &str) -> bool {
     if is_alive(pid, mark) {
         return false;
@@ -137,13 +138,13 @@ pub(super) fn is_gone(pid: u32, mark: &str) -> bool {
         .rsplit(')')
         .next()
         .is_some_and(|rest| rest.trim_start().starts_with('Z'));
-    // The first thread of a process loses its command line while others may still hold ports.
+    // The first thread of a process loses its command line while other threads may still hold ports.
     let threads = fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
     !zombie || threads <= 1
 }
 
-/// Whether every thread of a process is stopped, or the process is gone. The signal that stops it is sent to one of
-/// them: others may run on for a moment.
+/// Returns whether each thread of a process is stopped, or the process has ended. The signal goes to one of the threads
+/// first, so others may continue for a moment.
 pub(super) fn is_stopped(pid: u32) -> bool {
     let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else {
         return true;
@@ -160,20 +161,20 @@ pub(super) fn is_stopped(pid: u32) -> bool {
 /// Freezes a process that the caller started, by SIGSTOP.
 ///
 /// # Errors
-/// It may not be signalled.
+/// The caller may not send a signal to the process.
 pub fn freeze(pid: u32) -> Result<(), RigError> {
     signal(pid, Signal::STOP)
 }
 
-/// Lets a frozen process go on, by SIGCONT.
+/// Resumes a frozen process by SIGCONT.
 ///
 /// # Errors
-/// It may not be signalled.
+/// The caller may not send a signal to the process.
 pub fn let_go(pid: u32) -> Result<(), RigError> {
     signal(pid, Signal::CONT)
 }
 
-/// Signals a process, which the caller knows to be the rig's. Gone meanwhile: nothing is signalled, and that is fine.
+/// Sends a signal to a process. The caller must know that the rig started it. Does nothing if the process has ended.
 pub(super) fn signal(pid: u32, signal: Signal) -> Result<(), RigError> {
     let Some(target) = i32::try_from(pid).ok().and_then(Pid::from_raw) else {
         return Ok(());

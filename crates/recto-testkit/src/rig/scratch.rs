@@ -1,5 +1,5 @@
-//! What a process of tests leaves in folders and in the Cassandra that all share, and its removal: at the end of the
-//! process, or, if it was killed or some of its tests were filtered out, by a later one.
+//! Removal of folders and keyspaces of a test process: at the end of the process, or by a later process, if the process
+//! was killed or some of its tests were filtered out. The keyspaces are in the Cassandra that all tests share.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::process::id;
 
 use super::{RigError, unique_keyspace};
 
-/// What the folder of a process is called, before the process's number.
+/// Prefix of the name of the folder of a process. The process id follows.
 const PREFIX: &str = "scratch-";
 
 /// Folders and keyspaces of this process.
@@ -17,17 +17,18 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// In a folder that all tests share: `env!("CARGO_TARGET_TMPDIR")`.
+    /// Returns the scratch in a folder that all tests share: `env!("CARGO_TARGET_TMPDIR")`.
     pub fn new(dir: impl Into<PathBuf>) -> Self {
         Self { dir: dir.into() }
     }
 
-    /// A folder for files of this process.
+    /// Creates a folder for files of this process.
     pub fn folder(&self) -> Result<PathBuf, RigError> {
         self.make("files")
     }
 
-    /// The name of a keyspace that is to be made, noted so that it is removed: a file of that name says so.
+    /// Returns the name of a keyspace for the caller to create. Records the name as a file, so that the keyspace is
+    /// removed later.
     pub fn keyspace(&self, prefix: &str) -> Result<String, RigError> {
         let name = unique_keyspace(prefix);
         let file = self.make("keyspaces")?.join(&name);
@@ -35,11 +36,11 @@ impl Scratch {
         Ok(name)
     }
 
-    /// Removes what processes that are gone have left; each keyspace by `drop_keyspace`, which does nothing if it is
-    /// not there.
+    /// Removes the folders and keyspaces of processes that have ended. `drop_keyspace` drops a keyspace, and must
+    /// succeed if the keyspace does not exist.
     ///
     /// # Errors
-    /// The first of `drop_keyspace`. What is left then is left for the next.
+    /// The first error of `drop_keyspace`. A later call removes the rest.
     pub async fn remove_left<E>(
         &self,
         drop_keyspace: impl AsyncFnMut(String) -> Result<(), E>,
@@ -47,7 +48,7 @@ impl Scratch {
         self.remove(false, drop_keyspace).await
     }
 
-    /// The same, and what this process has.
+    /// Removes the same as [`remove_left`](Self::remove_left), and the folder and keyspaces of this process.
     pub async fn remove_all<E>(
         &self,
         drop_keyspace: impl AsyncFnMut(String) -> Result<(), E>,
@@ -78,7 +79,7 @@ impl Scratch {
             for (keyspace, _) in entries(&folder.join("keyspaces")) {
                 drop_keyspace(keyspace).await?;
             }
-            // Another process may be removing the same; what is left goes next time.
+            // Another process may remove the same folder. A later call removes the rest.
             let _ = fs::remove_dir_all(folder);
         }
         Ok(())
@@ -91,7 +92,7 @@ impl Scratch {
     }
 }
 
-/// What stands in a folder; nothing if it is not there.
+/// Returns the entries of a folder, or none if the folder does not exist.
 fn entries(dir: &Path) -> Vec<(String, PathBuf)> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     entries
@@ -106,7 +107,7 @@ mod tests {
 
     use super::*;
 
-    /// Runs what never waits.
+    /// Runs a future that never waits.
     fn run<T>(future: impl Future<Output = T>) -> T {
         match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(done) => done,
@@ -120,7 +121,8 @@ mod tests {
         let scratch = Scratch::new(dir.path());
         let own = scratch.keyspace("mine").expect("a keyspace");
         scratch.folder().expect("a folder");
-        // No process has the first number, one always has the second; the third is none of ours.
+        // The first id belongs to no process, and the second one always to a process. The third folder is not a folder
+        // of a process.
         let gone = dir.path().join("scratch-4294967295");
         let alive = dir.path().join("scratch-1");
         let other = dir.path().join("scratch-of-others");

@@ -1,8 +1,14 @@
-//! The Cassandra which all tests share, across processes: whoever needs it first starts it.
+//! Cassandra that all tests share across processes. The first process that needs it starts it.
 //!
-//! The folder holds `lock` (held while someone starts or stops), `users.lock` (held in common by every process that
-//! uses the node, and alone by the watch that ends it), `state` (there while something runs or should), `idle` (the
-//! token of the watch, if there shall be one), `used` (changes with every use), and the nodes' folders or `container`.
+//! The folder has these files:
+//!
+//! - `lock`: locked while a process starts or stops the node.
+//! - `users.lock`: locked in shared mode by each process that uses the node, and exclusively by the watch that ends the
+//!   node.
+//! - `state`: exists while the node runs or should run.
+//! - `idle`: token of the watch, if there is a watch.
+//! - `used`: changes with each use.
+//! - The folders of the nodes, or `container`.
 
 use std::env;
 use std::fs::{self, File};
@@ -22,14 +28,15 @@ use super::{
     launch_all, watch_command,
 };
 
-/// How long a shared node which a test started may stay without any process using it.
+/// Time after which a shared node that a test started ends if no process uses it.
 pub const IDLE_LIMIT: Duration = Duration::from_secs(600);
 const IDLE_TICK: Duration = Duration::from_secs(5);
-/// How long another process may take to start or stop the node; it may have to fetch it first.
+/// Maximum time to wait for another process that starts or stops the node. That process may have to download Cassandra
+/// first.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(900);
-/// How long the watch may take to end a node.
+/// Maximum time in which the watch ends a node.
 const WATCH_TIMEOUT: Duration = Duration::from_secs(60);
-/// How long a Cassandra from the environment may take to answer: it should run already.
+/// Maximum time until a Cassandra from the environment answers. It should run already.
 const GIVEN_TIMEOUT: Duration = Duration::from_secs(20);
 const HEAP_OF_CONTAINER: &str = "512M";
 /// Tests never restart a shared node, so it need not write its schema and its files to the disk at once.
@@ -39,14 +46,14 @@ const OPTIONS_OF_SHARED_NODE: &[&str] = &[
     "-Dcassandra.unsafesystem=true",
 ];
 
-/// Where the shared Cassandra comes from.
+/// Origin of the shared Cassandra.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// From the address in `RECTO_TEST_CASSANDRA`. The rig neither starts nor ends it.
+    /// The address in `RECTO_TEST_CASSANDRA`. The rig neither starts nor ends this Cassandra.
     Environment,
     /// A container.
     Container,
-    /// Java and the jars from Maven.
+    /// Java, and the jars from Maven.
     Maven,
 }
 
@@ -57,22 +64,22 @@ enum Running {
     Nodes(Vec<Node>),
 }
 
-/// The Cassandra which all tests share. Nothing here can hurt it: for that, start one of your own.
+/// Cassandra that all tests share. This type has no methods to inject faults. Start a separate cluster for that.
 #[derive(Debug)]
 pub struct Shared {
     address: String,
     running: Running,
-    /// Held in common for as long as this lives: the watch leaves the node alone.
+    /// Lock in shared mode, held as long as this value exists, so that the watch does not end the node.
     _in_use: Option<File>,
 }
 
 impl Shared {
-    /// Where it speaks CQL, as `host:port`: the contact point for a driver.
+    /// Returns the CQL address as `host:port`: the contact point for a driver.
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// Where it comes from.
+    /// Returns the origin.
     pub fn source(&self) -> Source {
         match self.running {
             Running::Given => Source::Environment,
@@ -81,9 +88,10 @@ impl Shared {
         }
     }
 
-    /// Calls nodetool on its first node, for example `&["flush", "my_keyspace"]`.
+    /// Calls nodetool on the first node, for example with `&["flush", "my_keyspace"]`.
     ///
-    /// A Cassandra from the environment is out of nodetool's reach: an error.
+    /// # Errors
+    /// The Cassandra is from the environment, so nodetool cannot reach it; or nodetool fails.
     pub fn nodetool(&self, arguments: &[&str]) -> Result<Output, RigError> {
         self.nodetool_on(1, arguments)
     }
@@ -98,7 +106,8 @@ impl Shared {
         }
     }
 
-    /// What the environment names; else what runs; else a new one, which ends when idle for [`IDLE_LIMIT`].
+    /// Returns the Cassandra from the environment, else the running one, else a new one, which ends after it was idle
+    /// for [`IDLE_LIMIT`].
     pub(super) fn find_or_start() -> Result<Self, RigError> {
         match Self::given()? {
             Some(given) => Ok(given),
@@ -106,7 +115,8 @@ impl Shared {
         }
     }
 
-    /// The one that `RECTO_TEST_CASSANDRA` names, if it is set. An error if that does not answer.
+    /// Returns the Cassandra at the address in `RECTO_TEST_CASSANDRA`, if the variable is set. Returns an error if it
+    /// does not answer.
     pub fn given() -> Result<Option<Self>, RigError> {
         let Some(text) = env::var(ADDRESS_VARIABLE).ok().filter(|text| !text.is_empty()) else {
             return Ok(None);
@@ -133,14 +143,14 @@ impl Shared {
     }
 }
 
-/// The shared Cassandra from outside tests: what `recto-rig` uses to start and end it.
+/// Shared Cassandra for use outside of tests: `recto-rig` starts and ends it with this type.
 #[derive(Debug)]
 pub struct Rig {
     dir: PathBuf,
     containers: bool,
 }
 
-/// What `state` holds.
+/// Content of the file `state`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Container,
@@ -148,8 +158,9 @@ enum State {
 }
 
 impl Rig {
-    /// The one that [`Cluster::shared`](super::Cluster::shared) uses: that of the group in the environment, if it names
-    /// one. A schema change takes Cassandra as long as it has tables, so groups of tests are faster on nodes of their own.
+    /// Returns the rig that [`Cluster::shared`](super::Cluster::shared) uses: the rig of the group in the environment,
+    /// if a group is set. The duration of a schema change in Cassandra grows with the number of tables, so groups of
+    /// tests are faster with separate nodes.
     pub fn at_default() -> Result<Self, RigError> {
         let dir = base_dir()?;
         match env::var(GROUP_VARIABLE) {
@@ -158,7 +169,7 @@ impl Rig {
         }
     }
 
-    /// One in another folder, for other uses; several run side by side.
+    /// Returns a rig in another folder, for other uses. Several rigs can run concurrently.
     pub fn at(dir: &Path) -> Result<Self, RigError> {
         let dir = dir.join("shared");
         fs::create_dir_all(&dir).map_err(RigError::io("make", &dir))?;
@@ -169,7 +180,7 @@ impl Rig {
         })
     }
 
-    /// The same, but a container engine is not even asked.
+    /// Returns this rig without the use of container engines.
     #[must_use]
     pub fn without_containers(self) -> Self {
         Self {
@@ -178,13 +189,13 @@ impl Rig {
         }
     }
 
-    /// Where the logs and data are.
+    /// Returns the folder of logs and data.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Starts it, unless it runs, and returns once it answers. It starts empty, and stays until [`Rig::stop`], or until
-    /// no process has used it for `idle`.
+    /// Starts Cassandra, unless it runs, and returns when it answers. It begins without data, and runs until
+    /// [`Rig::stop`], or until no process has used it for `idle`.
     pub fn start(&self, nodes: Nodes, idle: Option<Duration>) -> Result<Shared, RigError> {
         let shared = self.use_or_start(nodes, idle)?;
         let running = match &shared.running {
@@ -198,13 +209,13 @@ impl Rig {
             });
         }
         if idle.is_none() {
-            // It may have been started by a test, with a watch, and shall stay from now on.
+            // A test may have started it with a watch. From now on, it must stay.
             self.end_watch()?;
         }
         Ok(shared)
     }
 
-    /// Ends it at once, whoever uses it. False if nothing ran.
+    /// Ends Cassandra at once, even if processes use it. Returns false if it did not run.
     pub fn stop(&self) -> Result<bool, RigError> {
         let _lock = self.lock()?;
         let Some(running) = self.attach()? else {
@@ -215,12 +226,12 @@ impl Rig {
         Ok(true)
     }
 
-    /// Where it speaks CQL, if it runs.
+    /// Returns the CQL address, if Cassandra runs.
     pub fn address(&self) -> Result<Option<String>, RigError> {
         Ok(self.running()?.map(|shared| shared.address))
     }
 
-    /// Calls nodetool on one of its nodes, from 1.
+    /// Calls nodetool on one of the nodes. Numbers begin with 1.
     pub fn nodetool(&self, node: usize, arguments: &[&str]) -> Result<Output, RigError> {
         self.running()?
             .ok_or(RigError::NoSuchNode { node })?
@@ -268,7 +279,7 @@ impl Rig {
     }
 
     fn start_anew(&self, nodes: Nodes) -> Result<Running, RigError> {
-        // A container has one node.
+        // A container has only one node.
         let engine = if self.containers && nodes == Nodes::One {
             Container::engine()
         } else {
@@ -305,7 +316,7 @@ impl Rig {
         self.clear_nodes()?;
         let block = Block::claim(0, count)?;
         let nodes = self.nodes(count, block.number, &artefacts);
-        // Before the launch, so that after a crash here the nodes are found, and ended.
+        // Write the state before the launch, so that the nodes can be found and ended after a crash here.
         self.write_state(State::Nodes {
             count,
             block: block.number,
@@ -315,7 +326,7 @@ impl Rig {
         match launched {
             Ok(()) => Ok(running),
             Err(error) => {
-                // The first error is the one to tell.
+                // Report the first error.
                 let _ = self.end(&running);
                 Err(error)
             }
@@ -335,7 +346,7 @@ impl Rig {
             .collect()
     }
 
-    /// Removes what earlier nodes left: data, and logs.
+    /// Removes data and logs of earlier nodes.
     fn clear_nodes(&self) -> Result<(), RigError> {
         for number in 1..=Nodes::Three.count() {
             let dir = self.file(&format!("node{number}"));
@@ -346,7 +357,7 @@ impl Rig {
         Ok(())
     }
 
-    /// Handles to what `state` says there is, running or not.
+    /// Returns handles to the nodes or the container that `state` names, whether they run or not.
     fn attach(&self) -> Result<Option<Running>, RigError> {
         match self.read_state()? {
             None => Ok(None),
@@ -377,7 +388,7 @@ impl Rig {
         self.write("idle", &token)?;
         let [limit, tick] = [limit, IDLE_TICK].map(|time| time.as_secs().to_string());
         let spawned = watch_command(&["idle", &token, &limit, &tick], &self.dir).spawn();
-        // It outlives this process, or is collected by its end.
+        // The script outlives this process, or is reaped when this process ends.
         spawned.map(drop).map_err(|source| RigError::Io {
             doing: "start sh".to_owned(),
             source,
@@ -418,7 +429,7 @@ impl Rig {
         self.write("state", &state.to_text())
     }
 
-    /// Writes a file so that a reader sees it whole or not at all.
+    /// Writes a file so that a reader sees either the whole content or no file.
     fn write(&self, name: &str, text: &str) -> Result<(), RigError> {
         let path = self.file(name);
         let new = self.file(&format!("{name}.{}", id()));
@@ -459,7 +470,7 @@ fn is_running(running: &Running) -> bool {
     }
 }
 
-/// Whether what runs answers; one that was just started by a process which died may need its time.
+/// Returns whether the nodes answer. Waits if necessary, because a process may have started them and died.
 fn answers_in_time(running: &Running) -> bool {
     match running {
         Running::Given => true,
@@ -500,7 +511,7 @@ fn remove_if_there(path: &Path) -> Result<(), RigError> {
     }
 }
 
-/// A word that no other call returns.
+/// Returns a text that no other call returns.
 fn token() -> String {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     format!("{}-{}", id(), since.as_nanos())

@@ -1,4 +1,4 @@
-//! The files in which a node keeps a table: looked at, kept aside, and put back.
+//! Files in which a node stores a table: inspects, copies and restores them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,14 +7,14 @@ use super::RigError;
 use super::node::{NODETOOL_TIMEOUT, Node};
 use super::process::run;
 
-/// What Cassandra's tool says before it lists how many tombstones may be dropped when.
+/// Text before the list of tombstone drop times in the output of Cassandra's tool.
 const TOMBSTONES: &str = "Estimated tombstone drop times";
-/// What follows the list.
+/// Text after the list.
 const PERCENTILES: &str = "Percentiles";
 
 impl Node {
-    /// How many tombstones the files of a table have, as their metadata say: deletions, and what a time to live ends. What is in
-    /// memory is not among them: flush first.
+    /// Returns the number of tombstones in the files of a table, by their metadata: deletions and cells with a time to
+    /// live. Tombstones in memory do not count, so flush first.
     pub fn tombstones(&self, keyspace: &str, table: &str) -> Result<u64, RigError> {
         let files = self.files(keyspace, table)?;
         let data: Vec<_> = files.iter().filter(|file| is_data(file)).collect();
@@ -26,7 +26,7 @@ impl Node {
         Ok(listed(&output.stdout))
     }
 
-    /// Copies the files of a table into a folder, which is made.
+    /// Copies the files of a table into a folder, and creates the folder.
     pub fn keep_files(&self, keyspace: &str, table: &str, folder: &Path) -> Result<(), RigError> {
         let folder = kept(keyspace, table, folder);
         fs::create_dir_all(&folder).map_err(RigError::io("make", &folder))?;
@@ -37,13 +37,14 @@ impl Node {
         Ok(())
     }
 
-    /// Has the node take the [kept](Self::keep_files) files of a table, beside what it has. They are gone from the folder then.
+    /// Makes the node import the [copied](Self::keep_files) files of a table, in addition to its own data. The import
+    /// removes them from the folder.
     pub fn put_files_back(&self, keyspace: &str, table: &str, folder: &Path) -> Result<(), RigError> {
         let folder = kept(keyspace, table, folder).display().to_string();
         self.nodetool(&["import", keyspace, table, &folder]).map(drop)
     }
 
-    /// All files of a table; none if there is no such table.
+    /// Returns all files of a table, or none if there is no such table.
     fn files(&self, keyspace: &str, table: &str) -> Result<Vec<PathBuf>, RigError> {
         let keyspace = self.dir().join("data").join(keyspace);
         let is_of_table = |folder: &PathBuf| {
@@ -58,7 +59,7 @@ impl Node {
     }
 }
 
-/// Where files are kept: Cassandra passes over those that do not lie in folders of these names.
+/// Returns the folder for copied files. Cassandra ignores files outside of folders with these names.
 fn kept(keyspace: &str, table: &str, folder: &Path) -> PathBuf {
     folder.join(keyspace).join(table)
 }
@@ -75,7 +76,8 @@ fn is_data(file: &Path) -> bool {
     file.to_string_lossy().ends_with("-Data.db")
 }
 
-/// The sum of the counts in the lists of all files: `1795382100 (11/22/2026 21:15:00) |     3 (  2) OOO`.
+/// Returns the sum of the counts in the lists of all files. A line of a list is `1795382100 (11/22/2026 21:15:00) |
+/// 3 (  2) OOO`.
 fn listed(printed: &str) -> u64 {
     let lists = printed.split(TOMBSTONES).skip(1);
     let lines = lists.flat_map(|list| list.split(PERCENTILES).next().unwrap_or_default().lines());

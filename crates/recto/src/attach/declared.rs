@@ -1,4 +1,4 @@
-//! What a table is as a collection: its columns as fields, its key, and the tables beside it as views.
+//! Declaration of a table as a collection: columns become fields, and related tables become views.
 
 use recto_cassandra::{ColumnThere, TableThere};
 use recto_model::schema::{AttachedTable, BASE_SORT_ORDER, PRIMARY_VIEW, check_name};
@@ -8,31 +8,31 @@ use recto_model::{Direction, Type};
 use super::LeftOut;
 use crate::error::{Error, ErrorKind, Result};
 
-/// A table that may become a view.
+/// Table that may become a view.
 pub(super) struct Candidate {
     pub(super) table: TableThere,
-    /// Whether it leaves out more rows than those without its key.
+    /// Whether the view lacks more rows than the rows that have no key in it.
     pub(super) is_partial: bool,
-    /// Whether it was asked for by its name.
+    /// Whether the request names the table.
     pub(super) is_named: bool,
 }
 
-/// A collection that is made of what is there.
+/// Collection that is declared from an existing table.
 pub(super) struct Declaring<'a> {
     name: &'a str,
     table: &'a AttachedTable,
-    /// The columns that are its fields, those of the key first.
+    /// Columns that become fields. The columns of the key come first.
     fields: Vec<&'a ColumnThere>,
-    /// The views, as the schema language declares them.
+    /// Declarations of the views, in the schema language.
     views: String,
     pub(super) left_out: Vec<LeftOut>,
 }
 
 impl<'a> Declaring<'a> {
-    /// The collection of a table, without views.
+    /// Declares the collection of a table, without views.
     ///
     /// # Errors
-    /// Its key has what a collection's cannot.
+    /// The name is not a valid collection name, or the key has a column that a collection cannot have.
     pub(super) fn new(name: &'a str, table: &'a AttachedTable, there: &'a TableThere) -> Result<Self> {
         check_name(name).map_err(|error| {
             Error::new(
@@ -61,10 +61,10 @@ impl<'a> Declaring<'a> {
         Ok(declaring)
     }
 
-    /// Takes a table as a view, or says why not.
+    /// Adds a table as a view, or records the reason why it cannot be a view.
     ///
     /// # Errors
-    /// It was asked for by its name and cannot be one.
+    /// The request names the table, and it cannot be a view.
     pub(super) fn view(&mut self, candidate: Candidate) -> Result<()> {
         let Candidate {
             table,
@@ -88,7 +88,7 @@ impl<'a> Declaring<'a> {
         Ok(())
     }
 
-    /// Why a table can be no view of this one; none if it can.
+    /// Returns the reason why a table cannot be a view of this table, if there is one.
     fn obstacle_of_view(&self, view: &TableThere, is_partial: bool) -> Option<String> {
         if let Err(error) = check_name(&view.name) {
             return Some(error.to_string());
@@ -148,7 +148,7 @@ impl<'a> Declaring<'a> {
         text
     }
 
-    /// The collection as the schema language declares it.
+    /// Returns the declaration of the collection in the schema language.
     pub(super) fn to_toml(&self) -> String {
         let fields = self.fields.iter().filter_map(|field| {
             let ty = field.ty.as_ref()?;
@@ -174,7 +174,7 @@ fn is_key(column: &ColumnThere) -> bool {
     matches!(column.kind, ColumnKind::Partition | ColumnKind::Clustering(_))
 }
 
-/// Why a column can be no field; none if it can.
+/// Returns the reason why a column cannot be a field, if there is one.
 fn obstacle(column: &ColumnThere) -> Option<String> {
     if let Err(error) = check_name(&column.name) {
         return Some(error.to_string());

@@ -1,8 +1,8 @@
-//! Tables that are there: a collection of a table that another program made, read where it is.
+//! Attaching: a table that another program created becomes a collection, which is read in place.
 //!
-//! | module | holds |
+//! | module | content |
 //! |---|---|
-//! | `declared` | what a table is as a collection |
+//! | `declared` | declaration of a table as a collection |
 
 mod declared;
 
@@ -20,15 +20,20 @@ use crate::recto::Recto;
 use crate::session::{AttachReport, AttachRequest, LeftOut};
 
 impl Recto {
-    /// Attaches a table of a keyspace of Cassandra: a collection of it is there then, which is read and written by nobody here. What
-    /// its keyspace is reached by is recorded without credentials. Attaching it again takes it as it is then.
+    /// Attaches a table of a Cassandra keyspace. It becomes a collection, which Recto reads and does not write. Recto
+    /// records the address of the keyspace without credentials. If the table is already attached, its declaration is
+    /// updated.
     ///
-    /// Nothing is made in that keyspace, and nothing but `SELECT` is sent to it.
+    /// Recto creates nothing in that keyspace, and sends only `SELECT` statements to it.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`]: there is no such table; [`ErrorKind::Unauthorized`]: it may not be read;
-    /// [`ErrorKind::Unsupported`]: its key has what Recto has not, by name, or Recto created the table; [`ErrorKind::SchemaMismatch`]: the store has
-    /// another collection of the name. The keyspace cannot be reached, or the store not be written. Nothing is changed then.
+    /// After an error, nothing is changed.
+    /// - [`ErrorKind::NotFound`]: the table does not exist.
+    /// - [`ErrorKind::Unauthorized`]: Recto may not read the table.
+    /// - [`ErrorKind::Unsupported`]: the key has a column that Recto does not support, which the message names; or
+    ///   Recto created the table.
+    /// - [`ErrorKind::SchemaMismatch`]: the store has another collection with this name.
+    /// - The keyspace is unreachable, or the store cannot be written.
     pub async fn attach(&self, request: &AttachRequest) -> Result<AttachReport> {
         let AttachRequest { table, from, .. } = request;
         let from = CassandraAddress {
@@ -51,10 +56,11 @@ impl Recto {
         })?;
         let (catalog, address) = (self.catalog(), from.to_recorded());
         self.reach().reached(&table.keyspace, &address, there);
-        // The keyspace's other tables are not read from elsewhere for one that is refused.
+        // Without this check, a rejected request would move the other attached tables of the keyspace to the new
+        // address.
         self.check_applies(&schema).await?;
         let moved = self.moved(table, &name, &address).await?;
-        // The address goes before: whoever finds the schema finds how its tables are reached.
+        // The address is recorded first, so that every process that reads the schema can reach its tables.
         catalog.create().await?;
         catalog.record_attached(&table.keyspace, &address).await?;
         let applied = self.apply(&schema).await?;
@@ -67,7 +73,8 @@ impl Recto {
         })
     }
 
-    /// What else is read from another address from now on, a line each: a keyspace has one.
+    /// Describes the other collections that Recto reads from a new address from now on, one line each: all tables of a
+    /// keyspace have one address.
     async fn moved(&self, table: &AttachedTable, name: &str, address: &str) -> Result<Vec<String>> {
         if !self.catalog().exists().await? {
             return Ok(Vec::new());
@@ -91,7 +98,7 @@ impl Recto {
     }
 }
 
-/// The table that is asked for, which may be read.
+/// Finds the requested table, and checks that Recto may read it.
 async fn find(there: &CassandraStore, table: &AttachedTable) -> Result<TableThere> {
     let Some(found) = there.table_there(&table.table).await? else {
         return Err(
@@ -107,7 +114,7 @@ async fn find(there: &CassandraStore, table: &AttachedTable) -> Result<TableTher
     Ok(found)
 }
 
-/// What may become views: the materialized views of the table, and the tables that are named.
+/// Finds the tables that may become views: the materialized views of the table, and the tables that the request names.
 async fn candidates(there: &CassandraStore, request: &AttachRequest) -> Result<Vec<Candidate>> {
     let table = &request.table;
     let mut candidates = Vec::new();
@@ -133,8 +140,8 @@ async fn candidates(there: &CassandraStore, request: &AttachRequest) -> Result<V
     Ok(candidates)
 }
 
-/// Tables of Recto keep deleted and expired records for some days, marked as such in columns that attached
-/// collections do not read.
+/// Tables of Recto contain deleted and expired records for some days. Columns that attached collections do not read
+/// mark them as such.
 #[cold]
 fn of_recto(table: &AttachedTable) -> Error {
     Error::new(
@@ -153,7 +160,7 @@ fn no_name(error: AttachedTableError) -> Error {
         .with_hint("names of tables that are attached have lower-case letters, digits and _ only")
 }
 
-/// Which right is missing on which table.
+/// Returns an error that names the missing right and its table.
 #[cold]
 fn may_not_read(table: &AttachedTable, error: StoreError) -> Error {
     if error.kind() != StoreErrorKind::Unauthorized {

@@ -1,4 +1,4 @@
-//! Edges of buckets and keys of partitions as JSON, and what names them.
+//! Bounds of buckets and keys of partitions as JSON, and filters that name them.
 
 use recto_model::schema::{Collection, Derivation, Field, Holds};
 use recto_model::table::Direction;
@@ -11,17 +11,17 @@ use serde_json::value::RawValue;
 use crate::error::{Error, ErrorKind, Part, Result};
 use crate::session::JsonRecord;
 
-/// Fields of the partition and the order of a sort order.
+/// Fields of the partition key and of the order of a sort order.
 pub(super) struct Edges<'a> {
     pub(super) definition: &'a Collection,
     pub(super) sort_order: &'a SortOrder,
 }
 
 impl Edges<'_> {
-    /// The partition that filter text names. What else it says is not looked at.
+    /// Returns the partition that a filter names. Ignores all other conditions of the filter.
     ///
     /// # Errors
-    /// It is no filter of the collection; it does not say of each of the partition's fields what it is.
+    /// The text is not a filter of the collection, or does not fix each field of the partition key to one value.
     pub(super) fn partition_of(&self, filter: &str) -> Result<Cells> {
         let conditions = bind::conditions(self.definition, filter)?;
         let query = Query::new(self.definition, &conditions, &[])?;
@@ -48,7 +48,7 @@ impl Edges<'_> {
             .with_missing_partition_fields(missing))
     }
 
-    /// The fields of a partition.
+    /// Returns the fields of a partition.
     pub(super) fn partition(&self, partition: &Cells) -> Result<JsonRecord> {
         let columns = partition.iter().enumerate();
         let fields = columns.map(|(column, cell)| {
@@ -58,7 +58,7 @@ impl Edges<'_> {
         fields.collect()
     }
 
-    /// By what rows are ordered; `-` is descending.
+    /// Returns the fields by which rows are ordered. The prefix `-` means descending.
     pub(super) fn order(&self) -> Vec<String> {
         let columns = self.sort_order.partition_len()..self.sort_order.table.key_len();
         let fields = columns.filter(|column| self.sort_order.sorted_by(*column).is_some());
@@ -72,7 +72,7 @@ impl Edges<'_> {
         named.collect()
     }
 
-    /// The order values of an edge: as many as it has.
+    /// Returns the order values of a bound. A bound may have values for only the first columns of the order.
     pub(super) fn edge(&self, edge: &Cells) -> Result<Vec<Json>> {
         let (mut values, mut is_null) = (Vec::new(), false);
         for (index, cell) in edge.iter().enumerate() {
@@ -81,7 +81,7 @@ impl Edges<'_> {
                 Holds::Derived(_, Derivation::IsNull) => {
                     is_null = cell == self.sort_order.derived(column, None).as_deref();
                 }
-                // Its text follows.
+                // The text of this field follows as its own cell.
                 Holds::Derived(_, Derivation::SortKey(_)) => {}
                 Holds::Hidden => break,
                 _ if std::mem::take(&mut is_null) => values.push(Json::Null),
@@ -103,11 +103,11 @@ impl Edges<'_> {
         Ok(json::to_json(ty, &value))
     }
 
-    /// The places that a JSON array names, each by an array of order values: the first cells of clustering keys. One ends before its
-    /// first null.
+    /// Returns the positions that a JSON array names. Each is an array of order values, which become the first cells of
+    /// a clustering key. A position ends before its first null.
     ///
     /// # Errors
-    /// It is no such array, or too long; a value is none of its field.
+    /// The text is not such an array, or has too many positions. A value does not match the type of its field.
     pub(super) fn places(&self, text: &str, most: usize) -> Result<Vec<Cells>> {
         let places: Vec<Vec<&RawValue>> = serde_json::from_str(text).map_err(|error| {
             wrong("at is a JSON array of places, each an array of order values").with_source(error)
@@ -166,7 +166,7 @@ impl Edges<'_> {
         Ok(cells)
     }
 
-    /// The cell of a value of a field; none if it is null.
+    /// Encodes the value of a field. Returns nothing for null.
     fn cell(&self, field: usize, value: &RawValue) -> Result<Option<Vec<u8>>> {
         let Field { name, ty } = &self.definition.fields[field];
         let refused = |error: String| wrong(format!("{name}: {error}"));

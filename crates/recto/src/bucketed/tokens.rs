@@ -1,4 +1,5 @@
-//! Where lists of buckets and of partitions go on. Who may list buckets sees the edges that such a token has: it is not sealed.
+//! Page tokens of lists of buckets and of partitions. A token contains bounds of buckets and is not encrypted, because
+//! every client that may list buckets sees these bounds.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
@@ -8,16 +9,17 @@ use recto_store::ScanPosition;
 
 use crate::error::{Error, ErrorKind, Part, Result};
 
-/// The form of all of these. They are of a moment: a list is begun anew when there is another one.
+/// Version of the format of all tokens. Tokens are short-lived: after a change of the format, a client lists again from
+/// the beginning.
 const FORM: u8 = 1;
-/// The longest token, in characters.
+/// Maximum length of a token, in characters.
 const MAX_CHARACTERS: usize = 256 << 10;
 
 const AT: u8 = b'a';
 const BEFORE: u8 = b'b';
 const PARTITIONS: u8 = b'p';
 
-/// Where a list of buckets goes on.
+/// Returns the token of a position in a list of buckets.
 pub(super) fn of_seek(seek: &Seek) -> String {
     match seek {
         Seek::At(key) => token(AT, key),
@@ -25,10 +27,10 @@ pub(super) fn of_seek(seek: &Seek) -> String {
     }
 }
 
-/// The same from its token; from the beginning without one.
+/// Parses the position in a list of buckets from its token. Without a token, it is the beginning.
 ///
 /// # Errors
-/// It is none.
+/// The text is not such a token.
 pub(super) fn read_seek(text: &str) -> Result<Seek> {
     if text.is_empty() {
         return Ok(Seek::At(Vec::new()));
@@ -40,7 +42,7 @@ pub(super) fn read_seek(text: &str) -> Result<Seek> {
     }
 }
 
-/// Where a list of partitions goes on.
+/// Returns the token of a position in a list of partitions.
 pub(super) fn of_position(position: &PartitionsPosition) -> String {
     let mut content = position.skipped.to_be_bytes().to_vec();
     if let Some(after) = &position.after {
@@ -50,10 +52,10 @@ pub(super) fn of_position(position: &PartitionsPosition) -> String {
     token(PARTITIONS, &content)
 }
 
-/// The same from its token; from the beginning without one.
+/// Parses the position in a list of partitions from its token. Without a token, it is the beginning.
 ///
 /// # Errors
-/// It is none.
+/// The text is not such a token.
 pub(super) fn read_position(text: &str) -> Result<PartitionsPosition> {
     if text.is_empty() {
         return Ok(PartitionsPosition::default());

@@ -58,7 +58,7 @@ pub(super) struct RecordBatch {
 /// Reason why a file is not readable text.
 pub(super) const NOT_UTF8: &str = "the file is in UTF-16; only UTF-8 can be loaded";
 
-/// Characters that have a meaning in a CSV file, beside quotes and line ends.
+/// Characters that have a meaning in a CSV file, in addition to quotes and line ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Dialect {
     /// Separator between two cells.

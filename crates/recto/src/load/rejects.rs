@@ -66,7 +66,7 @@ pub(super) struct RejectFile {
 }
 
 impl RejectFile {
-    /// Returns the default path of the rejects of the file at `source`: beside it.
+    /// Returns the default path of the rejects of the file at `source`, next to it.
     pub(super) fn default_path(source: &Path, format: Format) -> PathBuf {
         with_suffix(source, &format!(".rejects.{}", format.ending()))
     }

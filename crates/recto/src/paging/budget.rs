@@ -1,4 +1,4 @@
-//! What a page may cost, and what it did cost.
+//! Budget of a page, and its actual cost.
 
 use std::time::Duration;
 
@@ -6,22 +6,22 @@ use recto_api::pages::PageCost;
 use recto_model::Environment;
 use recto_store::{PartitionWrite, ReadOptions, RowsRead};
 
-/// How many rows are read in one turn at least, if there are more, before other tasks have theirs.
+/// Minimum number of rows, if there are more, that are read before the read yields to other tasks.
 const ROWS_PER_TURN: u64 = 256;
 
-/// The most stale rows of a view that a page sees to. Others are seen to by those who meet them next.
+/// Maximum number of stale rows of a view that a page removes. Later pages that meet the other stale rows remove them.
 const MAX_STALE: usize = 64;
-/// The most buckets that a page tells of: so many are told apart in no time worth speaking of.
+/// Maximum number of buckets that a page reports. Up to this number, the search for duplicates takes negligible time.
 const MAX_BUCKETS_TOLD: usize = 1_024;
 
-/// What a page may cost.
+/// Budget of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Budget {
-    /// Bytes of its rows.
+    /// Maximum size of its rows, in bytes.
     pub(crate) bytes: u64,
-    /// Rows looked at.
+    /// Maximum number of rows that are checked.
     pub(crate) scanned: u64,
-    /// Time.
+    /// Maximum time.
     pub(crate) time: Duration,
 }
 
@@ -36,7 +36,7 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// A budget that nobody can count by, for who may not know how many rows are looked at.
+    /// Returns this budget with a random row limit, for a client that must not learn the number of checked rows.
     pub(crate) fn blurred(self, environment: &Environment) -> Self {
         Self {
             scanned: blurred(self.scanned, environment),
@@ -45,25 +45,24 @@ impl Budget {
     }
 }
 
-/// A limit drawn between half of `limit` and the whole, anew for each use.
+/// Returns a random limit between half of `limit` and `limit`. The caller draws a new limit for each use.
 ///
-/// Where rows are hidden from who asks, a limit that is known tells exactly how many of them lie between two
-/// keys: it is reached or not. Of one that is drawn it tells about what the time tells that the answer
-/// takes, and no key.
+/// If rows are hidden from a client, a known limit reveals the exact number of hidden rows between two keys, because it
+/// is either reached or not. A random limit reveals about as much as the duration of the response, and no key.
 pub(crate) fn blurred(limit: u64, environment: &Environment) -> u64 {
     let half = limit / 2;
     (half + u64::from_le_bytes(environment.random()) % (limit - half + 1)).max(1)
 }
 
-/// A bucket that was asked for rows: of which of the plan's sources, and its number there.
+/// Bucket from which rows were read: the number of the plan's source, and the number of the bucket in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct AskedBucket {
     pub(crate) source: usize,
     pub(crate) number: u64,
 }
 
-/// What removes rows of a view that a page met and that are stale. Boxed: most pages meet none, and every page's future
-/// would hold it.
+/// Writes that remove stale rows of a view that a page met. Boxed, because most pages meet none, and the future of
+/// every page would contain them.
 #[derive(Debug, Default)]
 struct Stale(Option<Box<Removals>>);
 
@@ -78,13 +77,13 @@ impl Stale {
         }
     }
 
-    /// The removals, if there are any.
+    /// Returns the removals, if there are any.
     fn removals(self) -> Vec<PartitionWrite> {
         self.0.map(|removals| removals.0).unwrap_or_default()
     }
 }
 
-/// What one read of a page has used of its budget, and what it has cost.
+/// Used part of the budget, and cost, of one read of a page.
 #[derive(Debug)]
 pub(crate) struct Meter {
     budget: Budget,
@@ -93,11 +92,11 @@ pub(crate) struct Meter {
     scanned: u64,
     kept_bytes: u64,
     cost: PageCost,
-    /// In this order, each once.
+    /// Buckets in the order of the reads, each once.
     buckets: Vec<AskedBucket>,
-    /// Base rows read for rows of a view, which are not looked at for themselves.
+    /// Number of base rows that were read for rows of a view. They do not count as checked rows.
     base_rows: u64,
-    /// How many rows were read when other tasks last had their turn.
+    /// Number of rows that were read when the read last yielded to other tasks.
     rows_at_turn: u64,
     stale: Stale,
 }
@@ -108,7 +107,7 @@ impl Meter {
         Self::of(budget, environment, started_nanos)
     }
 
-    /// Of a read beside this one, which began when this one did.
+    /// Returns the meter of a concurrent read, which began when this read began.
     pub(crate) fn beside(&self) -> Self {
         Self::of(self.budget, self.environment.clone(), self.started_nanos)
     }
@@ -128,8 +127,8 @@ impl Meter {
         }
     }
 
-    /// Lets other tasks have their turn, if this read has had a long one: a store may read without ever
-    /// waiting, and a page of thousands of rows would hold the thread that all others wait for.
+    /// Yields to other tasks if this read has run long enough. An embedded store may read without ever waiting, so that
+    /// a page of thousands of rows would block all other tasks of the thread.
     pub(crate) async fn take_turns(&mut self) {
         if self.cost.rows_read >= self.rows_at_turn + ROWS_PER_TURN {
             self.rows_at_turn = self.cost.rows_read;
@@ -137,7 +136,7 @@ impl Meter {
         }
     }
 
-    /// How to read now; `None` if the time is over.
+    /// Returns the options of the next read, or `None` if the time is over.
     pub(crate) fn read_options(&self) -> Option<ReadOptions> {
         let timeout = self.budget.time.checked_sub(self.elapsed())?;
         if timeout.is_zero() {
@@ -159,22 +158,22 @@ impl Meter {
         )
     }
 
-    /// How many more rows may be looked at.
+    /// Returns the number of rows that may still be checked.
     pub(crate) fn scan_left(&self) -> u64 {
         self.budget.scanned.saturating_sub(self.scanned)
     }
 
-    /// How many more rows may be read, looked at or not.
+    /// Returns the number of rows that may still be read, whether they are checked or not.
     pub(crate) fn read_left(&self) -> u64 {
         self.budget.scanned.saturating_sub(self.cost.rows_read)
     }
 
-    /// The budget it is of.
+    /// Returns the budget.
     pub(crate) fn budget(&self) -> Budget {
         self.budget
     }
 
-    /// Counts a read of a source that waited for nothing else.
+    /// Counts a read of a source, without its round trips.
     pub(crate) fn count_read(&mut self, source: usize, read: &RowsRead) {
         self.cost.rows_read += read.rows.len() as u64;
         self.cost.bytes_read += read.bytes;
@@ -189,13 +188,13 @@ impl Meter {
         }
     }
 
-    /// Counts a read of one of the views that are intersected.
+    /// Counts a read of one of several intersected views.
     pub(crate) fn count_seek(&mut self) {
         self.cost.seeks += 1;
     }
 
     fn note_bucket(&mut self, bucket: AskedBucket) {
-        // The last ones first: who reads on does so where it was.
+        // Search backwards, because a read usually continues in the last bucket.
         let is_told =
             self.buckets.len() >= MAX_BUCKETS_TOLD || self.buckets.iter().rev().any(|asked| *asked == bucket);
         if !is_told {
@@ -203,7 +202,7 @@ impl Meter {
         }
     }
 
-    /// Counts base rows that were read side by side.
+    /// Counts base rows that were read concurrently.
     pub(crate) fn count_base_reads(&mut self, reads: &[RowsRead]) {
         for read in reads {
             self.base_rows += read.rows.len() as u64;
@@ -216,12 +215,12 @@ impl Meter {
         self.count_round_trips(most.unwrap_or(0));
     }
 
-    /// Notes what removes a row of a view that is stale.
+    /// Notes the write that removes a stale row of a view.
     pub(crate) fn note_stale(&mut self, removal: PartitionWrite) {
         self.stale.note(removal);
     }
 
-    /// The buckets that were asked for rows, and what removes the stale rows that were met.
+    /// Returns the buckets from which rows were read, and the writes that remove the stale rows.
     pub(crate) fn into_findings(self) -> (Vec<AskedBucket>, Vec<PartitionWrite>) {
         (self.buckets, self.stale.removals())
     }
@@ -231,18 +230,18 @@ impl Meter {
         self.cost.round_trips += round_trips;
     }
 
-    /// Counts a row looked at.
+    /// Counts a checked row.
     pub(crate) fn count_scanned(&mut self) {
         self.scanned += 1;
     }
 
-    /// Counts a row kept; true if the bytes are used up.
+    /// Counts a row that was kept. Returns whether the byte budget is used up.
     pub(crate) fn count_kept(&mut self, bytes: usize) -> bool {
         self.kept_bytes += bytes as u64;
         self.kept_bytes >= self.budget.bytes
     }
 
-    /// Adds the cost of a read that ran beside this one.
+    /// Adds the cost of a read that ran concurrently.
     pub(crate) fn add(&mut self, beside: Self) {
         for removal in beside.stale.removals() {
             self.stale.note(removal);
@@ -260,7 +259,7 @@ impl Meter {
         self.cost.round_trips = self.cost.round_trips.max(beside.cost.round_trips);
     }
 
-    /// What it has cost by now.
+    /// Returns the cost so far.
     pub(crate) fn cost(&self) -> PageCost {
         PageCost {
             rows_read: self.cost.rows_read + self.base_rows,

@@ -1,4 +1,5 @@
-//! How many rows a query has, how many stand before a page, and where some share of them ends.
+//! Estimates: the number of rows of a query, the number of rows before a page, and the position where a share of the
+//! rows ends.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use super::page::Share;
 use super::selecting::{MAX_SOURCES_AT_ONCE, key_of};
 use crate::error::{Error, ErrorKind, Result};
 
-/// What estimates are made of.
+/// Inputs of estimates.
 pub(super) struct Estimator<'e> {
     pub(super) plan: &'e Plan,
     pub(super) snapshot: &'e Arc<dyn Snapshot>,
@@ -21,7 +22,8 @@ pub(super) struct Estimator<'e> {
 }
 
 impl Estimator<'_> {
-    /// How many rows there are, and how many before a position; none: the page begins at the first. So many rows the page has.
+    /// Estimates the number of rows, and the number of rows before a position. Without a position, the page begins at
+    /// the first row. `rows` is the number of rows of the page.
     pub(super) async fn estimate(&self, begin: Option<&Position>, rows: usize) -> Result<Estimate> {
         self.check()?;
         let total = self.rows(None, Travel::Forward).await?;
@@ -29,8 +31,8 @@ impl Estimator<'_> {
             Some(position) => self.rows(Some(position), Travel::Backward).await?,
             None => Figures::default(),
         };
-        // Records that do not fit the view are counted nowhere.
-        // Entries are counted that a page may find to be stale.
+        // The error covers two kinds of rows: records that do not fit the view, which are not counted; and stale
+        // entries, which are counted.
         let least = u64::from(self.plan.sort_order.is_verified && total.rows > 0);
         Ok(Estimate {
             total_size: total.rows.max(rows as u64),
@@ -40,7 +42,7 @@ impl Estimator<'_> {
         })
     }
 
-    /// Where a share of the rows ends; none: there are none.
+    /// Returns the position where a share of the rows ends, or nothing if there are no rows.
     pub(super) async fn position(&self, share: Share) -> Result<Option<Position>> {
         self.check()?;
         if self.plan.shape == Shape::Empty {
@@ -65,12 +67,12 @@ impl Estimator<'_> {
         }))
     }
 
-    /// The rows beyond an edge, of all that is read.
+    /// Returns the number of rows beyond an edge, for all sources together.
     async fn rows(&self, edge: Option<&Position>, travel: Travel) -> Result<Figures> {
         Ok(sum(&self.of_each(edge, travel).await?))
     }
 
-    /// The rows beyond an edge, of each source.
+    /// Returns the number of rows beyond an edge for each source.
     async fn of_each(&self, edge: Option<&Position>, travel: Travel) -> Result<Vec<Figures>> {
         if self.plan.shape == Shape::Empty {
             return Ok(Vec::new());
@@ -93,7 +95,8 @@ impl Estimator<'_> {
             .await
     }
 
-    /// What is checked row by row nobody counts.
+    /// Returns an error if the rows of the plan are not counted: it intersects views, reads a table without buckets, or
+    /// checks conditions row by row.
     fn check(&self) -> Result<()> {
         if !self.plan.views.is_empty() {
             return Err(Error::new(

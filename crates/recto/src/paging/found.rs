@@ -1,13 +1,14 @@
-//! Rows that were found, each with the base row of its record where that was read.
+//! Rows that a read found, each with the base row of its record if that was read.
 
 use recto_model::{RowRef, RowSet};
 
 /// Rows of a sort order.
 #[derive(Debug)]
 pub(crate) struct FoundRows {
-    /// As they stand in the sort order, which says where they are in the order.
+    /// The rows as the sort order stores them. They determine the positions in the order.
     pub(crate) rows: RowSet,
-    /// Where they were joined with base rows, those, in the same order: what the records are. Boxed: most pages have none, and hold many of these while they are read.
+    /// Base rows in the same order, if the rows were joined with base rows. They contain the content of the records.
+    /// Boxed, because most pages have no base rows, and a page holds many of these values while it is read.
     pub(crate) bases: Option<Box<RowSet>>,
 }
 
@@ -34,7 +35,7 @@ impl FoundRows {
         }
     }
 
-    /// Adds those rows of another that are at these places.
+    /// Adds the rows of `other` at the given indexes.
     pub(super) fn extend(&mut self, other: &Self, places: impl Iterator<Item = usize>) {
         for place in places {
             let base = other.bases.as_ref().map(|bases| bases.row(place));

@@ -1,9 +1,10 @@
-//! Views that are walked side by side: the records that are in all of them.
+//! Intersection of views: the records that are in all of them.
 //!
-//! Each view's rows stand in the query's order. Where they have the fields of all conditions, one view is read and the others say where
-//! it is worth while ([`sparsest`]). Else whichever view is furthest says where the next record can be at the
-//! earliest: all others seek there (a leapfrog join, or zigzag merge join; docs/design/intersect.md). What is read are chunks, of all views that need one
-//! side by side, so that a seek that stays within what was read costs nothing.
+//! The rows of each view are in the query's order. If the rows contain the fields of all conditions, one view is read,
+//! and the other views are read only to find the sparsest view ([`sparsest`]). Otherwise, the view that is furthest
+//! determines the earliest position of the next record, and all other views seek to it (a leapfrog join, or zigzag
+//! merge join; docs/design/intersect.md). Views are read in chunks, all views that need rows concurrently, so that a
+//! seek within the rows that were read costs nothing.
 
 use std::cmp::Ordering;
 
@@ -22,31 +23,32 @@ use super::rest::Rest;
 use super::sparsest;
 use crate::error::Result;
 
-/// The most rows of a view that are read at a time, where that is no round trip or all views are walked.
+/// Maximum number of rows of one read of a view, if a read is not a round trip or if all views are read.
 pub(super) const MAX_CHUNK_ROWS: u32 = 256;
-/// How many rows of each view are read at first: enough to see which has the fewest.
+/// Number of rows of the first read of each view: enough to see which view has the fewest rows.
 pub(super) const FIRST_CHUNK_ROWS: u32 = 16;
-/// The fewest, where most of those that were read are skipped.
+/// Minimum number of rows of one read, used if most rows of the last read were skipped.
 const MIN_CHUNK_ROWS: u32 = 2;
-/// The same of a remote store, where each time is a round trip.
+/// Minimum number of rows of one read of a remote store, where each read is a round trip.
 pub(crate) const MIN_REMOTE_CHUNK_ROWS: u32 = 32;
 
-/// The most rows of all views that are walked, of a remote store, that are asked for at first so that it is asked once.
+/// Maximum number of rows of the first reads of all views together that are enlarged to avoid a second round trip to a
+/// remote store.
 const MAX_FIRST_ROWS: u64 = 640;
 
-/// What part of the page's budget one stage may read.
+/// Divisor of the page's row budget: one stage reads at most this fraction.
 const STAGE_SHARE: u64 = 4;
 
-/// A view that is walked: rows read and not yet passed.
+/// View that is traversed, with the rows that were read and not yet passed.
 pub(super) struct Walk {
     source: usize,
     pub(super) rows: RowSet,
     next: usize,
-    /// Whether nothing lies beyond the rows that were read.
+    /// Whether no row is beyond the rows that were read.
     pub(super) exhausted: bool,
-    /// How many rows are asked for next.
+    /// Number of rows of the next read.
     pub(super) chunk: u32,
-    /// How many of the rows that were read last were looked at, and not skipped.
+    /// Number of rows of the last read that were checked and not skipped.
     seen: u32,
 }
 
@@ -72,7 +74,7 @@ impl Walk {
         self.next += rows;
     }
 
-    /// Asks for more at a time where most rows are looked at, for fewer where most are skipped.
+    /// Enlarges the next read if most rows were checked, and reduces it if most rows were skipped.
     fn adapt(&mut self, least: u32) {
         let read = self.rows.len() as u32;
         if read == 0 {
@@ -85,7 +87,7 @@ impl Walk {
         }
     }
 
-    /// Reads on from elsewhere, and not behind what was read.
+    /// Discards the rows, because reading continues at another position and not after them.
     pub(super) fn forget(&mut self) {
         self.rows.truncate(0);
         self.next = 0;
@@ -100,7 +102,7 @@ impl Walk {
     }
 }
 
-/// The first `want` records that are in all views.
+/// Reads the first `want` records that are in all views.
 pub(super) async fn read(
     reader: &Reader<'_>,
     edge: Option<&Position>,
@@ -128,7 +130,7 @@ pub(super) async fn read(
                 }
             }
             Step::Dry(decided) => {
-                // Of each view a row is read at least, so that the page gets on.
+                // Read at least one row of each view, so that the page makes progress.
                 let is_spent = decided.is_some() && meter.read_left() == 0;
                 let from = decided.as_ref().or(edge);
                 for walk in walks.iter_mut().filter(|walk| walk.needs_rows()) {
@@ -166,7 +168,8 @@ fn no_rows(reader: &Reader<'_>, source: usize) -> RowSet {
     RowSet::new(reader.plan.views[source].sort_order.table.columns().len())
 }
 
-/// How many rows of each view are read at first, if so many records are wanted and so many rows may be looked at.
+/// Returns the number of rows of the first read of each view, if `want` records are wanted and `scan_budget` rows may
+/// be checked.
 pub(crate) fn first_chunks(plan: &Plan, want: u32, remote: bool, scan_budget: u64) -> Vec<u32> {
     let sources = 0..plan.sources.len();
     let asked: Vec<u32> = sources
@@ -176,8 +179,9 @@ pub(crate) fn first_chunks(plan: &Plan, want: u32, remote: bool, scan_budget: u6
     asked.into_iter().map(|rows| rows.min(most)).collect()
 }
 
-/// How many rows of one of several views are read at first, if so many records are wanted. Of a remote store a stage costs as much as some
-/// hundred rows: so, where all are walked, as many as have them where each view has half of the rows of each other one, if those are few enough.
+/// Returns the number of rows of the first read of one of several views, if `want` records are wanted. On a remote
+/// store, a stage costs as much as some hundred rows. So if all views are read, the number is enough for `want`
+/// records, assuming that each view contains half of the rows of each other view, unless these are too many rows.
 fn first_chunk_rows(plan: &Plan, source: usize, want: u32, remote: bool) -> u32 {
     if !remote {
         return FIRST_CHUNK_ROWS;
@@ -200,8 +204,8 @@ fn least_rows(remote: bool) -> u32 {
     }
 }
 
-/// How many rows each view may be asked for at once, if they are to be asked for so many each and may be asked for so many in all: evenly,
-/// unless that is enough for all.
+/// Returns the maximum number of rows of each view for one stage. The views request `asked` rows each, and the stage
+/// may read `rows` rows in total. The maximum is an even share, or unlimited if all requests fit.
 fn most_of_each(rows: u64, asked: impl ExactSizeIterator<Item = u32>) -> u32 {
     let count = asked.len().max(1) as u64;
     if asked.map(u64::from).sum::<u64>() <= rows {
@@ -210,8 +214,8 @@ fn most_of_each(rows: u64, asked: impl ExactSizeIterator<Item = u32>) -> u32 {
     u32::try_from(rows / count).unwrap_or(u32::MAX).max(1)
 }
 
-/// Reads on in the views of which nothing is left, all side by side, from where the next record can be; false if the time is
-/// over.
+/// Reads more rows of the views that have none left, all concurrently, from the earliest position of the next record.
+/// Returns false if the time is over.
 pub(super) async fn fill(
     reader: &Reader<'_>,
     walks: &mut [Walk],
@@ -234,7 +238,7 @@ pub(super) async fn fill(
     Ok(true)
 }
 
-/// The next rows of each view that lacks some; `None` if the time is over.
+/// Reads the next rows of each view that needs rows. Returns `None` if the time is over.
 async fn chunks(
     reader: &Reader<'_>,
     walks: &mut [Walk],
@@ -295,17 +299,17 @@ fn nothing_left(rows: RowSet) -> RowsRead {
     }
 }
 
-/// What becomes of the rows that the views stand at.
+/// Result of the comparison of the views' current rows.
 enum Step {
-    /// A view has ended: no more record is in all of them.
+    /// A view has ended, so no further record is in all views.
     Ended,
-    /// All stand at one record.
+    /// The current rows of all views are the same record.
     Found,
-    /// Views lack rows. Before this position all is decided; none: nothing was read yet.
+    /// Views need more rows. All records before this position are decided. `None`: nothing was read yet.
     Dry(Option<Position>),
 }
 
-/// Passes rows until all views stand at one record, or one has none left.
+/// Passes rows until the current rows of all views are the same record, or a view has no rows left.
 fn step(reader: &Reader<'_>, walks: &mut [Walk]) -> Step {
     loop {
         for walk in &mut *walks {
@@ -335,8 +339,8 @@ fn step(reader: &Reader<'_>, walks: &mut [Walk]) -> Step {
     }
 }
 
-/// What to do where a view has no row left of those that were read: if nothing of it has ended, all seek the furthest
-/// place that any is at.
+/// Returns the next step if a view has none of its rows left. Unless such a view has ended, all views seek to the
+/// furthest position that any view has reached.
 fn dry(reader: &Reader<'_>, walks: &[Walk]) -> Step {
     if walks.iter().any(|walk| walk.head().is_none() && walk.exhausted) {
         return Step::Ended;
@@ -353,7 +357,8 @@ fn dry(reader: &Reader<'_>, walks: &[Walk]) -> Step {
     Step::Dry(furthest)
 }
 
-/// Where the next record can be at the earliest, by what was read of a view; none if nothing was.
+/// Returns the earliest position of the next record, according to the rows of a view. Returns nothing if no row was
+/// read.
 fn place(reader: &Reader<'_>, walk: &Walk) -> Option<Position> {
     if let Some((source, row)) = walk.head() {
         let before = match reader.travel {
@@ -366,7 +371,7 @@ fn place(reader: &Reader<'_>, walk: &Walk) -> Option<Position> {
     Some(reader.plan.position_beyond(source, row, reader.travel))
 }
 
-/// Passes rows of which the view itself says that they are none of the query's.
+/// Passes rows that do not belong to the query, according to the view itself.
 fn skip_others(reader: &Reader<'_>, walk: &mut Walk) {
     let view = &reader.plan.views[walk.source];
     while walk.head().is_some_and(|(_, row)| !view.accepts(row)) {
@@ -374,7 +379,8 @@ fn skip_others(reader: &Reader<'_>, walk: &mut Walk) {
     }
 }
 
-/// How many rows of a view stand before the row that another stands at: found by steps that grow, then by halves.
+/// Returns the number of rows of a view before the current row of another view. Uses an exponential search, then a
+/// binary search.
 fn rows_before(reader: &Reader<'_>, walk: &Walk, ahead: &Walk) -> usize {
     let Some(ahead) = ahead.head() else {
         return 0;
@@ -403,7 +409,7 @@ fn rows_before(reader: &Reader<'_>, walk: &Walk, ahead: &Walk) -> usize {
     low
 }
 
-/// How the rows that two views stand at compare, in the direction of travel.
+/// Compares the current rows of two views in the direction of travel.
 fn compare_heads(reader: &Reader<'_>, one: &Walk, other: &Walk) -> Ordering {
     match (one.head(), other.head()) {
         (Some(one), Some(other)) => towards(reader, one, other),
@@ -411,7 +417,7 @@ fn compare_heads(reader: &Reader<'_>, one: &Walk, other: &Walk) -> Ordering {
     }
 }
 
-/// How rows of two views compare in the direction of travel.
+/// Compares rows of two views in the direction of travel.
 pub(super) fn towards(reader: &Reader<'_>, one: (usize, RowRef<'_>), other: (usize, RowRef<'_>)) -> Ordering {
     let ordering = reader.plan.compare_in(one, other);
     match reader.travel {

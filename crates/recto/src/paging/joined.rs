@@ -1,8 +1,8 @@
-//! Rows of a view joined with the base rows of their records: to look up fields that the view lacks, and to show no row
-//! whose record stands elsewhere by now.
+//! Joins rows of a view with the base rows of their records. The join looks up fields that the view lacks. It also
+//! omits rows whose record has another position by now.
 //!
-//! A base row is read after the row of the view, never beside it: who changes a record writes its base row first, so that
-//! what a view shows in between is known for what it is.
+//! The base row is always read after the row of the view, and never concurrently. A writer that changes a record writes
+//! the base row first. So the base row shows whether a row of the view is current.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -18,12 +18,12 @@ use super::rest::in_time;
 use crate::error::Result;
 use crate::present::Presence;
 
-/// Says of rows of a view whether their records stand there.
+/// Judge that decides whether rows of a view match their records.
 pub(crate) trait Judge: Debug + Send + Sync {
-    /// What is to be thought of a row of the view, by the base row that was read after it.
+    /// Judges a row of the view by the base row that was read after it.
     ///
     /// # Errors
-    /// The base row is damaged, or a newer release wrote it.
+    /// The base row is damaged, or was written by a newer release.
     fn judge(
         &self,
         row: RowRef<'_>,
@@ -32,11 +32,12 @@ pub(crate) trait Judge: Debug + Send + Sync {
         now_micros: i64,
     ) -> Result<Verdict>;
 
-    /// What removes a row that is stale; none if that is to be left to who compares the whole view.
+    /// Returns the write that removes a stale row. Returns nothing if only a comparison of the whole view may remove
+    /// it.
     fn removal(&self, row: RowRef<'_>, now_micros: i64) -> Option<PartitionWrite>;
 }
 
-/// How the rows of a view are joined with base rows.
+/// Join of the rows of a view with base rows.
 #[derive(Debug)]
 pub(crate) struct Joining {
     definition: Arc<Collection>,
@@ -44,7 +45,7 @@ pub(crate) struct Joining {
     presence: Option<Presence>,
     /// For each key column of the base table, the view's column of the same field.
     key: Vec<usize>,
-    /// Where views may be other than their base tables say.
+    /// Judge, for views that may differ from their base tables.
     judge: Option<Arc<dyn Judge>>,
 }
 
@@ -67,28 +68,29 @@ impl Joining {
         }
     }
 
-    /// How many columns base rows have.
+    /// Returns the number of columns of a base row.
     pub(super) fn width(&self) -> usize {
         self.base.table.columns().len()
     }
 
-    /// Whether a record may stand in the view twice.
+    /// Returns whether a record may appear in the view twice.
     pub(super) fn may_repeat(&self) -> bool {
         self.judge.is_some()
     }
 
-    /// The key of a row's record.
+    /// Returns the key of a row's record.
     pub(super) fn key(&self, row: RowRef<'_>) -> Cells {
         self.key.iter().map(|column| row.get(*column)).collect()
     }
 
-    /// Whether a base row satisfies all conditions.
+    /// Returns whether a base row satisfies all conditions.
     pub(super) fn satisfies(&self, base: RowRef<'_>, query: &Query) -> bool {
         let cell = |field: usize| base.get(self.base.column_of_field[field]?);
         query.matches(&self.definition, cell)
     }
 
-    /// For each row of the view, the base row that says that its record stands there; `None` if the time is over.
+    /// Returns for each row of the view the base row that confirms it, if there is one. Returns `None` if the time is
+    /// over.
     pub(super) async fn base_rows(
         &self,
         snapshot: &Arc<dyn Snapshot>,
@@ -112,7 +114,7 @@ impl Joining {
         if unknown.is_empty() {
             return Ok(Some(found));
         }
-        // An entry is newer than what was read: the read missed a conditional write that is decided.
+        // The entry is newer than the base row that was read, so the read missed a decided conditional write.
         let Some(reads) = self
             .read(snapshot, rows, &unknown, BaseRead::Serial, meter)
             .await?
@@ -126,7 +128,7 @@ impl Joining {
         Ok(Some(found))
     }
 
-    /// What is to be thought of a row of the view; one that is stale is noted, to be removed.
+    /// Judges a row of the view. Notes the removal of a stale row.
     fn verdict(
         &self,
         row: RowRef<'_>,
@@ -152,7 +154,7 @@ impl Joining {
         Ok(if is_there { Verdict::True } else { Verdict::Stale })
     }
 
-    /// The base rows of some of the rows, side by side: one stage.
+    /// Reads the base rows of some of the rows concurrently, as one stage.
     async fn read(
         &self,
         snapshot: &Arc<dyn Snapshot>,
@@ -181,7 +183,7 @@ impl Joining {
         Ok(Some(reads))
     }
 
-    /// Where the base row of a row's record is.
+    /// Returns the position of the base row of a row's record.
     fn point(&self, row: RowRef<'_>) -> PointRead {
         let partition_len = self.base.partition_len();
         let cells = |columns: &[usize]| columns.iter().map(|column| row.get(*column)).collect();

@@ -1,7 +1,7 @@
-//! Keeping the rows of a run, under its budget.
+//! Selection of the rows of a run, within its budget.
 //!
-//! Rows are offered in the order of travel. Where they are joined with base rows, those that say nothing against
-//! themselves wait until there are as many as the run lacks; then their base rows are read, all side by side.
+//! Rows are offered in the order of travel. If they are joined with base rows, the rows that pass their own conditions
+//! wait until as many rows wait as the run lacks. Then their base rows are read, all concurrently.
 
 use std::collections::HashSet;
 
@@ -15,14 +15,14 @@ use super::joined::Joining;
 use super::reader::{FILTER_SCAN_CHUNK_ROWS, Reader, Run, out_of_time};
 use crate::error::Result;
 
-/// Keeps the rows of a run and watches its budget.
+/// Selects the rows of a run and observes its budget.
 pub(super) struct Keeper<'a> {
     reader: &'a Reader<'a>,
     want: u32,
     rows: FoundRows,
     looked_at: u64,
     rejected_at: Option<Position>,
-    /// Boxed: most pages have none.
+    /// Boxed, because most pages have none.
     waiting: Option<Box<Waiting<'a>>>,
 }
 
@@ -30,18 +30,18 @@ pub(super) struct Keeper<'a> {
 struct Waiting<'a> {
     joining: &'a Joining,
     rows: RowSet,
-    /// How many rows wait before base rows are read.
+    /// Number of rows that wait before base rows are read.
     enough: u32,
-    /// Beyond the last of them, where a row was rejected after it.
+    /// Position beyond the last of them, if a row after it was rejected.
     rejected_at: Option<Position>,
-    /// The records that the run has, where one may be offered twice.
+    /// Keys of the records in the run, if a record can be offered twice.
     records: HashSet<Cells>,
 }
 
-/// Why reading pauses.
+/// Reason why reading pauses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pause {
-    /// There are rows enough, to return or to join with base rows.
+    /// There are enough rows to return, or to join with base rows.
     Enough,
     /// A budget is used up.
     Stop(Stop),
@@ -68,7 +68,7 @@ impl<'a> Keeper<'a> {
         }
     }
 
-    /// How many rows are missing, to return or to join with base rows.
+    /// Returns the number of missing rows, to return or to join with base rows.
     pub(super) fn missing(&self) -> u32 {
         match &self.waiting {
             Some(waiting) => waiting.enough - waiting.rows.len() as u32,
@@ -76,7 +76,7 @@ impl<'a> Keeper<'a> {
         }
     }
 
-    /// How many rows to ask for next; 0 if no more may be looked at.
+    /// Returns the number of rows to request next; 0 if no more rows may be checked.
     pub(super) fn chunk(&self, meter: &Meter) -> u32 {
         let missing = self.missing();
         if !self.reader.rejects() {
@@ -89,7 +89,8 @@ impl<'a> Keeper<'a> {
         missing.max(FILTER_SCAN_CHUNK_ROWS).min(left)
     }
 
-    /// Whether a condition rejected a row by now: those that it looks at come one after the other, as a rule, so that there are more.
+    /// Returns whether a condition has rejected a row so far. Rejected rows are usually next to each other, so more of
+    /// them are likely.
     fn has_rejected(&self) -> bool {
         let waiting = self.waiting.as_ref();
         let rejected = self.looked_at > self.rows.len() as u64;
@@ -97,7 +98,7 @@ impl<'a> Keeper<'a> {
         rejected && !self.reader.plan.filter_scan.is_empty()
     }
 
-    /// Looks at a row in the order of travel. Why reading pauses, if it does.
+    /// Checks the next row in the order of travel. Returns the reason if reading pauses.
     pub(super) fn offer(&mut self, row: RowRef<'_>, meter: &mut Meter) -> Result<Option<Pause>> {
         if self.reader.rejects() {
             if meter.scan_left() == 0 {
@@ -121,7 +122,7 @@ impl<'a> Keeper<'a> {
         self.decide_to(self.reader.position_beyond(row));
     }
 
-    /// Notes that nothing more of the run lies before a position, which is beyond all rows that were offered.
+    /// Notes that the run has no further row before a position. The position is beyond all rows that were offered.
     pub(super) fn decide_to(&mut self, position: Position) {
         let position = Some(position);
         match &mut self.waiting {
@@ -144,7 +145,7 @@ impl<'a> Keeper<'a> {
         is_over.then_some(Pause::Stop(Stop::Bytes))
     }
 
-    /// The run, if it ends at a pause.
+    /// Returns the run, if it ends at a pause.
     pub(super) async fn pause(&mut self, pause: Pause, meter: &mut Meter) -> Result<Option<Run>> {
         let mut pause = pause;
         if self
@@ -152,7 +153,7 @@ impl<'a> Keeper<'a> {
             .as_ref()
             .is_some_and(|waiting| !waiting.rows.is_empty())
         {
-            // Boxed: what it awaits is large, and every page's future would hold it.
+            // Boxed, because the future is large, and the future of every page would contain it.
             match Box::pin(self.join(meter)).await? {
                 Joined::All => {}
                 Joined::Ended(end) => pause = end,
@@ -167,7 +168,7 @@ impl<'a> Keeper<'a> {
         })
     }
 
-    /// Reads the base rows of those that wait, and keeps or rejects each.
+    /// Reads the base rows of the waiting rows, and keeps or rejects each row.
     async fn join(&mut self, meter: &mut Meter) -> Result<Joined> {
         let Some(waiting) = &mut self.waiting else {
             return Ok(Joined::All);
@@ -200,7 +201,7 @@ impl<'a> Keeper<'a> {
         }
         let missing = self.want - self.rows.len() as u32;
         let joined = rows.len() as u32;
-        // As many as are missing if as many are rejected among them.
+        // Assume that the next join rejects the same fraction of rows.
         let enough = match self.rows.len() as u32 - kept_before {
             0 => joined * 2,
             kept => (missing * joined).div_ceil(kept),
@@ -211,20 +212,21 @@ impl<'a> Keeper<'a> {
         Ok(Joined::All)
     }
 
-    /// Whether a row is one of the page's by its base row, and the only one of its record.
+    /// Returns whether a row belongs to the page by its base row, and is the only row of its record.
     fn is_the_pages(&mut self, row: RowRef<'_>, base: RowRef<'_>) -> bool {
         let Some(waiting) = &mut self.waiting else {
             return true;
         };
         let (joining, plan) = (waiting.joining, self.reader.plan);
-        // One view's conditions are judged by its entry, those of the others that it is intersected with by the base row.
+        // The entry of one view proves that view's conditions. In an intersection, the base row must prove the
+        // conditions of the other views.
         let is_served = plan.filter_scan.is_empty() && plan.views.is_empty();
         let satisfies = is_served || joining.satisfies(base, &plan.query);
         satisfies && (!joining.may_repeat() || waiting.records.insert(joining.key(row)))
     }
 
-    /// The run of a read whose time was over: an error if it had looked at nothing, so that a
-    /// traversal always gets on.
+    /// Returns the run of a read that has no time left. Returns an error if the read has checked no row, so that a
+    /// traversal always makes progress.
     pub(super) fn timed_out(&mut self) -> Result<Run> {
         if self.looked_at == 0 {
             Err(out_of_time())
@@ -233,12 +235,12 @@ impl<'a> Keeper<'a> {
         }
     }
 
-    /// The run that ended with its sources.
+    /// Returns a run that ended with its sources.
     pub(super) async fn finish(&mut self, meter: &mut Meter) -> Result<Run> {
         self.end(Pause::End, meter).await
     }
 
-    /// The run that a budget ended.
+    /// Returns a run that a budget ended.
     pub(super) async fn stopped(&mut self, stop: Stop, meter: &mut Meter) -> Result<Run> {
         self.end(Pause::Stop(stop), meter).await
     }
@@ -259,12 +261,12 @@ impl<'a> Keeper<'a> {
     }
 }
 
-/// How far rows that waited were joined.
+/// Result of the join of waiting rows.
 enum Joined {
-    /// All were kept or rejected.
+    /// All rows were kept or rejected.
     All,
-    /// The run ended before the last.
+    /// The run ended before the last row.
     Ended(Pause),
-    /// None was: the time was over.
+    /// No row was kept or rejected, because the time was over.
     Late,
 }

@@ -12,23 +12,24 @@ use super::reader::{Reader, Run, out_of_time};
 use super::rest::Rest;
 use crate::error::{Error, Result};
 
-/// How many sources are read at once, where that needs no waiting, before other tasks have their turn.
+/// Number of sources that are read before the read yields to other tasks, if reads need no waiting.
 const SOURCES_PER_TURN: usize = 16;
 
-/// The rows asked of a source beyond its even share, where asking again is cheap.
+/// Number of rows requested from a source beyond its even share, if a further request is cheap.
 const SHARE_SLACK_ROWS: u32 = 4;
 
-/// The bytes that one source may return at least, however many share the page's.
+/// Minimum byte limit of one source, regardless of the number of sources that share the page's limit.
 pub(super) const MIN_SOURCE_BYTES: u64 = 32 << 10;
 
-/// What part of the page's budget the rows read ahead of all sources together may take.
+/// Divisor of the page's row budget: the rows that are read ahead, of all sources together, take at most this fraction.
 const AHEAD_SHARE: u64 = 4;
 
-/// The fewest rows that are read ahead of a source at a time: of a remote store, where each time is a round trip.
+/// Minimum number of rows of a source that are read ahead at a time. The minimum is larger for a remote store, where
+/// each read is a round trip.
 const MIN_AHEAD_ROWS: u64 = 16;
 const MIN_REMOTE_AHEAD_ROWS: u64 = 64;
 
-/// A source being merged: rows read and not yet taken.
+/// Source of a merge, with the rows that were read and not yet taken.
 struct Stream {
     source: usize,
     rest: Rest,
@@ -43,7 +44,7 @@ impl Stream {
     }
 }
 
-/// The first `want` rows of all sources together.
+/// Reads the first `want` rows of all sources together.
 pub(super) async fn read(
     reader: &Reader<'_>,
     edge: Option<&Position>,
@@ -52,7 +53,7 @@ pub(super) async fn read(
 ) -> Result<Run> {
     let mut keeper = Keeper::new(reader, want);
     let mut streams = open(reader, edge, want, meter).await?;
-    // Sorted so that the stream whose head comes first in the order of travel stands last.
+    // Sorted, so that the last stream is the stream whose head comes first in the order of travel.
     let mut ready: Vec<usize> = Vec::with_capacity(streams.len());
     for index in 0..streams.len() {
         insert(reader, &streams, &mut ready, index);
@@ -67,7 +68,7 @@ pub(super) async fn read(
         if streams[index].next == streams[index].rows.len() && !streams[index].exhausted {
             let mut limit = keeper.chunk(meter).min(ahead_rows(reader, meter));
             if reader.rejects() {
-                // Rows read ahead of the other sources count, though they are not looked at yet.
+                // Rows that are read ahead of the other sources count, too, although they are not checked yet.
                 limit = limit.min(u32::try_from(meter.read_left()).unwrap_or(u32::MAX));
             }
             if limit == 0 {
@@ -82,8 +83,8 @@ pub(super) async fn read(
     keeper.finish(meter).await
 }
 
-/// How many rows of a source are read at a time. All sources are read ahead of the page, so that it is
-/// their share of a part of its budget.
+/// Returns the number of rows of a source that are read at a time. All sources are read ahead of the page, so the
+/// number is the source's share of a part of the page's budget.
 fn ahead_rows(reader: &Reader<'_>, meter: &Meter) -> u32 {
     let least = if reader.remote {
         MIN_REMOTE_AHEAD_ROWS
@@ -95,7 +96,7 @@ fn ahead_rows(reader: &Reader<'_>, meter: &Meter) -> u32 {
     u32::try_from(share.max(least)).unwrap_or(u32::MAX)
 }
 
-/// Puts a stream among those ready, unless it has run out.
+/// Adds a stream to the ready streams, unless it has no rows left.
 fn insert(reader: &Reader<'_>, streams: &[Stream], ready: &mut Vec<usize>, index: usize) {
     let stream = &streams[index];
     if stream.next == stream.rows.len() {
@@ -112,7 +113,7 @@ fn insert(reader: &Reader<'_>, streams: &[Stream], ready: &mut Vec<usize>, index
     ready.insert(place, index);
 }
 
-/// Reads the first rows of every source, side by side.
+/// Reads the first rows of every source concurrently.
 async fn open(
     reader: &Reader<'_>,
     edge: Option<&Position>,
@@ -126,13 +127,13 @@ async fn open(
     let each = |rows: u64| u32::try_from(rows / count as u64).unwrap_or(u32::MAX);
     let scanned = meter.budget().scanned;
     let limit = match (reader.remote, !reader.rejects()) {
-        // To ask again is dear, so that one source may as well fill the page.
+        // A further request is expensive, so request enough rows that one source can fill the page.
         (true, true) => want.min(each(scanned / 2).max(share)),
         (true, false) => want.min(ahead_rows(reader, meter)),
         (false, _) => want.min(share),
     };
     let limit = if reader.rejects() {
-        // A row of each at least, so that the page gets on.
+        // Read at least one row of each source, so that the page makes progress.
         limit.min(each(scanned).max(1))
     } else {
         limit
@@ -155,7 +156,8 @@ async fn open(
     Ok(streams)
 }
 
-/// The first rows of every source that has any, in the plan's order, with its number there.
+/// Reads the first rows of every source that can have rows. Returns them in the plan's order, with the numbers of their
+/// sources.
 async fn first_reads(
     reader: &Reader<'_>,
     edge: Option<&Position>,
@@ -177,7 +179,7 @@ async fn first_reads(
                 Ok::<_, Error>((source, rest, read.ok_or_else(out_of_time)?))
             }),
         }
-        // A store that is not remote may have waited for its disk before it said that there is more to wait for.
+        // An embedded store may have waited for its disk before it returned that the read needs to wait.
         let has_waited = !reader.remote && !waiting.is_empty();
         if has_waited || reads.len() % SOURCES_PER_TURN == SOURCES_PER_TURN - 1 {
             tokio::task::yield_now().await;
@@ -190,7 +192,7 @@ async fn first_reads(
     Ok(reads)
 }
 
-/// Reads on in a source that has run dry; false if the time is over.
+/// Reads more rows of a source whose rows are all taken. Returns false if the time is over.
 async fn refill(reader: &Reader<'_>, stream: &mut Stream, limit: u32, meter: &mut Meter) -> Result<bool> {
     if let Some(last) = stream.rows.iter().next_back() {
         stream.rest.pass(last);

@@ -1,8 +1,8 @@
-//! Running a plan: slices into pages.
+//! Execution of plans: from slices to pages.
 //!
-//! [`Reader`] reads the rows beyond an edge in one direction, whatever the plan's shape;
-//! [`fetch`] makes a page of them: look-ahead, what is known of both ends, budgets. A [`Keeper`](keeper::Keeper)
-//! says which rows are the page's; [`Joining`] reads their base rows where a view does not say enough.
+//! [`Reader`] reads the rows beyond an edge in one direction, for plans of every shape. [`fetch`] makes a page of these
+//! rows: it looks ahead, determines what is known of both ends, and applies budgets. A [`Keeper`](keeper::Keeper)
+//! decides which rows belong to the page. [`Joining`] reads their base rows if a view is not sufficient.
 
 mod budget;
 mod estimate;

@@ -1,4 +1,4 @@
-//! A page: rows, what is known of both ends, and where to go on.
+//! Page: its rows, the known facts about both ends, and the positions from which to continue.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::reader::{Reader, Run, Truth, out_of_time};
 use crate::error::{ErrorKind, Result};
 use crate::present::Presence;
 
-/// Where a page lies in its query's order.
+/// Position of a page in its query's order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Place {
     /// The first rows.
@@ -26,68 +26,68 @@ pub(crate) enum Place {
     Last,
     /// The rows beyond a position, in a direction.
     Beyond(Position, Travel),
-    /// Half of the rows before a position, the rest from it on.
+    /// Rows around a position: half of them before it, the others from it on.
     Around(Position),
-    /// The same where a share of the query's rows ends.
+    /// Rows around the position where a share of the query's rows ends.
     AroundShare(Share),
 }
 
-/// A share of all rows, in millionths.
+/// Share of all rows, in millionths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Share(pub(crate) u32);
 
 impl Share {
-    /// All of them.
+    /// All rows.
     pub(crate) const WHOLE: Self = Self(1_000_000);
 
-    /// How many rows that is of so many.
+    /// Returns the number of rows of this share of `rows` rows.
     pub(super) fn of(self, rows: u64) -> u64 {
         let part = u128::from(rows) * u128::from(self.0) / u128::from(Self::WHOLE.0);
         u64::try_from(part).unwrap_or(u64::MAX)
     }
 }
 
-/// Which page of a plan.
+/// Specification of a page of a plan.
 #[derive(Debug, Clone)]
 pub(crate) struct PageSpec {
     pub(crate) place: Place,
-    /// At least 1.
+    /// Number of rows, at least 1.
     pub(crate) size: u32,
     pub(crate) budget: Budget,
-    /// Whether to look beyond the end that the page was not read towards.
+    /// Whether to look for rows beyond the edge from which the page is read.
     pub(crate) both_edges: bool,
-    /// Whether to say how many rows there are.
+    /// Whether to estimate the number of rows.
     pub(crate) estimates: bool,
 }
 
-/// A page before its rows are decoded.
+/// Page before its rows are decoded.
 #[derive(Debug)]
 pub(crate) struct RawPage {
-    /// The rows, in the query's order.
+    /// Rows in the query's order.
     pub(crate) rows: FoundRows,
-    /// Whether there are rows before the page, if that is known.
+    /// Whether rows exist before the page, if known.
     pub(crate) before: Option<bool>,
-    /// Whether there are rows after it, if that is known.
+    /// Whether rows exist after the page, if known.
     pub(crate) after: Option<bool>,
-    /// Where its beginning lies, if it has no row there: a page that reads backwards goes on here.
+    /// Position of its beginning, if no row of the page marks it. Backward reading continues here.
     pub(crate) start: Option<Position>,
-    /// Where its end lies, if it has no row there.
+    /// Position of its end, if no row of the page marks it.
     pub(crate) end: Option<Position>,
-    /// The budget that cut it short.
+    /// Budget that ended the page early.
     pub(crate) stop: Option<Stop>,
     pub(crate) cost: PageCost,
-    /// The buckets that were asked for its rows.
+    /// Buckets from which rows were read.
     pub(crate) buckets: Vec<AskedBucket>,
-    /// If asked for: how many rows there are.
+    /// Estimated number of rows, if requested.
     pub(crate) estimate: Option<Box<Estimate>>,
 }
 
-/// Whether rows of a table are at the end of a network: the store's own are, or the table is attached.
+/// Returns whether the rows of a table are read over a network: the store is remote, or the table is attached.
 pub(crate) fn is_remote(store: &dyn Store, table: &Table) -> bool {
     store.limits().remote || AttachedTable::keyspace_of(table.name()).is_some()
 }
 
-/// Reads a page; and what removes the stale rows of a view that it met.
+/// Reads a page. Also returns the writes that remove the stale rows that it met.
 pub(crate) async fn fetch(
     store: &Arc<dyn Store>,
     environment: &Environment,
@@ -118,7 +118,7 @@ pub(crate) async fn fetch(
         Place::Last => fetcher.one_way(None, Travel::Backward, &mut meter).await?,
         Place::Beyond(position, travel) => fetcher.one_way(Some(position), *travel, &mut meter).await?,
         Place::Around(position) => fetcher.around(position, &mut meter).await?,
-        // Boxed, as estimates are: every page's future would hold them.
+        // Boxed like estimates, because the future of every page would contain it.
         Place::AroundShare(share) => Box::pin(fetcher.around_share(*share, &mut meter)).await?,
     };
     if spec.estimates {
@@ -141,13 +141,13 @@ struct Fetcher<'a> {
 }
 
 impl Fetcher<'_> {
-    /// How many rows there are, and how many before where a page of so many begins.
+    /// Estimates the number of rows, and the number of rows before a page that begins at `begin` and has `rows` rows.
     async fn estimate(&self, begin: Option<Position>, rows: usize, meter: &Meter) -> Result<Box<Estimate>> {
         let estimator = self.estimator(meter)?;
         Ok(Box::new(estimator.estimate(begin.as_ref(), rows).await?))
     }
 
-    /// What says how many rows there are, within the time left.
+    /// Returns the estimator of the number of rows, limited by the time that is left.
     fn estimator(&self, meter: &Meter) -> Result<Estimator<'_>> {
         Ok(Estimator {
             plan: self.plan,
@@ -173,7 +173,7 @@ impl Fetcher<'_> {
         let forth = self.reader(travel);
         let (mut run, behind) = match look_behind {
             Some(edge) if self.remote => {
-                // Beside the page, so that the two take one round-trip stage.
+                // Read concurrently with the page, so that both reads take one round-trip stage.
                 let mut beside = meter.beside();
                 let back = self.reader(reversed(travel));
                 let (run, behind) = futures::future::join(
@@ -222,7 +222,7 @@ impl Fetcher<'_> {
         })
     }
 
-    /// The page around where a share of the rows ends.
+    /// Reads the page around the position where a share of the rows ends.
     async fn around_share(&self, share: Share, meter: &mut Meter) -> Result<RawPage> {
         match self.estimator(meter)?.position(share).await? {
             Some(position) => self.around(&position, meter).await,
@@ -230,7 +230,8 @@ impl Fetcher<'_> {
         }
     }
 
-    /// Both sides are read whole, so that either can fill what the other lacks.
+    /// Reads the page around a position. Reads a full page on both sides, so that each side can replace rows that the
+    /// other side lacks.
     async fn around(&self, position: &Position, meter: &mut Meter) -> Result<RawPage> {
         let size = self.spec.size as usize;
         let want = self.spec.size + 1;
@@ -285,7 +286,8 @@ impl Fetcher<'_> {
         })
     }
 
-    /// A run without the rows of records that another run of the page has: they moved meanwhile.
+    /// Returns a run without the rows of records that the other run of the page contains. Such records moved between
+    /// the reads.
     fn without_those_of(&self, other: &Run, mut run: Run) -> Run {
         let Some(joining) = self.truth.joining.filter(|joining| joining.may_repeat()) else {
             return run;
@@ -307,8 +309,7 @@ impl Fetcher<'_> {
         Run { rows, ..run }
     }
 
-    /// A run that had no time left to look at anything knows nothing; the page's other run may still
-    /// make a page.
+    /// Returns an empty run instead of a timeout, because the page's other run may be sufficient for a page.
     fn unless_late(&self, run: Result<Run>) -> Result<Run> {
         match run {
             Err(error) if error.kind() == ErrorKind::Timeout => Ok(self.reader(Travel::Forward).late()),
@@ -331,7 +332,7 @@ fn reversed(travel: Travel) -> Travel {
     }
 }
 
-/// What a run knows of what lies beyond the rows taken of it.
+/// Returns whether rows exist beyond the rows that were taken from a run, if known.
 fn known(run: &Run, seen_more: bool) -> Option<bool> {
     match (seen_more, run.exhausted) {
         (true, _) => Some(true),

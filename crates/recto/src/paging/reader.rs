@@ -1,4 +1,4 @@
-//! Reading the rows beyond an edge, one direction, any shape.
+//! Reading of the rows beyond an edge, in one direction, for plans of every shape.
 
 use std::sync::Arc;
 
@@ -17,29 +17,29 @@ use super::rest::{Rest, in_time};
 use crate::error::{Error, ErrorKind, Result};
 use crate::present::Presence;
 
-/// The fewest rows read at once where conditions are checked row by row.
+/// Minimum number of rows of one read, if conditions are checked row by row.
 pub(crate) const FILTER_SCAN_CHUNK_ROWS: u32 = 256;
 
-/// What was read in one direction.
+/// Rows that were read in one direction.
 #[derive(Debug)]
 pub(super) struct Run {
-    /// Rows that satisfy everything, in the order of travel.
+    /// Rows that satisfy all conditions, in the order of travel.
     pub(super) rows: FoundRows,
-    /// Whether nothing lies beyond them.
+    /// Whether no row is beyond them.
     pub(super) exhausted: bool,
-    /// The budget that ended the read.
+    /// Budget that ended the read.
     pub(super) stop: Option<Stop>,
-    /// The position beyond the last row looked at, if it was not kept.
+    /// Position beyond the last checked row, if that row was not kept.
     pub(super) scanned_to: Option<Position>,
 }
 
-/// What says which of the rows that are read are records.
+/// Checks that decide which of the rows that are read are records.
 pub(super) struct Truth<'a> {
-    /// Where the table has rows that are none.
+    /// Check of the row itself, if the table has rows that are not records.
     pub(super) presence: Option<Presence>,
-    /// Where their base rows say it.
+    /// Join with base rows, if base rows decide.
     pub(super) joining: Option<&'a Joining>,
-    /// When that is asked.
+    /// Time for which the checks decide.
     pub(super) now_micros: i64,
 }
 
@@ -48,43 +48,43 @@ impl Truth<'_> {
         self.presence.is_some() || self.joining.is_some()
     }
 
-    /// Whether a row is a record, as far as it says itself.
+    /// Returns whether a row is a record, according to the row itself.
     fn has(&self, row: RowRef<'_>) -> Result<bool> {
         self.presence
             .map_or(Ok(true), |presence| presence.has(row, self.now_micros))
     }
 }
 
-/// One read of a plan in one direction.
+/// Read of a plan in one direction.
 pub(super) struct Reader<'a> {
     pub(super) plan: &'a Plan,
     pub(super) snapshot: &'a Arc<dyn Snapshot>,
     pub(super) travel: Travel,
-    /// Whether asking the store twice costs more than reading rows in vain.
+    /// Whether a second request costs more than reading unneeded rows.
     pub(super) remote: bool,
-    /// What says which rows are records.
+    /// Checks that decide which rows are records.
     pub(super) truth: &'a Truth<'a>,
 }
 
 impl Reader<'_> {
-    /// The first `want` rows beyond `edge`.
+    /// Reads the first `want` rows beyond `edge`.
     pub(super) async fn read(&self, edge: Option<&Position>, want: u32, meter: &mut Meter) -> Result<Run> {
         match self.plan.shape {
             Shape::Empty => Ok(finished(self.no_rows())),
             Shape::Scan if !self.rejects() => self.scan(edge, want, meter).await,
             Shape::Scan | Shape::Concat => self.concat(edge, want, meter).await,
             Shape::Merge => merge::read(self, edge, want, meter).await,
-            // Boxed: what it awaits is large, and every page's future would hold it.
+            // Boxed, because the future is large, and the future of every page would contain it.
             Shape::Intersect => Box::pin(intersect::read(self, edge, want, meter)).await,
         }
     }
 
-    /// Whether rows that are read may be none of the page's.
+    /// Returns whether rows that are read may not belong to the page.
     pub(super) fn rejects(&self) -> bool {
         !self.plan.filter_scan.is_empty() || self.truth.rejects()
     }
 
-    /// Whether a row that was read is one of the page's, as far as it says itself.
+    /// Returns whether a row belongs to the page, according to the row itself.
     pub(super) fn accepts(&self, row: RowRef<'_>) -> Result<bool> {
         Ok(self.truth.has(row)? && self.plan.accepts(row))
     }
@@ -101,7 +101,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The run whose time was over before it had looked at a row.
+    /// Returns the run of a read that had no time to check a row.
     pub(super) fn late(&self) -> Run {
         Run {
             rows: self.no_rows(),
@@ -111,7 +111,7 @@ impl Reader<'_> {
         }
     }
 
-    /// One slice is the run: no row is copied or looked at.
+    /// Reads one slice, which is the run: its rows are neither copied nor checked.
     async fn scan(&self, edge: Option<&Position>, want: u32, meter: &mut Meter) -> Result<Run> {
         let Some(slice) = self.plan.slice(0, edge, self.travel, want) else {
             return Ok(finished(self.no_rows()));
@@ -134,7 +134,7 @@ impl Reader<'_> {
         })
     }
 
-    /// Sources one after the other, each in chunks where rows may be rejected.
+    /// Reads the sources one after the other. If rows may be rejected, reads each source in chunks.
     async fn concat(&self, edge: Option<&Position>, want: u32, meter: &mut Meter) -> Result<Run> {
         let mut keeper = Keeper::new(self, want);
         let count = self.plan.sources.len();
@@ -176,7 +176,7 @@ impl Reader<'_> {
         keeper.finish(meter).await
     }
 
-    /// The position just beyond a row in the direction of travel.
+    /// Returns the position just beyond a row in the direction of travel.
     pub(super) fn position_beyond(&self, row: RowRef<'_>) -> Position {
         let side = if self.travel == Travel::Forward {
             Side::After
@@ -186,13 +186,13 @@ impl Reader<'_> {
         self.plan.position(row, side)
     }
 
-    /// What is to be read of a source beyond an edge; `None` if there is nothing.
+    /// Returns the unread part of a source beyond an edge. Returns `None` if the source has nothing there.
     pub(super) fn rest(&self, source: usize, edge: Option<&Position>, limit: u32) -> Option<Rest> {
         let slice = self.plan.slice(source, edge, self.travel, limit)?;
         Some(Rest::new(slice))
     }
 
-    /// Reads a slice of a partition of the table within the time left; `None` if there is none left.
+    /// Reads a slice of a partition within the time that is left. Returns `None` if no time is left.
     pub(super) async fn slice(
         &self,
         slice: &Slice,
@@ -208,7 +208,7 @@ impl Reader<'_> {
         in_time(read, max_bytes, meter).await
     }
 
-    /// As [`slice`](Self::slice), of one that is known not to be had at once.
+    /// Reads like [`slice`](Self::slice), for a slice that is known not to be available at once.
     pub(super) async fn slice_later(
         &self,
         slice: &Slice,
@@ -220,7 +220,7 @@ impl Reader<'_> {
     }
 }
 
-/// A run that ended with its sources.
+/// Returns a run that ended with its sources.
 fn finished(rows: FoundRows) -> Run {
     Run {
         rows,
@@ -230,7 +230,7 @@ fn finished(rows: FoundRows) -> Run {
     }
 }
 
-/// The error of a page whose time was over before it had looked at a row.
+/// Returns the error of a page that had no time to check a row.
 pub(super) fn out_of_time() -> Error {
     Error::new(
         ErrorKind::Timeout,

@@ -1,4 +1,4 @@
-//! What is still to be read of a plan's source.
+//! Unread part of a plan's source.
 
 use recto_model::{RowRef, RowSet, Slice};
 use recto_plan::plan::beyond_row;
@@ -8,11 +8,11 @@ use super::budget::Meter;
 use super::reader::Reader;
 use crate::error::Result;
 
-/// What is still to be read of a source, in the direction of travel.
+/// Unread part of a source, in the direction of travel.
 pub(super) struct Rest {
-    /// What no read has passed; none if nothing is left.
+    /// Slice that no read has passed. `None`: everything was read.
     slice: Option<Slice>,
-    /// Whether it is known that the next read waits.
+    /// Whether the next read is known to wait for the store.
     waits: bool,
 }
 
@@ -24,7 +24,7 @@ impl Rest {
         }
     }
 
-    /// What [`next`](Self::next) would read, as many rows as the slice says, if that can be had at once without
+    /// Returns the result of [`next`](Self::next), with the slice's own limit, if it is available at once without
     /// waiting.
     pub(super) fn next_now(
         &mut self,
@@ -36,8 +36,8 @@ impl Rest {
         Some(read?.map_err(Into::into))
     }
 
-    /// At most `limit` rows more, of at most about `max_bytes`; `None` if the time is over. There may be none with
-    /// more to come: only `exhausted` says that nothing is left.
+    /// Reads at most `limit` more rows with at most about `max_bytes` bytes. Returns `None` if the time is over. The
+    /// result may have no rows although more rows follow: only `exhausted` marks the end.
     pub(super) async fn next(
         &mut self,
         reader: &Reader<'_>,
@@ -55,7 +55,7 @@ impl Rest {
         reader.slice(slice, max_bytes, meter).await
     }
 
-    /// As [`next`](Self::next), but without rows only if nothing is left; an error if the time is over.
+    /// Reads like [`next`](Self::next), but returns no rows only at the end of the source.
     pub(super) async fn first_rows(
         &mut self,
         reader: &Reader<'_>,
@@ -77,19 +77,19 @@ impl Rest {
                 read.buckets = buckets;
                 return Ok(Some(read));
             }
-            // Nothing else waits, however often there is none.
+            // Yield, so that empty reads do not starve other tasks.
             tokio::task::yield_now().await;
         }
         Ok(None)
     }
 
-    /// Goes on beyond the last row that was read.
+    /// Continues after the last row that was read.
     pub(super) fn pass(&mut self, last: RowRef<'_>) {
         self.slice = self.slice.take().and_then(|slice| beyond_row(slice, last));
     }
 }
 
-/// Asks the store within the time left; `None` if there is none left.
+/// Sends a read to the store within the time that is left. Returns `None` if no time is left.
 pub(super) async fn in_time<F, R>(
     ask: impl FnOnce(ReadOptions) -> F,
     max_bytes: u64,

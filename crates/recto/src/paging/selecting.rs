@@ -1,8 +1,9 @@
-//! The row that stands so far from the beginning, of several sources that are merged.
+//! Selection of the row with a given rank among several sources that are merged.
 //!
-//! Of what is left of each source the row in its middle is found, and of those the one that has half of all behind it is the pivot: how many
-//! rows stand before that, in all sources, says on which side of it the row lies. So a quarter of what is left goes each time at
-//! least, and a half as a rule.
+//! Each step finds the middle row of the remaining rows of each source. The pivot is the median of these middle rows,
+//! weighted by the number of remaining rows of their sources. The number of rows before the pivot, in all sources,
+//! shows on which side of the pivot the wanted row is. So each step removes at least a quarter of the remaining rows,
+//! and usually half of them.
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 use recto_model::{Cells, RowSet, Slice};
@@ -12,21 +13,22 @@ use recto_store::RowEstimate;
 use super::estimate::Estimator;
 use crate::error::{Error, Result};
 
-/// How often what is left is halved: of 100 million rows one is left.
+/// Maximum number of steps. Even if each step removes only a quarter of the remaining rows, one of 100 million rows
+/// remains.
 const MAX_PIVOTS: usize = 64;
-/// So few rows are read and sorted.
+/// Maximum number of remaining rows that are read and sorted instead.
 const MAX_SORTED_ROWS: u64 = 256;
-/// Sources that are asked side by side.
+/// Maximum number of sources that are queried concurrently.
 pub(super) const MAX_SOURCES_AT_ONCE: usize = 16;
 
-/// What is left of the sources.
+/// Part of the sources that can still contain the wanted row.
 struct Left {
-    /// Where it begins, and how many rows are before; none: at the first row.
+    /// Start of the part, and the number of rows before it. `None`: the first row.
     from: Option<Position>,
     before: u64,
-    /// Where it ends; none: behind the last row.
+    /// End of the part. `None`: after the last row.
     to: Option<Position>,
-    /// How many rows each source has there.
+    /// Number of remaining rows of each source.
     rows: Vec<u64>,
 }
 
@@ -37,7 +39,8 @@ impl Left {
 }
 
 impl Estimator<'_> {
-    /// The row that so many stand before, which may be off by `error`; each source has so many `rows`. None: there are not so many.
+    /// Returns the position of the row that has `rank` rows before it, with a tolerance of `error` rows. `rows` has the
+    /// number of rows of each source. Returns nothing if there are too few rows.
     pub(super) async fn select(&self, rank: u64, rows: Vec<u64>, error: u64) -> Result<Option<Position>> {
         let mut left = Left {
             from: None,
@@ -63,7 +66,7 @@ impl Estimator<'_> {
                 left.to = Some(pivot);
                 left.rows = before;
             } else {
-                // The pivot is one of the rows behind it, and another one is looked for.
+                // The pivot is before the wanted row, so the search continues after the pivot.
                 left.from = Some(Position {
                     side: Side::After,
                     ..pivot
@@ -74,12 +77,13 @@ impl Estimator<'_> {
         }
         let sorted = self.sorted(&left).await?;
         let wanted = usize::try_from(rank.saturating_sub(left.before)).unwrap_or(usize::MAX);
-        // Where rows are estimated, there may be fewer than they were taken for.
+        // If the numbers of rows are estimates, there may be fewer rows than estimated.
         let found = sorted.into_iter().take(wanted.saturating_add(1)).next_back();
         Ok(found.or(last))
     }
 
-    /// The row in the middle of each source, and of those the one with half of what is left on each side, about.
+    /// Finds the middle row of each source. Returns the middle row that has about half of all remaining rows on each
+    /// side.
     async fn pivot(&self, left: &Left) -> Result<Option<Position>> {
         let middles = left.rows.iter().enumerate().filter(|(_, rows)| **rows > 0);
         let middles = middles.map(|(source, rows)| async move {
@@ -114,7 +118,7 @@ impl Estimator<'_> {
         Ok(pivot.map(|at| self.plan.position(keys.row(at), Side::Before)))
     }
 
-    /// How many rows each source has between two positions.
+    /// Returns the number of rows of each source between two positions.
     async fn rows_between(&self, from: Option<&Position>, to: Option<&Position>) -> Result<Vec<u64>> {
         let sources = (0..self.plan.sources.len()).map(|source| async move {
             let Some(slice) = self.plan.slice_between(source, from, to) else {
@@ -130,7 +134,7 @@ impl Estimator<'_> {
             .await
     }
 
-    /// The rows that are left, of those that are so few that they are read.
+    /// Reads and sorts the remaining rows. They must be few.
     async fn sorted(&self, left: &Left) -> Result<Vec<Position>> {
         let mut rows = RowSet::new(self.plan.sort_order.table.columns().len());
         for source in 0..self.plan.sources.len() {
@@ -156,7 +160,7 @@ impl Estimator<'_> {
     }
 }
 
-/// The key of a row of a slice.
+/// Returns the key of a row of a slice.
 pub(super) fn key_of(slice: &Slice, clustering: &Cells) -> Cells {
     slice.partition.iter().chain(clustering.iter()).collect()
 }

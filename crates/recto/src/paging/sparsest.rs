@@ -1,8 +1,9 @@
-//! Views whose rows say themselves whether they are in all others: of those one is read at a time, the one that has the fewest rows
-//! where reading is.
+//! Intersection of views whose rows show by themselves whether they are in all views. Only one view is read at a time:
+//! the view that has the fewest rows at the current position.
 //!
-//! Which that is differs from place to place, and is found out by reading a chunk of each from there: the one of which as many rows reach furthest has
-//! the fewest. So a page reads about as many rows as the sparsest view has on its way, and never those of all.
+//! The sparsest view differs from position to position. To find it, the reader reads a chunk of each view from the
+//! current position. With equal numbers of rows, the rows of the sparsest view reach furthest. So a page reads about
+//! the number of rows that the sparsest view has on the way, and not the rows of all views.
 
 use recto_api::pages::Stop;
 use recto_model::{RowRef, RowSet};
@@ -16,21 +17,22 @@ use super::keeper::{Keeper, Pause};
 use super::reader::{Reader, Run};
 use crate::error::Result;
 
-/// How many rows are read of one view before the others are looked at again, at least: twice as many each time it stays the sparsest, so that
-/// looking takes a small part of all.
+/// Minimum number of rows that are read from the sparsest view before the views are compared again. The number doubles
+/// each time the same view stays the sparsest, so that comparisons are a small part of the work.
 const MIN_ROWS_BEFORE_LOOK: u32 = 1_024;
 const MAX_ROWS_BEFORE_LOOK: u32 = 65_536;
-/// The most rows of one view that are read at a time where each time is a round trip.
+/// Maximum number of rows of one read of a view, if each read is a round trip.
 const MAX_REMOTE_CHUNK_ROWS: u32 = 1_024;
 
-/// Whether rows of each view can be judged, and shown, alone.
+/// Returns whether the rows of each view can be judged and shown without the other views.
 pub(super) fn serves(plan: &Plan) -> bool {
     plan.views.iter().all(|view| view.as_first.is_some())
 }
 
-/// How many rows of a view are read where it is found out which is the sparsest of so many, if so many records are wanted. Where each time is a round trip,
-/// of the one that is `likely` to be it as many as have them if each other view has half of its rows, and an eighth for that it is seldom just so many:
-/// mostly that is all that is read.
+/// Returns the number of rows to read from a view to compare the density of `views` views, if `want` records are
+/// wanted. If each read is a round trip, the view that is `likely` the sparsest is read with more rows: enough for
+/// `want` records if each other view contains half of its rows, and an eighth more, because this estimate is seldom
+/// exact. Usually no other read is needed.
 pub(super) fn look_rows(want: u32, views: usize, is_likely: bool, remote: bool) -> u32 {
     if !remote {
         return FIRST_CHUNK_ROWS;
@@ -43,7 +45,7 @@ pub(super) fn look_rows(want: u32, views: usize, is_likely: bool, remote: bool) 
         .clamp(MIN_REMOTE_CHUNK_ROWS, MAX_REMOTE_CHUNK_ROWS)
 }
 
-/// A row of a view as one of the first view.
+/// Converts a row of a view to a row of the first view.
 fn as_first(view: &Intersected, row: RowRef<'_>) -> RowSet {
     let columns = view.as_first.as_deref().unwrap_or_default();
     let mut first = RowSet::new(columns.len());
@@ -53,25 +55,26 @@ fn as_first(view: &Intersected, row: RowRef<'_>) -> RowSet {
     first
 }
 
-/// A walk through whichever view is the sparsest.
+/// Traversal that always reads the sparsest view.
 struct Way<'r> {
     reader: &'r Reader<'r>,
     walks: Vec<Walk>,
-    /// The view whose rows are judged.
+    /// View whose rows are judged.
     judged_view: Option<usize>,
-    /// The view that is read.
+    /// View that is read.
     sparsest: Option<usize>,
-    /// Before it all is decided; none: where the page begins.
+    /// Position before which all records are decided. `None`: the beginning of the page.
     place: Option<Position>,
-    /// How many rows of it were read since the others were looked at, and after how many that is done again.
+    /// Number of rows of the sparsest view that were read since the last comparison, and number after which the views
+    /// are compared again.
     rows: u32,
     look_after: u32,
-    /// How many rows were judged, or would have been in the view that is read, and how many of them the page lacked.
+    /// Number of judged rows, scaled to the view that is read, and number of records that they added to the page.
     judged: u32,
     found: u32,
 }
 
-/// The first `want` records that are in all views.
+/// Reads the first `want` records that are in all views.
 pub(super) async fn read(
     reader: &Reader<'_>,
     edge: Option<&Position>,
@@ -92,7 +95,7 @@ pub(super) async fn read(
     };
     loop {
         meter.take_turns().await;
-        // Of each view a row is read at least, so that the page gets on.
+        // Read at least one row of each view, so that the page makes progress.
         let is_spent = way.place.is_some() && meter.read_left() == 0;
         if is_spent || !way.fill(edge, keeper.missing(), meter).await? {
             if let Some(place) = way.place.take() {
@@ -116,7 +119,8 @@ pub(super) async fn read(
 }
 
 impl Way<'_> {
-    /// Reads on in the sparsest view, or in all of them to see which that is, where so many records are missing; false if the time is over.
+    /// Reads more rows of the sparsest view, or a chunk of every view to find the sparsest view again. `missing`
+    /// records are wanted. Returns false if the time is over.
     async fn fill(&mut self, edge: Option<&Position>, missing: u32, meter: &mut Meter) -> Result<bool> {
         if let Some(source) = self.sparsest.filter(|_| self.rows < self.look_after) {
             self.turn_to(source);
@@ -136,7 +140,8 @@ impl Way<'_> {
         if !fill(self.reader, &mut self.walks, from, meter).await? {
             return Ok(false);
         }
-        // What was read reaches as far as it does, whoever has fewer rows beyond it.
+        // The rows that were read are judged in the view whose rows reach furthest, even if another view has fewer rows
+        // beyond them.
         self.judged_view = Some(self.furthest(Walk::last));
         let of_each = self.walks.iter().map(|walk| walk.rows.len());
         let rows = of_each.min().unwrap_or(0);
@@ -149,7 +154,8 @@ impl Way<'_> {
         Ok(true)
     }
 
-    /// Judges the rows of another view from now on: of it there are fewer, as those of both say that were read.
+    /// Judges the rows of another, sparser view from now on. Scales the number of judged rows by the ratio of the
+    /// numbers of rows that both views have in the same range.
     fn turn_to(&mut self, source: usize) {
         let Some(before) = self
             .judged_view
@@ -168,7 +174,8 @@ impl Way<'_> {
         self.walks[source].forget();
     }
 
-    /// The view of which these rows go furthest; to its end, the fewest.
+    /// Returns the view whose given row is furthest in the direction of travel. A view that was read to its end is
+    /// further than any other; of several such views, the view with the fewest rows.
     fn furthest(&self, row: impl Fn(&Walk) -> Option<(usize, RowRef<'_>)>) -> usize {
         let further = |one: &Walk, other: &Walk| match (one.exhausted, other.exhausted) {
             (true, true) => one.rows.len() < other.rows.len(),
@@ -187,7 +194,8 @@ impl Way<'_> {
         })
     }
 
-    /// Judges the rows that were read, one after the other, and keeps those that are in all views. Why that pauses, if it does.
+    /// Judges the rows that were read, one after the other, and keeps the rows that are in all views. Returns the
+    /// reason if reading pauses.
     fn offer(&mut self, keeper: &mut Keeper<'_>, meter: &mut Meter) -> Result<Option<Pause>> {
         let Some(source) = self.judged_view else {
             return Ok(None);
@@ -219,11 +227,12 @@ impl Way<'_> {
         Ok(None)
     }
 
-    /// How many rows are likely to have as many records as are missing.
+    /// Estimates the number of rows that contain the missing records.
     fn chunk(&self, missing: u32) -> u32 {
         let likely = u64::from(missing) * u64::from(self.judged) / u64::from(self.found.max(1));
         let likely = u32::try_from(likely).unwrap_or(u32::MAX);
-        // Where one more time is a round trip, half as many again, for that it is seldom just so many.
+        // On a remote store, a further read is a round trip, so read half as many rows more, because the estimate is
+        // seldom exact.
         let (likely, most) = if self.reader.remote {
             (likely.saturating_add(likely / 2), MAX_REMOTE_CHUNK_ROWS)
         } else {
@@ -232,7 +241,7 @@ impl Way<'_> {
         likely.clamp(look_rows(missing, 1, true, self.reader.remote), most)
     }
 
-    /// Whether nothing lies beyond what was judged.
+    /// Returns whether no row is beyond the judged rows.
     fn is_over(&self) -> bool {
         self.judged_view
             .is_some_and(|source| self.walks[source].exhausted)

@@ -4,7 +4,7 @@ use recto_jobs::{QueueError, QueueErrorKind};
 
 use crate::error::Error;
 
-/// Returns whether this process closed the store, so that every further request fails in the same way.
+/// Returns whether the store was closed in this process. A retry would fail with the same error.
 pub(super) fn is_closed(error: &Error) -> bool {
     error
         .cause::<QueueError>()

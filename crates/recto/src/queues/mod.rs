@@ -1,16 +1,17 @@
-//! Work queues: durable jobs that are received, worked on, and done with.
+//! Queues of durable messages.
 //!
 //! | start at | for |
 //! |---|---|
 //! | [`Recto::queues`](crate::Recto::queues) | the queues of an open store |
-//! | [`Queues`] | making, finding and deleting them |
-//! | [`Queue`] | sending, receiving, and being done with messages |
-//! | [`Queue::worker`] | handling messages as they come, several at a time |
+//! | [`Queues`] | creating, finding and deleting queues |
+//! | [`Queue`] | sending, receiving and acknowledging messages |
+//! | [`Queue::worker`] | handling messages as they arrive, several concurrently |
 //! | [`Queue::of`] | messages that are values of a type |
 //!
-//! A message is delivered at least once. Who has received it has it for its *visibility*; who is done with it by then
-//! acknowledges it by its receipt, durably, and it is never delivered again. Otherwise it is. A message that was received too
-//! often goes to the queue of dead letters, if its queue names one.
+//! A message is delivered at least once. A receiver has the message for its *visibility timeout*. If the receiver
+//! acknowledges it in this time, with its receipt, the acknowledgment is durable, and the message is never delivered
+//! again. Otherwise the message is delivered again. A message that was received the maximum number of times goes to the
+//! dead-letter queue, if its queue has one.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -32,11 +33,11 @@
 //! # }
 //! ```
 //!
-//! On Cassandra bodies lie in tables that slices of time take in turn, and that are emptied whole: nothing is deleted row by row.
-//! [`Queues::tables`] says how they stand.
+//! On Cassandra, message bodies are in rotating tables: each rotation interval fills another table. The tables are
+//! truncated, so that no body is deleted row by row. [`Queues::tables`] returns their state.
 //!
-//! A *work unit* is a part of a queue's work that ends at once, whatever is left of it: an import, a night's run. It is a queue
-//! like its queue, and called `QUEUE/UNIT`.
+//! A *work unit* is a temporary queue for a part of a queue's work that can be deleted at once, such as an import or a
+//! nightly run. It has the options of its queue, and its name is `QUEUE/UNIT`.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -90,7 +91,7 @@ pub use typed::TypedQueue;
 pub use words::{message_id_text, position_from_text, position_text, receipt_from_text, receipt_text};
 pub use worker::{DEFAULT_CONCURRENCY, Failure, MAX_CONCURRENCY, Source, WorkEvent, Worked, Worker};
 
-/// The queues of an open store. Cheap to clone.
+/// Queues of an open store. A clone is cheap.
 #[derive(Clone)]
 pub struct Queues {
     engine: recto_jobs::Queues,
@@ -110,7 +111,7 @@ impl Queues {
         Ok(Self { engine })
     }
 
-    /// The same, if the store has any; makes nothing.
+    /// Opens the queues like [`open`](Self::open), if the store has queues. Creates nothing.
     pub(crate) async fn open_there(shared: &Shared) -> Result<Option<Self>> {
         let timeout = shared.write_options().timeout;
         let (store, environment) = (shared.store.clone(), shared.environment.clone());
@@ -118,7 +119,7 @@ impl Queues {
         Ok(engine.map(|engine| Self { engine }))
     }
 
-    /// The same, for who only looks at them; makes nothing.
+    /// Opens the queues only to read their state. Creates nothing.
     pub(crate) async fn look(shared: &Shared) -> Result<Self> {
         let timeout = shared.write_options().timeout;
         let engine =
@@ -126,7 +127,7 @@ impl Queues {
         Ok(Self { engine })
     }
 
-    /// The same, if the store has any.
+    /// Opens the queues like [`look`](Self::look), if the store has queues.
     pub(crate) async fn look_there(shared: &Shared) -> Result<Option<Self>> {
         let looked = Self::look(shared).await?;
         Ok(looked.engine.has_tables().then_some(looked))
@@ -141,22 +142,23 @@ impl Queues {
             .map(|seconds| Duration::from_secs(seconds.into())))
     }
 
-    /// Tells other processes of what was done here, before the store is closed.
+    /// Waits until other processes were notified of all changes of this process, for use before the store is closed.
     pub(crate) async fn has_told(&self) {
         self.engine.has_told().await;
     }
 
-    /// Makes a queue. One of this name that is like that is taken as it is.
+    /// Creates a queue. Returns the existing queue if a queue with this name and these options exists.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument): the name or an option is not right, as [`Error::field`](crate::Error::field) says.
-    /// [`ErrorKind::Conflict`](crate::ErrorKind::Conflict): there is one of this name, and it is not like that.
-    /// [`ErrorKind::LimitExceeded`](crate::ErrorKind::LimitExceeded): there are as many as there may be.
+    /// - [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument): the name or an option is invalid;
+    ///   [`Error::field`](crate::Error::field) names it.
+    /// - [`ErrorKind::Conflict`](crate::ErrorKind::Conflict): a queue with this name has other options.
+    /// - [`ErrorKind::LimitExceeded`](crate::ErrorKind::LimitExceeded): the store has the maximum number of queues.
     pub async fn create(&self, name: &str, options: QueueOptions) -> Result<Queue> {
         Ok(self.create_telling(name, options).await?.0)
     }
 
-    /// As [`create`](Self::create), and whether it was made now.
+    /// Creates a queue like [`create`](Self::create). Also returns whether the queue is new.
     pub(crate) async fn create_telling(&self, name: &str, options: QueueOptions) -> Result<(Queue, bool)> {
         Ok(match self.engine.create(name, options).await? {
             Created::New(queue) => (self.handle(queue), true),
@@ -164,15 +166,15 @@ impl Queues {
         })
     }
 
-    /// The queue of this name, or the work unit of one, as `QUEUE/UNIT`.
+    /// Returns the queue with this name, or the work unit with the name `QUEUE/UNIT`.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound): there is none.
+    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound): it does not exist.
     pub async fn get(&self, name: &str) -> Result<Queue> {
         Ok(self.handle(self.engine.find(name).await?))
     }
 
-    /// All queues, by name. Their work units are not among them: see [`Queue::units`].
+    /// Returns all queues, by name. Work units are not included: see [`Queue::units`].
     ///
     /// # Errors
     /// The store cannot be read.
@@ -181,16 +183,18 @@ impl Queues {
         Ok(all.into_iter().map(|queue| self.handle(queue)).collect())
     }
 
-    /// Deletes a queue with all of its messages and work units; or ends a unit, named `QUEUE/UNIT`. Another one can have its name at once; handles of this one find it gone.
+    /// Deletes a queue with all its messages and work units, or ends the work unit with the name `QUEUE/UNIT`. The name
+    /// is free at once. Handles of the deleted queue report that it does not exist.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound): there is none. [`ErrorKind::Conflict`](crate::ErrorKind::Conflict): another queue sends its dead letters there.
+    /// - [`ErrorKind::NotFound`](crate::ErrorKind::NotFound): it does not exist.
+    /// - [`ErrorKind::Conflict`](crate::ErrorKind::Conflict): another queue uses it as its dead-letter queue.
     pub async fn delete(&self, name: &str) -> Result<()> {
         let found = self.engine.find(name).await?;
         Ok(self.engine.delete(found.id).await?)
     }
 
-    /// How the tables of bodies stand. Reads a row of every queue, where bodies lie in such tables.
+    /// Returns the state of the tables of message bodies. If the store has such tables, reads a row of every queue.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -198,12 +202,12 @@ impl Queues {
         Ok(self.engine.ring().await?.into())
     }
 
-    /// The same, with no segments and no messages counted: no row of a queue is read.
+    /// Returns the state of the tables without numbers of segments and messages. Reads no row of a queue.
     pub(crate) async fn tables_at_a_glance(&self) -> Result<QueueTables> {
         Ok(self.engine.ring_at_a_glance().await?.into())
     }
 
-    /// How often slices end, and the like, as it is now.
+    /// Returns the current options that all queues share, such as the rotation interval.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -211,12 +215,13 @@ impl Queues {
         Ok(self.engine.options().await?)
     }
 
-    /// Changes options of all queues of the store, such as the time after which bodies go to the next table. Settings change
-    /// only the options that they state, and keep concurrent changes of other options. [`StoreOptions`] replace all options. In a store that
-    /// needs no queue tables, only the number of work units has an effect.
+    /// Changes options of all queues of the store, such as the rotation interval of the tables of message bodies.
+    /// Settings change only the options that they state, and keep concurrent changes of other options. [`StoreOptions`]
+    /// replace all options. In a store that needs no queue tables, only the number of work units has an effect.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument): a number is too small or too great, as [`Error::field`](crate::Error::field) says.
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument): a number is too small or too large;
+    /// [`Error::field`](crate::Error::field) names it.
     pub async fn configure(&self, change: impl Into<QueueTableSettings>) -> Result<()> {
         Ok(self.engine.configure(change).await?)
     }

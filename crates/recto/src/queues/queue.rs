@@ -1,4 +1,4 @@
-//! One queue.
+//! Queue, and the operations on its messages.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -14,19 +14,20 @@ use super::{
 };
 use crate::error::{Error, ErrorKind, Result};
 
-/// Messages that are moved before it is looked whether the time is over.
+/// Number of messages that are moved between two checks of the time limit.
 const MOVED_AT_ONCE: usize = 256;
 
-/// What a redrive did in its time.
+/// Result of a redrive with a time limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Redriven {
-    /// How many messages were moved.
+    /// Number of messages that were moved.
     pub moved: usize,
-    /// Whether that is all that was to be moved; else another one goes on.
+    /// Whether all messages were moved. Otherwise, another redrive continues.
     pub is_done: bool,
 }
 
-/// A queue, or a work unit of one. Cheap to clone; every clone is the same queue, and finds it gone once it is deleted, whatever has its name then.
+/// Queue, or work unit of a queue. A clone is cheap and refers to the same queue. After the queue is deleted, every
+/// handle reports that it does not exist, even if another queue has its name then.
 #[derive(Clone)]
 pub struct Queue {
     engine: recto_jobs::Queues,
@@ -53,37 +54,40 @@ impl Queue {
         }
     }
 
-    /// What it is called; a work unit: `QUEUE/UNIT`.
+    /// Returns the name of the queue. A work unit has the name `QUEUE/UNIT`.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What it was like when this handle was got.
+    /// Returns the options of the queue as of the creation of this handle or its last [`change`](Self::change).
     pub fn options(&self) -> &QueueOptions {
         &self.known.options
     }
 
-    /// Whether the queue is paused, as far as this process knows: it accepts messages and delivers none.
+    /// Returns whether the queue is paused, as far as this process knows. A paused queue accepts messages and delivers
+    /// none.
     pub fn is_paused(&self) -> bool {
         self.known.shards.options().is_paused
     }
 
-    /// When its options were changed last, as this handle knows it: a number that only rises.
+    /// Returns the version of the queue's options, as far as this handle knows. Every change raises it.
     pub fn version(&self) -> u64 {
         self.known.changed
     }
 
-    /// Changes options of the queue, unless it was changed since this handle read it. [`QueueSettings`] change the options that
-    /// they state; [`QueueOptions`] replace all options.
+    /// Changes options of the queue. Rejects the change if the options were changed since this handle read them.
+    /// [`QueueSettings`] change the options that they state; [`QueueOptions`] replace all options.
     ///
     /// # Errors
-    /// [`ErrorKind::Changed`]: it was changed since. [`ErrorKind::InvalidArgument`]: an option is not right, or one that cannot
-    /// be changed, as [`Error::field`] says, or it is a work unit. [`ErrorKind::NotFound`]: it was deleted.
+    /// - [`ErrorKind::Changed`]: the options were changed since.
+    /// - [`ErrorKind::InvalidArgument`]: an option is invalid or cannot be changed ([`Error::field`] names it), or this
+    ///   is a work unit.
+    /// - [`ErrorKind::NotFound`]: the queue was deleted.
     pub async fn change(&mut self, change: impl Into<QueueSettings>) -> Result<()> {
         self.change_from(Some(self.known.changed), change.into()).await
     }
 
-    /// The same of whatever version it is of, or of one only.
+    /// Changes options of the queue, of the version `expected` or of any version.
     pub(crate) async fn change_from(&mut self, expected: Option<u64>, change: QueueSettings) -> Result<()> {
         self.check_no_unit("is as its queue is", "change its queue")?;
         self.engine.change(self.known.id, expected, change).await?;
@@ -91,12 +95,13 @@ impl Queue {
         Ok(())
     }
 
-    /// Sends a message. It is durable when this returns.
+    /// Sends a message. The message is durable when the call returns.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`]: the message is not right, as [`Error::field`] says. [`ErrorKind::LimitExceeded`]: the
-    /// queue is full. [`ErrorKind::OutcomeUnknown`]: it may have been sent; sending it again under the same deduplication id
-    /// settles that.
+    /// - [`ErrorKind::InvalidArgument`]: the message is invalid; [`Error::field`] names the field.
+    /// - [`ErrorKind::LimitExceeded`]: the queue is full.
+    /// - [`ErrorKind::OutcomeUnknown`]: the message may have been sent. Send it again with the same deduplication id to
+    ///   resolve the outcome.
     pub async fn send(&self, message: NewMessage) -> Result<Sent> {
         let results = self.send_all(vec![message]).await;
         let nothing = || {
@@ -108,8 +113,8 @@ impl Queue {
         results.into_iter().next().unwrap_or_else(nothing)
     }
 
-    /// Sends messages, in this order; what became of each. Those that are not right are left out, and the others sent.
-    /// [`Error::change`] is which message an error is about.
+    /// Sends messages in the given order, and returns the result of each. Invalid messages are omitted, and the others
+    /// are sent. [`Error::change`] is the number of the message of an error.
     pub async fn send_all(&self, messages: Vec<NewMessage>) -> Vec<Result<Sent>> {
         let results = self.known.shards.send(messages).await;
         results
@@ -118,11 +123,12 @@ impl Queue {
             .collect()
     }
 
-    /// Receives messages, the oldest of a shard first. If the future is dropped, or its answer is not taken, they are given back.
-    /// A queue that [is paused](Self::is_paused) delivers no messages.
+    /// Receives messages, of each shard the oldest first. If the future is dropped before it returns them, the messages
+    /// are given back. A queue that [is paused](Self::is_paused) delivers no messages.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`]: a number is not right. [`ErrorKind::NotFound`]: the queue was deleted.
+    /// - [`ErrorKind::InvalidArgument`]: a number is out of range.
+    /// - [`ErrorKind::NotFound`]: the queue was deleted.
     pub async fn receive(&self, receive: Receive) -> Result<Vec<Message>> {
         let Receive {
             most,
@@ -132,41 +138,45 @@ impl Queue {
         Ok(self.known.shards.receive(most, visibility, wait).await?)
     }
 
-    /// Is done with messages: durably, when this returns. What became of each receipt.
+    /// Acknowledges messages, and returns the outcome for each receipt. The acknowledgment is durable when the call
+    /// returns.
     ///
     /// # Errors
-    /// The store cannot be reached. [`ErrorKind::OutcomeUnknown`]: it may have been done; showing the receipts again settles
-    /// that. [`ErrorKind::InvalidArgument`]: a receipt is of another queue.
+    /// - [`ErrorKind::InvalidArgument`]: a receipt is from another queue.
+    /// - [`ErrorKind::OutcomeUnknown`]: the messages may be acknowledged. Show the receipts again to resolve the
+    ///   outcome.
+    /// - The store is unreachable.
     pub async fn ack(&self, receipts: &[Receipt]) -> Result<Vec<Settled>> {
         Ok(self.known.shards.ack(receipts).await?)
     }
 
-    /// Gives messages back, to be received again after `delay`, with the reason in `error` (empty for none). One that was
-    /// received as often as it may be goes to the dead letters, with that as its attribute [`ERROR_ATTRIBUTE`](super::ERROR_ATTRIBUTE).
+    /// Gives messages back, so that they can be received again after `delay`. `error` is the reason, or empty. A
+    /// message that was received the maximum number of times goes to the dead-letter queue, with the reason in its
+    /// attribute [`ERROR_ATTRIBUTE`](super::ERROR_ATTRIBUTE).
     ///
     /// # Errors
-    /// As of [`ack`](Self::ack).
+    /// The errors of [`ack`](Self::ack). Or the delay is too long.
     pub async fn nack(&self, receipts: &[Receipt], delay: Duration, error: &str) -> Result<Vec<Settled>> {
         Ok(self.known.shards.nack(receipts, delay, error).await?)
     }
 
-    /// Gives messages back that nobody worked on: they are there at once, and that they were received is not counted.
+    /// Gives back messages on which no receiver worked. They can be received at once, and the attempt does not count.
     ///
     /// # Errors
-    /// As of [`ack`](Self::ack).
+    /// The errors of [`ack`](Self::ack).
     pub async fn give_back(&self, receipts: &[Receipt]) -> Result<Vec<Settled>> {
         Ok(self.known.shards.give_back(receipts).await?)
     }
 
-    /// Keeps messages for so long from now.
+    /// Extends the visibility timeouts of messages, which then end at `visibility` from now.
     ///
     /// # Errors
-    /// As of [`ack`](Self::ack).
+    /// The errors of [`ack`](Self::ack). Or the visibility timeout is out of range.
     pub async fn extend(&self, receipts: &[Receipt], visibility: Duration) -> Result<Vec<Settled>> {
         Ok(self.known.shards.extend(receipts, visibility).await?)
     }
 
-    /// A worker that hands each message to `handler`; see [`Worker`].
+    /// Creates a worker that passes each message to `handler`; see [`Worker`].
     pub fn worker<H, F>(&self, handler: H) -> Worker<Self>
     where
         H: Fn(Message) -> F + Send + Sync + 'static,
@@ -175,7 +185,7 @@ impl Queue {
         Worker::new(self.clone(), handler)
     }
 
-    /// A [`worker`](Self::worker) whose handler may block: each message is handled on a thread of its own.
+    /// Creates a [`worker`](Self::worker) whose handler may block. Each message is handled on its own thread.
     ///
     /// ```
     /// use recto::blocking::Wait as _;
@@ -207,7 +217,7 @@ impl Queue {
             let handler = Arc::clone(&handler);
             async move {
                 let handled = tokio::task::spawn_blocking(move || handler(message)).await;
-                // The worker reports a panic as it does for any handler.
+                // The panic continues here, so that the worker reports it like the panic of any handler.
                 handled.unwrap_or_else(|error| match error.try_into_panic() {
                     Ok(panic) => std::panic::resume_unwind(panic),
                     Err(error) => Err(Failure::new(error.to_string())),
@@ -216,12 +226,12 @@ impl Queue {
         })
     }
 
-    /// This queue, as one whose messages are values of one type.
+    /// Returns this queue with messages that are values of type `T`, as JSON.
     pub fn of<T>(&self) -> TypedQueue<T> {
         TypedQueue::new(self.clone())
     }
 
-    /// How much there is. Costs a look at up to 64 segments of 4,096 messages.
+    /// Returns the numbers of messages. Reads up to 64 segments of 4,096 messages.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -229,54 +239,57 @@ impl Queue {
         Ok(self.known.shards.stats().await?)
     }
 
-    /// The first messages of each shard, at most so many of up to 1,000 in all, as they stand: nobody receives them by that. They are
-    /// about in the order in which they were sent; those with a delay of more than 15 minutes stand apart, behind others of their
-    /// time or before.
+    /// Returns the first messages of each shard without receiving them, at most `most` messages in total (up to 1,000).
+    /// Their order is about the order in which they were sent. Messages with a delay of more than 15 minutes are
+    /// separate: they come after messages that were sent at the same time or earlier.
     ///
     /// # Errors
-    /// As of [`stats`](Self::stats), or the number is not right.
+    /// The errors of [`stats`](Self::stats). Or the number is out of range.
     pub async fn peek(&self, most: usize) -> Result<Vec<Peeked>> {
         Ok(self.known.shards.peek(most).await?)
     }
 
-    /// Takes a message out, whoever has received it. Whether it was there, and not on its way to another queue.
+    /// Removes a message, even if a receiver has it. Returns whether the message existed and was not being moved to
+    /// another queue.
     ///
     /// # Errors
-    /// As of [`ack`](Self::ack).
+    /// The errors of [`ack`](Self::ack).
     pub async fn remove(&self, position: Position) -> Result<bool> {
         Ok(self.known.shards.remove(position).await?)
     }
 
-    /// Every message that is there now is received no more.
+    /// Purges the queue: the messages that are in it now can no longer be received.
     ///
     /// # Errors
-    /// The store cannot be reached: some may be gone; doing it again goes on.
+    /// The store is unreachable. Some messages may be purged; another call continues.
     pub async fn purge(&self) -> Result<()> {
         self.known.shards.purge().await?;
         Ok(())
     }
 
-    /// Begins a work unit of this queue, or finds that it has begun: a queue like this one, whose messages all go when it ends. On Cassandra it
-    /// has a table to itself, which is emptied whole.
+    /// Begins a work unit of this queue, or continues a work unit that has begun. A work unit is a queue with the
+    /// options of its queue, whose messages are all deleted when it ends. On Cassandra, its message bodies are in their
+    /// own table, which is truncated.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`]: the name is not right, or this is a unit itself. [`ErrorKind::LimitExceeded`]: as many have
-    /// begun as there may be, or no table is free. [`ErrorKind::NotFound`]: the queue was deleted.
+    /// - [`ErrorKind::InvalidArgument`]: the name is invalid, or this is a work unit itself.
+    /// - [`ErrorKind::LimitExceeded`]: the maximum number of work units has begun, or no table is free.
+    /// - [`ErrorKind::NotFound`]: the queue was deleted.
     pub async fn begin_unit(&self, name: &str) -> Result<Queue> {
         self.check_no_unit("has no units of its own", "begin another one of its queue")?;
         let unit = self.engine.begin_unit(self.known.id, name).await?;
         Ok(Self::new(self.engine.clone(), unit))
     }
 
-    /// Ends a work unit of this queue: what is left of it is gone, and its handles find it so.
+    /// Ends a work unit of this queue. Its messages are deleted, and its handles report that it does not exist.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`]: there is none of this name, or no longer.
+    /// [`ErrorKind::NotFound`]: the queue has no work unit with this name, or it has ended.
     pub async fn end_unit(&self, name: &str) -> Result<()> {
         Ok(self.engine.end_unit(self.known.id, name).await?)
     }
 
-    /// The work units of this queue that have begun, by name.
+    /// Returns the work units of this queue that have begun, by name.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -286,7 +299,7 @@ impl Queue {
         Ok(units.into_iter().map(handle).collect())
     }
 
-    /// Refuses what only queues do.
+    /// Returns an error if this is a work unit: only queues have the operation.
     fn check_no_unit(&self, why: &str, hint: &str) -> Result<()> {
         if self.known.unit.is_none() {
             return Ok(());
@@ -295,13 +308,16 @@ impl Queue {
         Err(Error::new(ErrorKind::InvalidArgument, message).with_hint(hint))
     }
 
-    /// Moves messages that nobody has received to another queue, the oldest of a shard first, at most so many, or all: dead letters
-    /// back to where they came from, mostly. How many were moved. To a queue that is ordered only those go that have a group. However
-    /// long that takes; [`redrive_for`](Self::redrive_for) ends in time.
+    /// Moves messages that were never received to another queue: at most `most` messages, or all. Usually they are dead
+    /// letters, which return to their queue. The oldest messages of a shard are moved first. An ordered queue gets only
+    /// messages that have a group. Returns the number of moved messages. There is no time limit;
+    /// [`redrive_for`](Self::redrive_for) has one.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`]: both are one queue. The store cannot be reached, or the other queue takes no more:
-    /// [`ErrorKind::OutcomeUnknown`] if some were moved before, and the message says how many.
+    /// - [`ErrorKind::InvalidArgument`]: both queues are the same.
+    /// - [`ErrorKind::OutcomeUnknown`]: the store became unreachable, or the other queue full, after some messages were
+    ///   moved. The message of the error has their number.
+    /// - The store is unreachable, or the other queue accepts no more messages.
     pub async fn redrive(&self, to: &Queue, most: Option<usize>) -> Result<usize> {
         let mut moved = 0;
         loop {
@@ -314,11 +330,13 @@ impl Queue {
         }
     }
 
-    /// The same for so long, and at least until something was moved: whether there is more to be moved is told, and another one
-    /// goes on with that. Two at a time move no message twice.
+    /// Moves messages like [`redrive`](Self::redrive), but ends after about `time`, and not before a message was moved.
+    /// The result reports whether more messages remain, and another call continues with them. Two concurrent calls move
+    /// no message twice.
     ///
     /// # Errors
-    /// As of [`redrive`](Self::redrive), of which nothing was moved: what keeps it from moving more is told by the next one.
+    /// The errors of [`redrive`](Self::redrive), if no message was moved. After an error that follows moved messages,
+    /// this call succeeds, and the next call returns the error.
     pub async fn redrive_for(&self, to: &Queue, most: Option<usize>, time: Duration) -> Result<Redriven> {
         let mut over = std::pin::pin!(tokio::time::sleep(time));
         let mut moved = 0;
@@ -327,7 +345,7 @@ impl Queue {
             let count = match self.engine.redrive(&self.known, &to.known, Some(some)).await {
                 Ok(count) => count,
                 Err(error) if moved + error.moved() == 0 => return Err(error.into()),
-                // What was moved is told now, and why no more is by the next one.
+                // Report the moved messages now. The next call returns the error.
                 Err(error) => {
                     return Ok(Redriven {
                         moved: moved + error.moved(),
@@ -336,7 +354,7 @@ impl Queue {
                 }
             };
             moved += count;
-            // Fewer than that: it was looked at all that there are.
+            // A smaller count means that the redrive has looked at all messages.
             let is_done = count < some || most == Some(moved);
             if is_done || over.as_mut().now_or_never().is_some() {
                 return Ok(Redriven { moved, is_done });
@@ -345,7 +363,8 @@ impl Queue {
     }
 }
 
-/// What a redrive ended with that had moved so many before: whatever that says of itself, not nothing was done.
+/// Returns the error of a redrive that moved `moved` messages before it failed. The error must not say that nothing was
+/// done.
 fn after_moving(moved: usize, error: Error) -> Error {
     if moved == 0 {
         return error;

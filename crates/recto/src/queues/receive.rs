@@ -1,8 +1,8 @@
-//! What is asked when messages are received.
+//! Options of receiving messages.
 
 use std::time::Duration;
 
-/// How messages are received.
+/// Options of a receive.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -13,16 +13,17 @@ use std::time::Duration;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Receive {
-    /// Messages at most: 1 to 1,000.
+    /// Maximum number of messages, 1 to 1,000.
     pub most: usize,
-    /// For how long they are the receiver's, up to 12 hours; else as the queue says.
+    /// Visibility timeout of the messages, up to 12 hours. `None`: the timeout of the queue.
     pub visibility: Option<Duration>,
-    /// How long to wait for one if there is none, up to 20 s.
+    /// Maximum time to wait for a message if there is none, up to 20 s.
     pub wait: Duration,
 }
 
 impl Receive {
-    /// At most so many messages, without waiting, for as long as the queue says.
+    /// Returns the options to receive at most `most` messages, without waiting, with the visibility timeout of the
+    /// queue.
     pub fn up_to(most: usize) -> Self {
         Self {
             most,
@@ -31,14 +32,14 @@ impl Receive {
         }
     }
 
-    /// They are the receiver's for so long.
+    /// Sets the visibility timeout.
     #[must_use]
     pub fn visibility(mut self, visibility: Duration) -> Self {
         self.visibility = Some(visibility);
         self
     }
 
-    /// If there is none, one is waited for.
+    /// Sets the maximum time to wait if there is no message.
     #[must_use]
     pub fn wait(mut self, wait: Duration) -> Self {
         self.wait = wait;

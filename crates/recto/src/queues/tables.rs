@@ -1,66 +1,68 @@
-//! The tables of message bodies on Cassandra, which are filled and emptied in turn.
+//! Rotating tables of message bodies on Cassandra, which are filled and emptied in turn.
 
 use recto_jobs::{RingView, TableView};
 use recto_protocol::queues::{Phase, StoreOptions};
 
-/// The tables of message bodies, at one moment.
+/// State of the tables of message bodies at one time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueTables {
-    /// Whether bodies lie in such tables. An embedded store has none: bodies go with their messages there.
+    /// Whether bodies are in such tables. Otherwise, as on an embedded store, bodies are stored with their messages.
     pub is_needed: bool,
-    /// How often slices end, and the like.
+    /// Options of the store, such as the rotation interval.
     pub options: StoreOptions,
-    /// The tables, by number.
+    /// Tables, by number.
     pub tables: Vec<QueueTable>,
-    /// What stands still and why, if something does: nothing is lost, and sending goes on.
+    /// Reason why the rotation is blocked, if it is. No message is lost, and sending continues.
     pub obstacle: Option<String>,
 }
 
-/// A table of message bodies.
+/// Table of message bodies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueTable {
-    /// Its number: no other table ever has it.
+    /// Number of the table. No other table ever has this number.
     pub number: u32,
-    /// What it is called in the store.
+    /// Name of the table in the store.
     pub name: String,
-    /// How it stands.
+    /// Phase of the table.
     pub phase: TablePhase,
-    /// Since when, in microseconds since 1970, by the clock of who said so; not of one that is free or retired.
+    /// Time at which the phase began, in microseconds since 1970, by the clock of the process that began it. `None` for
+    /// the phases free and retired.
     pub since: Option<i64>,
-    /// Of which work unit it is, as `QUEUE/UNIT`, if it is of one that has not ended.
+    /// Work unit that has the table, as `QUEUE/UNIT`, until it ends.
     pub unit: Option<String>,
-    /// How many segments, of 4,096 messages at most, have bodies there that may still be needed.
+    /// Number of segments whose bodies in this table may still be needed. A segment has at most 4,096 messages.
     pub segments: usize,
-    /// How many messages were sent to those segments, done with or not.
+    /// Number of messages that were sent to these segments, whether resolved or not.
     pub messages: u64,
-    /// How many bytes they have: bodies and attributes, as they were sent. Not what the store's files take: there lies what was done with, too, until the table is emptied, and each copy counts.
+    /// Number of bytes of these messages: bodies and attributes, as they were sent. The files of the store are larger:
+    /// they contain resolved messages until the table is emptied, and every replica.
     pub bytes: u64,
-    /// Whether all of those segments were looked at: a look asks 1,024 of them at most, and remembers what sealed ones have. Else there are
-    /// so many messages and bytes at least.
+    /// Whether all these segments were counted. Otherwise the true numbers are at least this large. One call reads at
+    /// most 1,024 segments, and remembers the sizes of sealed segments.
     pub is_exact: bool,
 }
 
-/// How a table stands. It goes from one to the next, and from being emptied to being free again.
+/// Phase of a table. A table passes through the phases in order, and is free again after it was emptied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum TablePhase {
-    /// It is empty, and waits for its slice.
+    /// The table is empty and waits for its rotation interval.
     Free,
-    /// What is sent goes there.
+    /// New messages go to the table.
     Open,
-    /// Its slice is over, and not all queues know that yet.
+    /// The rotation interval is over, but not all queues know that yet.
     Closing,
-    /// Nothing new comes there; it is emptied when nothing in it is needed any more.
+    /// The table gets no new messages. It is emptied when none of its bodies is needed.
     Closed,
-    /// Somebody is emptying it.
+    /// A process is emptying the table.
     Emptying,
-    /// A work unit has it to itself.
+    /// The table belongs to a work unit.
     Unit,
-    /// Nobody knows what became of emptying it: it is never used again, and dropped.
+    /// The outcome of emptying the table is unknown. The table is never used again, and is dropped.
     Retired,
 }
 
 impl TablePhase {
-    /// All that there are, in the order in which a table goes through them.
+    /// All phases, in the order in which a table passes through them.
     pub const ALL: [Self; 7] = [
         Self::Free,
         Self::Open,
@@ -71,7 +73,7 @@ impl TablePhase {
         Self::Retired,
     ];
 
-    /// The word for it.
+    /// Returns the name of the phase.
     pub fn name(self) -> &'static str {
         match self {
             Self::Free => "free",

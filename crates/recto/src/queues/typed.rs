@@ -12,7 +12,7 @@ use super::worker::{Failure, Worker};
 use super::{Message, NewMessage, Queue, Sent};
 use crate::error::{Error, ErrorKind, Result};
 
-/// A queue whose messages are values of one type, written as JSON. Cheap to clone.
+/// Queue whose messages are values of type `T`, encoded as JSON. A clone is cheap.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -64,7 +64,7 @@ impl<T> TypedQueue<T> {
         }
     }
 
-    /// The queue itself, whose messages are bytes.
+    /// Returns the underlying queue, whose messages are bytes.
     pub fn queue(&self) -> &Queue {
         &self.queue
     }
@@ -74,15 +74,16 @@ impl<T: Serialize> TypedQueue<T> {
     /// Sends a value.
     ///
     /// # Errors
-    /// As of [`Queue::send`], and [`ErrorKind::InvalidArgument`]: it cannot be written as JSON.
+    /// The errors of [`Queue::send`]. [`ErrorKind::InvalidArgument`]: the value cannot be encoded as JSON.
     pub async fn send(&self, value: &T) -> Result<Sent> {
         self.queue.send(self.message(value)?).await
     }
 
-    /// The message that a value is, to be sent with a delay, a group or a deduplication id by [`queue`](Self::queue).
+    /// Returns the message of a value. Send it through [`queue`](Self::queue) to set a delay, a group or a
+    /// deduplication id.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`]: it cannot be written as JSON.
+    /// [`ErrorKind::InvalidArgument`]: the value cannot be encoded as JSON.
     pub fn message(&self, value: &T) -> Result<NewMessage> {
         let body = serde_json::to_vec(value).map_err(|error| {
             let message = format!("the value cannot be written as JSON: {error}");
@@ -93,8 +94,8 @@ impl<T: Serialize> TypedQueue<T> {
 }
 
 impl<T: DeserializeOwned + Send + 'static> TypedQueue<T> {
-    /// A worker that is handed values, with the messages they came by. A message that is no such value fails, and is a dead letter in
-    /// the end.
+    /// Creates a worker whose handler receives each value together with its message. If a body cannot be parsed as a
+    /// value, the message fails, and finally becomes a dead letter.
     pub fn worker<H, F>(&self, handler: H) -> Worker<Queue>
     where
         H: Fn(T, Message) -> F + Send + Sync + 'static,

@@ -1,4 +1,4 @@
-//! Receipts, ids and positions as text.
+//! Receipts, message ids and positions as text.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -7,18 +7,18 @@ use recto_protocol::queues::{MessageId, Receipt, Segment, Shard};
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// The longest text that is read as a receipt, in bytes; one has fewer than 100.
+/// Maximum length of text that is parsed as a receipt, in bytes. A receipt has fewer than 100 bytes.
 const MAX_RECEIPT_BYTES: usize = 256;
 
-/// A receipt as text of letters, digits, `-` and `_`.
+/// Returns a receipt as text of letters, digits, `-` and `_`.
 pub fn receipt_text(receipt: &Receipt) -> String {
     URL_SAFE_NO_PAD.encode(receipt.encode())
 }
 
-/// The receipt of this text.
+/// Parses a receipt.
 ///
 /// # Errors
-/// [`ErrorKind::InvalidArgument`]: it is none, or was altered.
+/// [`ErrorKind::InvalidArgument`]: the text is not a receipt, or was altered.
 pub fn receipt_from_text(text: &str) -> Result<Receipt> {
     let no_receipt = |why: String| {
         Error::new(ErrorKind::InvalidArgument, format!("this is no receipt: {why}"))
@@ -34,21 +34,21 @@ pub fn receipt_from_text(text: &str) -> Result<Receipt> {
     Receipt::decode(&bytes).map_err(|error| no_receipt(error.to_string()).with_source(error))
 }
 
-/// What a message is known by, as 32 hexadecimal digits.
+/// Returns a message id as 32 hexadecimal digits.
 pub fn message_id_text(id: MessageId) -> String {
     format!("{:032x}", id.0)
 }
 
-/// Where a message stands, as text: `SHARD-SEGMENT-NUMBER`.
+/// Returns the position of a message as text: `SHARD-SEGMENT-NUMBER`.
 pub fn position_text(position: Position) -> String {
     let Position { shard, segment, seq } = position;
     format!("{}-{}-{seq}", shard.0, segment.0)
 }
 
-/// The position of this text.
+/// Parses the position of a message.
 ///
 /// # Errors
-/// [`ErrorKind::InvalidArgument`]: it is none.
+/// [`ErrorKind::InvalidArgument`]: the text is not a position.
 pub fn position_from_text(text: &str) -> Result<Position> {
     let parts: Vec<_> = text.split('-').collect();
     let parsed = match parts[..] {

@@ -1,4 +1,4 @@
-//! Reaching keyspaces of which tables are attached: at once when a store is opened, and beside all else when they were away.
+//! Reaching keyspaces with attached tables: when a store is opened, and in the background after they were unreachable.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
@@ -15,16 +15,16 @@ use crate::open;
 use crate::reach::{REACH_INTERVAL, away};
 use crate::shared::Shared;
 
-/// How long whoever opens a store waits for a keyspace. It is reached beside all else if that was not enough.
+/// Maximum time for which opening a store waits for a keyspace. After that, the keyspace is reached in the background.
 const REACH_TIME: Duration = Duration::from_secs(5);
 
 impl Recto {
-    /// This store, for who does not keep it open.
+    /// Returns a reference that does not keep the store open.
     fn downgrade(&self) -> WeakRecto {
         (Arc::downgrade(&self.shared), Arc::downgrade(&self.own))
     }
 
-    /// An open store that is still used.
+    /// Returns the store, if it is still open.
     fn upgrade((shared, own): &WeakRecto) -> Option<Self> {
         Some(Self {
             shared: shared.upgrade()?,
@@ -32,12 +32,13 @@ impl Recto {
         })
     }
 
-    /// Looks at the tables anew, for who reached a keyspace. A future of no type of its own: looking begins such tasks.
+    /// Checks the tables again after a keyspace was reached. The future is boxed, because checking tables starts such
+    /// tasks, and the type would contain itself.
     fn look_at_tables_beside(&self) -> BoxFuture<'_, Result<()>> {
         self.look_at_tables(true).boxed()
     }
 
-    /// Refuses a schema that names what cannot be looked at.
+    /// Rejects a schema with an attached table in a keyspace that is unreachable.
     pub(super) fn check_reached(&self, asked: &Schema) -> Result<()> {
         let away = self.own.reach.away();
         let mut tables = asked.collections.iter().filter_map(|one| one.attached.as_ref());
@@ -48,8 +49,9 @@ impl Recto {
         })
     }
 
-    /// Reaches the keyspaces of which tables are attached and that nobody tried to reach yet, and begins to reach those that are to be
-    /// reached by another address, beside all else. A future of no type of its own: what it awaits is deep.
+    /// Reaches the keyspaces of attached tables that are new, and waits for them. Marks the keyspaces whose address
+    /// changed, so that [`reach_beside`](Self::reach_beside) reaches them. The future is boxed, because the futures
+    /// that it awaits are deeply nested.
     pub(super) fn reach_attached(&self) -> BoxFuture<'_, Result<()>> {
         self.reach_unknown().boxed()
     }
@@ -74,7 +76,7 @@ impl Recto {
         Ok(())
     }
 
-    /// Begins to reach what is away, if nobody does. The task keeps no store open.
+    /// Starts a task that reaches unreachable keyspaces, unless one runs. The task does not keep the store open.
     pub(super) fn reach_beside(&self) {
         if self.reach().takes_task() {
             let (this, environment) = (self.downgrade(), self.shared.environment.clone());
@@ -92,7 +94,7 @@ impl Recto {
     }
 }
 
-/// An open store, by who does not keep it open.
+/// Reference to a store that does not keep it open.
 type WeakRecto = (Weak<Shared>, Weak<Own>);
 
 fn wanted(this: &WeakRecto) -> Option<Vec<(String, String)>> {
@@ -103,7 +105,7 @@ fn wanted(this: &WeakRecto) -> Option<Vec<(String, String)>> {
 async fn took(this: &WeakRecto, keyspace: &str, address: &str, ended: Result<Arc<dyn Store>>) {
     if let Some(recto) = Recto::upgrade(this) {
         recto.reach().tried(keyspace, address, ended);
-        // If the store's own tables cannot be looked at, whoever reads of them is told.
+        // If the store's own tables cannot be checked, the next read of them returns the error.
         let _ = recto.look_at_tables_beside().await;
     }
 }

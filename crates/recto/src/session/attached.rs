@@ -1,4 +1,4 @@
-//! Attaching a table that is there.
+//! Attaching of an existing table.
 
 use std::sync::Arc;
 
@@ -7,47 +7,47 @@ use serde_json::{Value as Json, json};
 
 use crate::address::CassandraAddress;
 
-/// What to attach.
+/// Request to attach a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AttachRequest {
-    /// The table.
+    /// Table to attach.
     pub table: AttachedTable,
-    /// How its cluster is reached; the keyspace is the table's, whatever is said here.
+    /// Address of its cluster. The keyspace of this address is ignored; the keyspace of the table counts.
     pub from: CassandraAddress,
-    /// The collection's name; absent: the table's.
+    /// Name of the collection. `None`: the name of the table.
     pub name: Option<String>,
-    /// Tables of the keyspace that become views beside the table's materialized views, which all do.
+    /// Tables of the keyspace that become views, in addition to the table's materialized views, which all become views.
     pub views: Vec<String>,
 }
 
-/// What of a table has no place in a collection.
+/// Column or view that the collection lacks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LeftOut {
-    /// A column, or a view.
+    /// The column or view.
     pub what: String,
-    /// Why.
+    /// Reason why it was left out.
     pub why: String,
 }
 
-/// What was attached.
+/// Result of attaching a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AttachReport {
-    /// The collection, as the store has it.
+    /// The collection, as the store has recorded it.
     pub collection: Arc<Collection>,
-    /// How its keyspace is reached, as it is recorded: without credentials.
+    /// Recorded address of its keyspace, without credentials.
     pub address: String,
-    /// The generation of the store's schema then.
+    /// Generation of the store's schema after the change.
     pub generation: u64,
-    /// What changed, a line each; empty if it was attached so before.
+    /// Changes, one line each. Empty if the table was already attached in this way.
     pub changes: Vec<String>,
-    /// What was left out.
+    /// Columns and views that were left out.
     pub left_out: Vec<LeftOut>,
 }
 
 impl AttachReport {
-    /// The table.
+    /// Returns the name of the table.
     pub fn table(&self) -> String {
         self.collection
             .attached
@@ -56,7 +56,7 @@ impl AttachReport {
             .unwrap_or_default()
     }
 
-    /// The report as JSON.
+    /// Returns the report as JSON.
     pub fn to_json(&self) -> Json {
         let collection = &self.collection;
         let fields = collection.fields.iter();

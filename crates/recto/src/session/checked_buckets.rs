@@ -1,49 +1,52 @@
-//! What was found of buckets, in the words of the HTTP API.
+//! Defects of buckets, in the terms of the HTTP API.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
-/// What is kept in buckets, each of which was looked at: whether its rows are where its directory says, and what stands beside them.
+/// Result of the check of the buckets of a view, or of a collection's own sort order. The check compares the positions
+/// of all rows with the range map. It also checks the data that is stored with the rows, such as samples.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VerifiedBuckets {
-    /// The collection.
+    /// Name of the collection.
     pub collection: String,
-    /// The view; `primary`: the collection's own sort order.
+    /// Name of the view; `primary` for the collection's own sort order.
     pub view: String,
-    /// Rows as they lie there, those included that are being moved.
+    /// Number of stored rows, including rows that are being moved.
     pub rows: u64,
-    /// Buckets that have any; where they have shards, of these.
+    /// Number of buckets that have rows. If buckets have shards, the number of shards that have rows.
     pub buckets: u64,
-    /// How much is wrong, by kinds: `damaged_directory`, `lost_directory`, `unregistered_bucket`, `unmarked_root`, `half_done`, `stray`, `double`,
-    /// `below_floor`, `missing_sample`, `wrong_sample`, `orphan_sample`. What is not wrong at all is not named.
+    /// Number of defects by kind: `damaged_directory`, `lost_directory`, `unregistered_bucket`, `unmarked_root`,
+    /// `half_done`, `stray`, `double`, `below_floor`, `missing_sample`, `wrong_sample`, `orphan_sample`. Kinds without
+    /// defects are absent.
     pub found: BTreeMap<String, u64>,
-    /// Buckets that are larger than they should be, which is not wrong: `recto buckets --rebalance` splits those that can be split.
+    /// Number of buckets that are larger than their maximum size. They are not defects: `recto buckets --rebalance`
+    /// splits the buckets that can be split.
     #[serde(default)]
     pub too_large: u64,
     /// Number of faults that were repaired.
     #[serde(default, alias = "mended")]
     pub repaired: u64,
-    /// The first of it.
+    /// The first defects.
     pub examples: Vec<BucketFault>,
 }
 
-/// Something that is wrong with buckets.
+/// Defect of a bucket.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BucketFault {
-    /// What, in the words of [`VerifiedBuckets::found`].
+    /// Kind of the defect, as in [`VerifiedBuckets::found`].
     pub kind: String,
-    /// Of which partition: the values of its fields.
+    /// Values of the fields of the partition.
     #[serde(default)]
     pub partition: Json,
-    /// The number of the bucket, if it is in one.
+    /// Number of the bucket, if the defect is in one bucket.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bucket: Option<u64>,
-    /// Of which row, if it is one's: its order values.
+    /// Order values of the row, if the defect is in one row.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<Vec<Json>>,
-    /// What there is to say beside that.
+    /// Further details.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub detail: String,
     /// `repaired`, or the reason why it was not repaired. Empty without a repair.
@@ -52,12 +55,12 @@ pub struct BucketFault {
 }
 
 impl VerifiedBuckets {
-    /// How much is wrong.
+    /// Returns the number of defects.
     pub fn wrong(&self) -> u64 {
         self.found.values().sum()
     }
 
-    /// How much is wrong still.
+    /// Returns the number of defects that were not repaired.
     pub fn left(&self) -> u64 {
         self.wrong().saturating_sub(self.repaired)
     }

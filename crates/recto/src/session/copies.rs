@@ -1,90 +1,92 @@
-//! One store into another.
+//! Copying of one store into another.
 
 use serde_json::{Value as Json, json};
 
 use recto_api::misfits::Misfits;
 
-/// What to copy, and how quickly.
+/// Request to copy a store.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CopyRequest {
-    /// Collections by name; empty for all.
+    /// Names of the collections to copy; empty for all.
     pub collections: Vec<String>,
-    /// The most records to read a second; `None`: as fast as it goes.
+    /// Maximum number of records to read per second. `None`: no limit.
     pub rows_per_second: Option<u32>,
 }
 
-/// How far a copy is.
+/// Progress of a copy.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CopyProgress {
-    /// The collection.
+    /// Name of the collection.
     pub collection: String,
-    /// Step: `copying` or `comparing`; or, without a collection, `recovering`, which completes changes of an interrupted run.
+    /// Step: `copying` or `comparing`. Without a collection, it is `recovering`, which completes changes of an
+    /// interrupted run.
     pub step: String,
-    /// Rows read in this step, of this collection: those that an earlier run read among them. When both stores are compared, of both.
+    /// Number of rows of this collection that were read in this step, including rows that an earlier run read. When the
+    /// stores are compared, rows of both stores count.
     pub rows: u64,
-    /// Those of them that an earlier run of the same copy read.
+    /// Number of these rows that an earlier run of the same copy read.
     pub rows_resumed: u64,
-    /// How much of the step is done: pieces that are copied, each about as large as another if keys are spread evenly; rows that are
-    /// compared.
+    /// Completed part of the step: key ranges that were copied, of about equal size if keys are evenly distributed; or
+    /// rows that were compared.
     pub done: u64,
-    /// Of how much.
+    /// Total of the step, in the same unit.
     pub total: u64,
 }
 
-/// What the records of a collection add up to in one store, in whatever order they are read.
+/// Sum of the records of a collection in one store. It does not depend on the order of the records.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RecordSum {
-    /// How many are counted: all but those that end.
+    /// Number of counted records: all records except those that expire.
     pub records: u64,
-    /// The sum of their digests: of the values of all fields, and the version where it is known.
+    /// Sum of the records' digests. A digest covers the values of all fields, and the version if it is known.
     pub digest: u128,
-    /// Records that may end while they are counted, and count for nothing else: those that have a time to live; where records change, those
-    /// that end within a day.
+    /// Number of records that may expire during the count, and that no other field counts: records with a TTL. If the
+    /// collection's records can change, records that expire within a day.
     pub ending: u64,
 }
 
-/// How a collection was copied.
+/// Result of copying a collection.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CopiedCollection {
-    /// The collection.
+    /// Name of the collection.
     pub name: String,
-    /// Rows that were read for it, by earlier runs too.
+    /// Number of rows that were read for it, including rows that earlier runs read.
     pub rows_read: u64,
-    /// Those of them that an earlier run of the same copy had read.
+    /// Number of these rows that an earlier run of the same copy read.
     pub rows_resumed: u64,
-    /// What is in the store that was copied.
+    /// Sum of the records in the source.
     pub source: RecordSum,
-    /// What is in the other one then.
+    /// Sum of the records in the target after the copy.
     pub target: RecordSum,
 }
 
-/// How a copy ended.
+/// Result of a copy.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CopyReport {
-    /// Collection by collection.
+    /// Results of the collections.
     pub collections: Vec<CopiedCollection>,
-    /// Whether cursors of the one store go on in the other.
+    /// Whether cursors of the source are valid in the target.
     pub cursors_go_on: bool,
-    /// What the store has that is not copied, a line each.
+    /// Parts of the source that were not copied, one line each.
     pub left_out: Vec<String>,
-    /// Records that were copied and do not fit views and unique constraints, which lack them in the other store, too.
+    /// Copied records that do not fit views and unique constraints. These lack the records in the target, too.
     pub misfits: Vec<Misfits>,
 }
 
 impl CopiedCollection {
-    /// Whether both stores have the same records, at the same versions.
+    /// Returns whether both stores have the same records with the same versions.
     pub fn is_equal(&self) -> bool {
         (self.source.records, self.source.digest) == (self.target.records, self.target.digest)
     }
 }
 
 impl CopyReport {
-    /// Whether both stores have the same records, at the same versions, in all collections that were copied.
+    /// Returns whether both stores have the same records with the same versions, in all collections that were copied.
     pub fn is_equal(&self) -> bool {
         self.collections.iter().all(CopiedCollection::is_equal)
     }
 
-    /// The JSON that `copy --json` prints.
+    /// Returns the JSON that `copy --json` prints.
     pub fn to_json(&self) -> Json {
         let sum = |sum: &RecordSum| json!({ "records": sum.records, "digest": format!("{:032x}", sum.digest), "ending": sum.ending });
         let collections = self.collections.iter().map(|one| {

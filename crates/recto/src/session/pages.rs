@@ -1,4 +1,4 @@
-//! Asking for records in their order, and for all of them.
+//! Reading records in order, and reading all records.
 
 use async_trait::async_trait;
 use futures::stream::{self, BoxStream, StreamExt as _};
@@ -8,24 +8,24 @@ use serde_json::Value as Json;
 use super::{Explanation, JsonRecord, PageReply, PageRequest, PageText, ScanRequest};
 use crate::error::{Error, ErrorKind, Result};
 
-/// One step of a scan.
+/// Part of a scan's records.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScanStep {
-    /// Records, in no order that the other store would share. There may be none, with more to come.
+    /// Records. Their order depends on the store. They may be empty before the end of the scan.
     pub records: Vec<JsonRecord>,
-    /// Goes on after these records; absent at the end.
+    /// Token to continue after these records. `None`: the end of the scan.
     pub resume: Option<String>,
-    /// If asked for: the version of each record, none of those that have none.
+    /// If requested: the version of each record, or `None` for a record without a version.
     pub versions: Option<Vec<Option<i64>>>,
 }
 
-/// What a session is asked of collections.
+/// Reads of collections.
 #[async_trait]
 pub trait Pages: Send + Sync {
-    /// One page of a collection.
+    /// Returns a page of a collection.
     async fn page(&self, collection: &str, request: &PageRequest) -> Result<PageReply>;
-    /// One page of a collection, for who only passes its records on: the same as
-    /// [`page`](Self::page), without a JSON value for each field of each record.
+    /// Returns a page of a collection, like [`page`](Self::page), as JSON text. This saves a caller that only forwards
+    /// the records a JSON value for each field of each record.
     async fn page_text(&self, collection: &str, request: &PageRequest) -> Result<PageText> {
         let mut reply = self.page(collection, request).await?;
         let records = std::mem::take(&mut reply.records);
@@ -36,19 +36,19 @@ pub trait Pages: Send + Sync {
             reply,
         })
     }
-    /// How a page would be answered; `run`: also run it and say what it cost.
+    /// Explains how a page is read. With `run`, also reads the page and reports the cost.
     async fn explain(&self, collection: &str, request: &PageRequest, run: bool) -> Result<Explanation>;
-    /// What else can be asked of a collection, beside what `request` asks; which page it asks for does not
-    /// matter. Nothing is read.
+    /// Returns the further conditions and sort orders that a collection allows, in addition to those of `request`. The
+    /// requested position does not matter. Reads no records.
     async fn choices(&self, collection: &str, _request: &PageRequest) -> Result<Choices> {
         let message = format!("what can be asked of {collection} is not told through a server");
         Err(Error::new(ErrorKind::Unsupported, message))
     }
-    /// Every record of a collection, in steps; nothing is read until it is polled.
+    /// Returns every record of a collection, in parts. Nothing is read until the stream is polled.
     fn scan<'a>(&'a self, collection: &str, request: &ScanRequest) -> BoxStream<'a, Result<ScanStep>>;
-    /// The partitions of a collection that have a record, in steps and in the store's own order: of
-    /// each the partition fields. What it costs grows with them and not with their records. Nothing is
-    /// read until it is polled.
+    /// Returns the partition fields of each partition of a collection that has a record. They come in parts, in the
+    /// store's own order. The cost grows with the number of partitions, not with the number of their records. Nothing
+    /// is read until the stream is polled.
     fn partitions<'a>(&'a self, collection: &str) -> BoxStream<'a, Result<Vec<JsonRecord>>> {
         let message = format!("the partitions of {collection} are not listed through a server");
         let error = Error::new(ErrorKind::Unsupported, message);

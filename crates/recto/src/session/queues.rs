@@ -1,4 +1,4 @@
-//! Queues and their messages, in the words of the HTTP API.
+//! Queues and their messages, in the terms of the HTTP API.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -26,10 +26,10 @@ pub(crate) fn queue_totals(totals: Totals) -> QueueTotals {
     }
 }
 
-/// Returns a message to send. Its errors name it by its `number` in the request.
+/// Converts a message to send. Its errors have its `number` in the request.
 ///
 /// # Errors
-/// [`ErrorKind::InvalidArgument`]: it has no body, two bodies, or one that is not base64.
+/// [`ErrorKind::InvalidArgument`]: the message has no body, two bodies, or a body that is not base64.
 pub(crate) fn new_message(message: OutgoingMessage, number: usize) -> Result<NewMessage> {
     let rejected = |field: &str, reason: String| {
         Error::new(ErrorKind::InvalidArgument, format!("{field}: {reason}"))
@@ -61,18 +61,18 @@ pub(crate) fn new_message(message: OutgoingMessage, number: usize) -> Result<New
 /// Returns the bytes of a body that is given as text or as base64.
 ///
 /// # Errors
-/// [`ErrorKind::InvalidArgument`]: it is not base64.
+/// [`ErrorKind::InvalidArgument`]: the body is not base64.
 pub fn body_bytes(body: Option<&str>, body_base64: Option<&str>) -> Result<Vec<u8>> {
     Ok(recto_api::queues::body_bytes(body, body_base64)?)
 }
 
-/// For how long one redrive goes on, where nothing is known of how long it may.
+/// Time limit of one redrive, for a caller that has no limit of its own.
 pub const REDRIVE_TIME: Duration = Duration::from_secs(10);
 
 /// Checks the numbers of a receive.
 ///
 /// # Errors
-/// [`ErrorKind::InvalidArgument`]: a number is too small or too great, as [`Error::field`] says.
+/// [`ErrorKind::InvalidArgument`]: a number is out of range; [`Error::field`] names it.
 pub(crate) fn check_receive(request: &ReceiveRequest) -> Result<()> {
     let longest = u32::try_from(MAX_WAIT.as_secs()).unwrap_or(u32::MAX);
     for (field, given, range) in [
@@ -91,13 +91,15 @@ pub(crate) fn check_receive(request: &ReceiveRequest) -> Result<()> {
     Ok(())
 }
 
-/// How many messages are received or looked at at once, at most.
+/// Returns the maximum number of messages that one call receives or peeks.
 pub(crate) fn most_messages() -> u32 {
     u32::try_from(MAX_BATCH).unwrap_or(u32::MAX)
 }
 
+/// Checks that a number is in a range.
+///
 /// # Errors
-/// [`ErrorKind::InvalidArgument`]: a number is too small or too great.
+/// [`ErrorKind::InvalidArgument`]: the number is too small or too large.
 pub(crate) fn check_range(field: &str, given: u32, range: RangeInclusive<u32>) -> Result<()> {
     if range.contains(&given) {
         return Ok(());
@@ -109,30 +111,32 @@ pub(crate) fn check_range(field: &str, given: u32, range: RangeInclusive<u32>) -
         .with_field(field))
 }
 
-/// What becomes of messages that were received.
+/// Operation on messages that were received.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Settling {
-    /// They are done with.
+    /// Acknowledges the messages.
     Ack,
-    /// They are given back.
+    /// Gives the messages back.
     Nack {
-        /// To be received again after so long.
+        /// Delay before the messages can be received again, in seconds.
         delay_seconds: u32,
-        /// Why; empty for no reason.
+        /// Reason; may be empty.
         error: String,
     },
-    /// They are given back at once: nobody worked on them, and that they were received is not counted.
+    /// Gives back messages on which no receiver worked. They can be received at once, and the attempt does not count.
     GiveBack,
-    /// They are kept for so long from now.
+    /// Extends the visibility timeouts of the messages.
     Extend {
-        /// So long.
+        /// New visibility timeout from now, in seconds.
         visibility_seconds: u32,
     },
 }
 
 impl Settling {
+    /// Checks the numbers of the operation.
+    ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`]: a number is too small or too great, as [`Error::field`] says.
+    /// [`ErrorKind::InvalidArgument`]: a number is out of range; [`Error::field`] names it.
     pub(crate) fn check(&self) -> Result<()> {
         match self {
             Self::Ack | Self::GiveBack => Ok(()),
@@ -148,7 +152,7 @@ impl Settling {
     }
 }
 
-/// The queues of a store. Where a queue is named, a work unit is named as `QUEUE/UNIT`.
+/// Queues of a store. A name of a queue can also be the name of a work unit, `QUEUE/UNIT`.
 ///
 /// ```
 /// use recto::session::{OutgoingMessage, QueueSettings, ReceiveRequest, Settling};
@@ -172,13 +176,13 @@ impl Settling {
 /// ```
 #[async_trait]
 pub trait Queues: Send + Sync {
-    /// All queues, by name.
+    /// Returns all queues, by name.
     async fn queues(&self) -> Result<Vec<QueueStatus>>;
-    /// The queue of this name.
+    /// Returns the queue with this name.
     async fn queue(&self, name: &str) -> Result<QueueStatus>;
-    /// Makes a queue, or finds that it is there and like that; whether it was made now.
+    /// Creates a queue, or finds an existing queue with these settings. Also returns whether the queue is new.
     async fn create_queue(&self, name: &str, settings: &QueueSettings) -> Result<(QueueStatus, bool)>;
-    /// Changes what is said of a queue; if a version is given, only if it is of that.
+    /// Changes settings of a queue. If `version` is given, only if the queue still has this version.
     async fn change_queue(
         &self,
         name: &str,
@@ -187,23 +191,28 @@ pub trait Queues: Send + Sync {
     ) -> Result<QueueStatus>;
     /// Deletes a queue with its messages.
     async fn delete_queue(&self, name: &str) -> Result<()>;
-    /// Sends messages in this order; what became of each. [`Error::change`] is which one an error is about.
+    /// Sends messages in the given order, and returns the result of each. [`Error::change`] is the number of the
+    /// message of an error.
     async fn send(&self, queue: &str, messages: Vec<OutgoingMessage>) -> Result<Vec<Result<SentMessage>>>;
-    /// Receives messages. If the future is dropped, they are given back.
+    /// Receives messages. If the future is dropped, the messages are given back.
     async fn receive(&self, queue: &str, request: &ReceiveRequest) -> Result<ReceivedMessages>;
-    /// Acknowledges messages, gives them back, or keeps them for longer. Returns for each receipt whether that was done: not if the
-    /// message was received again since, not for a text that is no receipt, and not if a message that was settled or removed is to
-    /// be given back or kept.
+    /// Acknowledges messages, gives them back, or extends their visibility timeouts. Returns for each receipt whether
+    /// that was done. The result is false in these cases:
+    /// - The message was received again since.
+    /// - The text is not a receipt.
+    /// - The message was settled or removed, and would be given back or extended.
     async fn settle(&self, queue: &str, receipts: &[String], settling: &Settling) -> Result<Vec<bool>>;
-    /// The first messages by position, as they stand, at most so many of up to 1,000: about the oldest first, and those with a
-    /// delay of more than 15 minutes apart, behind others of their time or before.
+    /// Returns the first messages by position without receiving them, at most `most` messages (up to 1,000). Their
+    /// order is about the order in which they were sent. Messages with a delay of more than 15 minutes are separate:
+    /// they come after messages that were sent at the same time or earlier.
     async fn peek(&self, queue: &str, most: u32) -> Result<Vec<PeekedMessage>>;
-    /// Takes a message out, by its position; whether it was there.
+    /// Removes a message by its position. Returns whether it existed.
     async fn remove_message(&self, queue: &str, position: &str) -> Result<bool>;
-    /// Every message that is there now is received no more.
+    /// Purges a queue: the messages that are in it now can no longer be received.
     async fn purge(&self, queue: &str) -> Result<()>;
-    /// Moves messages that nobody has received to another queue, at most so many; without one, to that which sends its dead
-    /// letters here, if only one does. Ends after about this time, or when the server that does it says: another one goes on.
+    /// Moves messages that were never received to another queue, at most `most` messages. Without `to`, the target is
+    /// the queue that sends its dead letters to this queue, if there is exactly one. Ends after about `time`, or at the
+    /// time limit of the server. Another call continues.
     async fn redrive(
         &self,
         queue: &str,
@@ -211,21 +220,21 @@ pub trait Queues: Send + Sync {
         most: Option<u64>,
         time: Duration,
     ) -> Result<MovedMessages>;
-    /// Begins a work unit of a queue, or finds that it has begun: a queue like its queue, which ends at once. Its name is
-    /// `QUEUE/UNIT`.
+    /// Begins a work unit of a queue, or continues a work unit that has begun. A work unit is a queue with the options
+    /// of its queue, and can be deleted at once. Its name is `QUEUE/UNIT`.
     async fn begin_unit(&self, queue: &str, unit: &str) -> Result<QueueStatus>;
-    /// Ends a work unit: what is left of it is gone.
+    /// Ends a work unit. Its messages are deleted.
     async fn end_unit(&self, queue: &str, unit: &str) -> Result<()>;
-    /// The work units of a queue that have begun, by name.
+    /// Returns the work units of a queue that have begun, by name.
     async fn units(&self, queue: &str) -> Result<Vec<QueueStatus>>;
-    /// How the tables of bodies stand.
+    /// Returns the state of the tables of message bodies.
     async fn tables(&self) -> Result<QueueTables>;
-    /// Changes what all queues go by.
+    /// Changes the settings that all queues share.
     async fn change_tables(&self, settings: &QueueTableSettings) -> Result<QueueTables>;
-    /// What all queues go by, if anybody has said so, or made a queue; nothing is made for that.
+    /// Returns the settings that all queues share, if they were ever set, or a queue was created. Creates nothing.
     async fn table_settings(&self) -> Result<Option<QueueTableSettings>>;
-    /// Confirms that the clock of this machine is right, so that queues of an embedded store expire messages by it. Returns the
-    /// time that the clock shows, as RFC 3339.
+    /// Confirms that the clock of this machine is right, so that queues of an embedded store expire messages by it.
+    /// Returns the time of the clock as RFC 3339.
     async fn confirm_clock(&self) -> Result<String> {
         Err(Error::new(
             ErrorKind::Unsupported,

@@ -6,7 +6,7 @@ use super::JsonRecord;
 use crate::error::Result;
 use crate::present::Versioned;
 
-/// A change of one record.
+/// Change of one record.
 ///
 /// ```
 /// use recto::session::{Action, RecordChange};
@@ -18,48 +18,48 @@ use crate::present::Versioned;
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct RecordChange {
-    /// The record's collection.
+    /// Collection of the record.
     pub collection: String,
-    /// What is done.
+    /// Operation on the record.
     pub action: Action,
-    /// Refuses the change unless the record is of this version. Records of collections with `writes = "append"` or
-    /// `"overwrite"` have none.
+    /// Version that the record must have; otherwise the change is rejected. Records of collections with
+    /// `writes = "append"` or `writes = "overwrite"` have no version.
     pub if_version: Option<i64>,
 }
 
-/// What is done to a record.
+/// Operation on a record.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action {
-    /// It is stored, unless one is there. Only in collections with `writes = "update"`.
+    /// Stores a record. Fails if a record with the key exists. Only in collections with `writes = "update"`.
     Insert {
         /// The record.
         record: JsonRecord,
-        /// How long it lives; absent: until it is deleted.
+        /// TTL in seconds. `None`: the record lives until it is deleted.
         ttl_seconds: Option<u32>,
     },
-    /// It is stored, in the place of one that is there.
+    /// Stores a record. Replaces an existing record with the key.
     Put {
         /// The record.
         record: JsonRecord,
-        /// How long it lives; absent: until it is deleted.
+        /// TTL in seconds. `None`: the record lives until it is deleted.
         ttl_seconds: Option<u32>,
     },
-    /// Some of its fields get new values, and the others stay. Only in collections with `writes = "update"`.
+    /// Sets some fields of a record, and keeps the others. Only in collections with `writes = "update"`.
     Update {
-        /// The text of each of its key fields, in order.
+        /// Text of each key field, in order.
         key: Vec<String>,
-        /// The new values, whole; null clears a field.
+        /// New values of the fields, whole; null clears a field.
         fields: JsonRecord,
     },
-    /// It is deleted.
+    /// Deletes a record.
     Delete {
-        /// The text of each of its key fields, in order.
+        /// Text of each key field, in order.
         key: Vec<String>,
     },
 }
 
 impl RecordChange {
-    /// A change, whatever version the record is of.
+    /// Creates a change that any version of the record allows.
     pub fn new(collection: impl Into<String>, action: Action) -> Self {
         Self {
             collection: collection.into(),
@@ -68,7 +68,7 @@ impl RecordChange {
         }
     }
 
-    /// The same, refused unless the record is of this version, if one is given.
+    /// Sets the version that the record must have, if one is given.
     #[must_use]
     pub fn if_version(mut self, version: Option<i64>) -> Self {
         self.if_version = version;
@@ -77,39 +77,39 @@ impl RecordChange {
 }
 
 impl Action {
-    /// A record is put that lives until it is deleted.
+    /// Returns the operation that stores a record without a TTL.
     pub fn put(record: JsonRecord) -> Self {
         let ttl_seconds = None;
         Self::Put { record, ttl_seconds }
     }
 
-    /// Whether it deletes a record.
+    /// Returns whether the operation deletes a record.
     pub fn is_delete(&self) -> bool {
         matches!(self, Self::Delete { .. })
     }
 }
 
-/// What became of a change that was made.
+/// Outcome of a change that was made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// The version that the record has now, or that its deletion has. Absent in collections whose records have none.
+    /// New version of the record, or version of its deletion. `None` in collections whose records have no versions.
     pub version: Option<i64>,
-    /// Whether some of its views may not show it yet, though they will.
+    /// Whether some views of the collection may not show the change yet. They will show it.
     pub pending: bool,
 }
 
-/// What a write did.
+/// Result of a write.
 #[derive(Debug, Default)]
 pub struct Written {
-    /// Records that were put or inserted, each key once.
+    /// Number of records that were put or inserted. Each key counts once.
     pub puts: u64,
-    /// Updates.
+    /// Number of updates.
     pub updates: u64,
-    /// Deletions.
+    /// Number of deletions.
     pub deletes: u64,
-    /// Further puts of the same keys: of each key the last one stands, or all are of the same record.
+    /// Number of further puts of the same keys. The last put of a key wins, or all puts have the same record.
     pub repeated: u64,
-    /// Of records that have versions, which are changed each for itself: what became of each change.
+    /// Result of each change, if the records have versions. Such records are changed independently.
     pub outcomes: Vec<Result<Outcome>>,
 }
 
@@ -123,30 +123,30 @@ impl Written {
         }
     }
 
-    /// What became of the only change.
+    /// Returns the outcome of the only change.
     ///
     /// # Errors
-    /// It was not made.
+    /// The error of the change.
     pub fn only(mut self) -> Result<Outcome> {
         self.outcomes.pop().unwrap_or_else(|| Ok(Outcome::default()))
     }
 }
 
-/// What a session is asked of single records.
+/// Reads and writes of single records.
 #[async_trait]
 pub trait Records: Send + Sync {
-    /// One record by its key, the text of each key field, in order; with its version, if it has one.
+    /// Returns one record by its key (the text of each key field, in order), with its version, if it has one.
     async fn get(&self, collection: &str, key: &[String]) -> Result<Option<Versioned<JsonRecord>>>;
 
     /// Makes several changes.
     ///
-    /// In collections whose records have no versions, they are made together: all or none on the embedded store; on
-    /// Cassandra as one logged batch, all of which is made in the end, though a reader may see a part first. An error
-    /// that is about one of them says [which](crate::Error::change).
+    /// In collections whose records have no versions, the changes are made together. An embedded store makes all or
+    /// none. Cassandra makes them as one logged batch: all of them are made in the end, but a reader may see a part
+    /// first. An error of one of the changes [has its number](crate::Error::change).
     ///
-    /// In collections with `writes = "update"`, each record is changed for itself, and has an
-    /// [outcome](Written::outcomes) of its own; changes of one record are made in the order given. An error is about
-    /// what is wrong with a change whatever is stored: none of them was made then.
+    /// In collections with `writes = "update"`, each record is changed independently, and has its own
+    /// [outcome](Written::outcomes). Changes of one record are made in the given order. The call returns an error only
+    /// if a change is invalid regardless of the stored data. Then no change was made.
     async fn write(&self, changes: Vec<RecordChange>) -> Result<Written>;
 
     /// Makes one change.
@@ -154,7 +154,7 @@ pub trait Records: Send + Sync {
         self.write(vec![change]).await?.only()
     }
 
-    /// Puts records, which live for a time if one is given.
+    /// Puts records, with a TTL if one is given.
     async fn put(
         &self,
         collection: &str,

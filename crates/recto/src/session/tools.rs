@@ -1,4 +1,4 @@
-//! Looking after a store: its schema, its files, its keys.
+//! Maintenance of a store: its schema, its files, its keys.
 
 use std::path::{Path, PathBuf};
 
@@ -17,36 +17,36 @@ use serde_json::Value as Json;
 use super::views::{VerifyReport, VerifyRequest, ViewProgress};
 use crate::error::{Error, Result};
 
-/// What `apply` shall do beside making the store hold a schema.
+/// Options of `apply`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ApplyOptions {
-    /// Names of things to remove: collections with all their records (`orders`), views (`orders.by_customer`) and unique
-    /// constraints (`users.unique.email`, `users.unique.tenant,slug`). The schema must not name them. `apply` keeps
-    /// everything else. The list may also name a table of Recto that no schema names,
-    /// such as one that an interrupted `apply` left.
+    /// Names of things to remove: collections with all their records (`orders`), views (`orders.by_customer`) and
+    /// unique constraints (`users.unique.email`, `users.unique.tenant,slug`). The schema must not name them. `apply`
+    /// keeps everything else. The list may also name a table of Recto that no schema names, such as a table that an
+    /// interrupted `apply` left.
     pub remove: Vec<String>,
-    /// The most records a second that new views are filled with, and are compared with; `None`: as fast as it goes.
+    /// Maximum number of records per second when new views are filled and compared. `None`: no limit.
     pub rows_per_second: Option<u32>,
-    /// Whether a view, or a unique constraint, is added although records do not fit it. It lacks these records then.
+    /// Whether to add a view or a unique constraint although records do not fit it. It then lacks these records.
     pub allow_misfits: bool,
 }
 
 impl ApplyOptions {
-    /// Nothing beside.
+    /// Returns the default options.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Removes a collection with all its records, a view (`orders.by_customer`) or a unique constraint
-    /// (`users.unique.email`).
+    /// Adds a name of a thing to remove: a collection with all its records, a view (`orders.by_customer`) or a unique
+    /// constraint (`users.unique.email`).
     #[must_use]
     pub fn remove(mut self, name: impl Into<String>) -> Self {
         self.remove.push(name.into());
         self
     }
 
-    /// Adds a view, or a unique constraint, although records do not fit it.
+    /// Adds views and unique constraints although records do not fit them.
     #[must_use]
     pub fn allow_misfits(mut self) -> Self {
         self.allow_misfits = true;
@@ -58,29 +58,29 @@ impl ApplyOptions {
     }
 }
 
-/// How large rows are: the bytes of their cells.
+/// Sizes of rows: the bytes of their cells.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RowSizes {
-    /// How many were looked at.
+    /// Number of rows that were measured.
     pub rows: u64,
-    /// The bytes of all of them together.
+    /// Sum of their sizes, in bytes.
     pub bytes: u64,
-    /// The squares of the bytes of each, together.
+    /// Sum of the squares of their sizes.
     pub squared_bytes: u128,
-    /// The bytes of the largest.
+    /// Size of the largest row, in bytes.
     pub largest_bytes: u64,
 }
 
 impl RowSizes {
-    /// Bytes in the mean; 0 where there are no rows.
+    /// Returns the mean size of a row in bytes; 0 if there are no rows.
     pub fn mean_bytes(&self) -> u64 {
         self.bytes.checked_div(self.rows).unwrap_or(0)
     }
 
-    /// The standard deviation of the bytes of a row; 0 where there are no rows.
+    /// Returns the standard deviation of the size of a row, in bytes; 0 if there are no rows.
     pub fn deviation_bytes(&self) -> f64 {
         let (rows, bytes) = (u128::from(self.rows), u128::from(self.bytes));
-        // In whole numbers: of rows that are nearly of one size nothing would be left of the difference in floating point.
+        // Use integers: if all rows have nearly the same size, the difference would be lost in floating point.
         let scaled = (rows * self.squared_bytes).saturating_sub(bytes * bytes);
         (scaled as f64).sqrt() / self.rows.max(1) as f64
     }
@@ -94,106 +94,106 @@ impl RowSizes {
     }
 }
 
-/// What `apply` did.
+/// Result of `apply`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct Applied {
-    /// The generation now recorded.
+    /// Recorded generation of the schema.
     pub generation: u64,
-    /// What was changed, a line each; empty where nothing was to be done.
+    /// Changes, one line each. Empty if nothing had to be changed.
     pub changes: Vec<String>,
-    /// What the store has and the schema does not name, a line each: it was left as it is.
+    /// Parts of the store that the schema does not name and that were kept, one line each.
     #[serde(default)]
     pub kept: Vec<String>,
-    /// Records that do not fit views and unique constraints that were added, which lack them.
+    /// Records that do not fit the added views and unique constraints, which lack these records.
     #[serde(default)]
     pub misfits: Vec<Misfits>,
 }
 
-/// How to load a file.
+/// Request to load a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LoadRequest {
-    /// The file: .csv or .ndjson, plain or in .gz, .zst, .zip.
+    /// File to load: .csv or .ndjson, plain or in .gz, .zst, .zip.
     pub file: PathBuf,
-    /// Collections to load it into, at least one; each row goes to all.
+    /// Names of the collections to load into, at least one. Each row is stored in all of them.
     pub collections: Vec<String>,
-    /// Options for a CSV file.
+    /// Options of a CSV file.
     pub csv: CsvOptions,
-    /// Load a file again that was loaded to its end.
+    /// Whether to load a file again that was already loaded completely.
     pub again: bool,
-    /// Leave out columns that are not fields.
+    /// Whether to ignore columns that are not fields.
     pub ignore_unknown: bool,
-    /// Where bad rows go; `None`: beside the file, named after it.
+    /// File for rejected rows. `None`: a file next to the loaded file, named after it.
     pub rejects: Option<PathBuf>,
-    /// The most memory for rows being sorted and written, in bytes; `None`: the default.
+    /// Maximum memory for rows that are sorted and written, in bytes. `None`: the default.
     pub buffer_bytes: Option<u64>,
 }
 
-/// How far a load is.
+/// Progress of a load.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct LoadProgress {
-    /// Rows of the file read.
+    /// Number of rows of the file that were read.
     pub rows_read: u64,
-    /// Rows stored, all collections together, those that were there before among them.
+    /// Number of rows stored in all collections, including rows that existed before.
     pub rows_stored: u64,
-    /// Rows rejected, all collections together.
+    /// Number of rejected rows, for all collections.
     pub rows_rejected: u64,
-    /// Bytes of the (compressed) file consumed.
+    /// Number of bytes of the (compressed) file that were read.
     pub bytes_consumed: u64,
-    /// Bytes of the (compressed) file.
+    /// Size of the (compressed) file, in bytes.
     pub bytes_total: u64,
 }
 
-/// How a load ended.
+/// Result of a load.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct LoadReport {
-    /// Rows of the file.
+    /// Number of rows of the file.
     pub rows_read: u64,
-    /// Rows of the file that an earlier, interrupted load had stored.
+    /// Number of rows of the file that an earlier, interrupted load had stored.
     pub rows_resumed: u64,
-    /// What became of the rows, per collection. Each row is stored, replaced, repeated or rejected.
+    /// Results of the collections. In each of them, each row is stored, replaced, repeated or rejected.
     pub collections: Vec<LoadedCollection>,
-    /// The reject file, if any row was rejected.
+    /// File of rejected rows, if there are any.
     #[serde(skip)]
     pub rejects: Option<PathBuf>,
-    /// Whether the file had been loaded to its end before, so that nothing was done.
+    /// Whether the file was already loaded completely, so that nothing was done.
     pub already_loaded: bool,
 }
 
-/// What a load did to one collection.
+/// Result of a load for one collection.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct LoadedCollection {
-    /// The collection.
+    /// Name of the collection.
     pub name: String,
-    /// Rows stored whose key was not there before, as far as the store knows that without reading:
-    /// Cassandra knows it of rows that are sorted together only.
+    /// Number of stored rows whose key did not exist before, as far as the store knows this without reading. Cassandra
+    /// knows it only of rows that are sorted together.
     pub rows_stored: u64,
-    /// Rows that took the place of another record, which was there before or came earlier in the file.
+    /// Number of rows that replaced another record, which existed before or came earlier in the file.
     pub rows_replaced: u64,
-    /// Rows whose record was there before or came earlier in the file, the same.
+    /// Number of rows with the same content as a record that existed before or came earlier in the file.
     pub rows_repeated: u64,
-    /// Rows rejected.
+    /// Number of rejected rows.
     pub rows_rejected: u64,
-    /// Reasons with how many rows each, most first; at most ten.
+    /// Reasons with their number of rows, the most frequent reason first; at most ten.
     #[serde(deserialize_with = "read_reasons")]
     pub reasons: Vec<(String, u64)>,
-    /// Its views, by name.
+    /// Results of its views, by name.
     pub views: Vec<LoadedView>,
 }
 
-/// What a load did to one view. Rows that are repeated within the file, and sorted together, count once.
+/// Result of a load for one view. Rows that are repeated within the file and sorted together count once.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct LoadedView {
-    /// The view.
+    /// Name of the view.
     pub name: String,
-    /// Rows not rejected that have an entry in it.
+    /// Number of accepted rows that have an entry in the view.
     pub entries: u64,
-    /// Rows not rejected that it leaves out, since a field that it is by is null.
+    /// Number of accepted rows that the view omits, because a field of its key is null.
     pub left_out: u64,
 }
 
 impl LoadedCollection {
-    /// The JSON that `load --json` prints of it and a server answers.
+    /// Returns the JSON that `load --json` prints for the collection and that a server returns.
     pub fn to_json(&self) -> Json {
         let reasons: Vec<Json> = self
             .reasons
@@ -226,138 +226,138 @@ fn read_reasons<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(Strin
     Ok(reasons.map(|one| (one.reason, one.rows)).collect())
 }
 
-/// Called with the progress of long work; never more often than some ten times a second.
+/// Function that receives the progress of long work, at most about ten times per second.
 pub type Progress<'a, T> = &'a (dyn Fn(T) + Send + Sync);
 
-/// Called with what long work saw, again and again: whether it goes on.
+/// Function that repeatedly receives the findings of long work, and returns whether the work continues.
 pub type GoesOn<'a, T> = &'a (dyn Fn(T) -> bool + Send + Sync);
 
-/// Called when a part of long work failed that can be done later: it goes on, unless an error is given back, by which it
-/// ends.
+/// Function that receives the error of a part of long work that can be done later. The work continues, unless the
+/// function returns an error, which ends the work.
 pub type Bears<'a> = &'a (dyn Fn(Error) -> Result<()> + Send + Sync);
 
-/// What `check` found.
+/// Result of `check`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct CheckOutcome {
-    /// Records of all collections; those that were deleted or have expired are none.
+    /// Number of records of all collections, without deleted and expired records.
     pub rows: u64,
-    /// The collections, with the records of each.
+    /// Collections, with the number of records of each.
     pub collections: Vec<CheckedCollection>,
-    /// Rows that were checked as well and are no records: what Recto records of itself, and of loads.
+    /// Number of other rows that were checked: the rows that Recto keeps about itself and about loads.
     pub internal_rows: u64,
-    /// Tables that were compared with the recorded schema. Where there are no `collections` that is all
-    /// that was checked: rows are left to Cassandra's own tools.
+    /// Number of tables that were compared with the recorded schema. If `collections` is empty, nothing else was
+    /// checked, because Cassandra's own tools check rows.
     #[serde(default)]
     pub tables: u64,
-    /// Problems, a line each; empty where all is well.
+    /// Problems, one line each; empty if there are none.
     pub problems: Vec<String>,
-    /// What is no problem and worth knowing, a line each.
+    /// Notes that are not problems, one line each.
     #[serde(default)]
     pub notes: Vec<String>,
 }
 
-/// A copy of a store.
+/// Copy of a store.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct Backup {
-    /// Its size.
+    /// Size of the copy, in bytes.
     pub bytes: u64,
-    /// The folder it is, on the machine where the store is.
+    /// Folder of the copy, on the machine that has the store.
     pub folder: String,
 }
 
-/// A collection that was checked.
+/// Collection that was checked.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct CheckedCollection {
-    /// Its name.
+    /// Name of the collection.
     pub name: String,
-    /// Its records.
+    /// Number of its records.
     pub rows: u64,
 }
 
-/// How far work over a whole store is.
+/// Progress of work over a whole store.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct StoreProgress {
-    /// Units (bytes or rows) done.
+    /// Number of completed units (bytes or rows).
     pub done: u64,
-    /// Units in all, where known.
+    /// Total number of units, if it is known.
     pub total: Option<u64>,
 }
 
-/// How far a [scrub](crate::LocalSession::scrub_step) has come. The default is its beginning.
+/// Position of a [scrub](crate::LocalSession::scrub_step). The default is the beginning.
 #[derive(Debug, Clone, Default)]
 pub struct ScrubPosition {
     #[cfg(feature = "embedded")]
     pub(crate) embedded: recto_embedded::ScrubPosition,
 }
 
-/// What a step of a [scrub](crate::LocalSession::scrub_step) read and found.
+/// Result of a step of a [scrub](crate::LocalSession::scrub_step).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ScrubStep {
-    /// Bytes that were read.
+    /// Number of bytes that were read.
     pub bytes: u64,
-    /// Rows that were verified.
+    /// Number of rows that were verified.
     pub rows: u64,
-    /// Whether all of the store was read since the beginning.
+    /// Whether the scrub has read the whole store since its beginning.
     pub is_last: bool,
-    /// What is damaged.
+    /// Damage that this step found.
     pub problems: Vec<String>,
-    /// What whoever used the store met that was damaged, since it was opened.
+    /// Damage that reads and writes have met since the store was opened.
     pub met: Vec<String>,
 }
 
-/// What a look at all who write to a store showed, and what was done for those who died.
+/// Result of a check of all processes that write to a store, and of the recovery of dead processes.
 ///
-/// Where a store has transactions nobody leaves anything, and all of it is 0.
+/// All numbers are 0 for a store with transactions, because a dead process leaves no unfinished work there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RecoveryPass {
-    /// Processes that live.
+    /// Number of live processes.
     pub living: usize,
-    /// Processes of which is not known yet whether they live: that takes half a minute.
+    /// Number of processes that are not known to be alive or dead yet. It takes half a minute to find out.
     pub watched: usize,
-    /// Processes that were found dead now.
+    /// Number of processes that this check found dead.
     pub found_dead: usize,
-    /// The dead whose intents are still to be resolved.
+    /// Number of dead processes whose intents are still unresolved.
     pub unresolved: usize,
-    /// The dead whose intents are resolved, which is done once more after a day.
+    /// Number of dead processes whose intents are resolved. Their intents are resolved once more after a day.
     pub waiting: usize,
-    /// The dead of whom nothing is left any more.
+    /// Number of dead processes whose data was removed completely.
     pub removed: usize,
-    /// Records that were resolved: their views are as they are.
+    /// Number of records that were resolved, so that their views match them.
     pub resolved: usize,
 }
 
 impl RecoveryPass {
-    /// Whether there is nothing to be done for now, and nobody to be watched.
+    /// Returns whether nothing must be done now, and no process must be watched.
     pub fn is_done(&self) -> bool {
         self.watched == 0 && self.unresolved == 0
     }
 }
 
-/// What looks after a store: see [`Session::tools`](super::Session::tools).
+/// Maintenance of a store; see [`Session::tools`](super::Session::tools).
 #[async_trait]
 pub trait Tools: Send + Sync {
-    /// What applying `schema` would do.
+    /// Returns the effect of applying `schema`.
     async fn plan(&self, schema: &Schema, options: &ApplyOptions) -> Result<SchemaPlan>;
-    /// Makes the store hold `schema`, beside what it has, and brings its views to their end.
+    /// Adds `schema` to the definitions of the store, and builds its views completely.
     async fn apply(
         &self,
         schema: &Schema,
         options: &ApplyOptions,
         progress: Progress<'_, ViewProgress>,
     ) -> Result<Applied>;
-    /// The views of the store, in the order their tables were made.
+    /// Returns the views of the store, in the order in which their tables were created.
     async fn views(&self) -> Result<Vec<ViewStatus>>;
-    /// Compares views with their records, and mends what is wrong if that is asked for.
+    /// Compares views with their records, and repairs differences if [`VerifyRequest::repair`] is set.
     async fn verify(
         &self,
         request: &VerifyRequest,
         progress: Progress<'_, ViewProgress>,
     ) -> Result<VerifyReport>;
-    /// Looks after what processes left that died while they changed records, every few seconds, and tells what it saw and did,
-    /// until it is told that this is enough; the last look, or none where nothing is ever left. What a look could not do is
-    /// done by the next one, if that is borne.
+    /// Recovers the work of processes that died while they changed records. Checks every few seconds, and passes each
+    /// result to `goes_on` until it returns false. Returns the result of the last check, or nothing for a store that
+    /// never needs recovery. If `bears` accepts the error of a check, the next check does the work.
     async fn recover(
         &self,
         goes_on: GoesOn<'_, RecoveryPass>,
@@ -365,24 +365,24 @@ pub trait Tools: Send + Sync {
     ) -> Result<Option<RecoveryPass>>;
     /// Loads a file.
     async fn load(&self, request: &LoadRequest, progress: Progress<'_, LoadProgress>) -> Result<LoadReport>;
-    /// Copies an open embedded store to a new folder. Through a server that is a name, in a folder of
-    /// the server's.
+    /// Copies an open embedded store to a new folder. Through a server, `to` is a name in a folder of the server.
     async fn backup(&self, to: &Path, progress: Progress<'_, StoreProgress>) -> Result<Backup>;
-    /// Gives unused space of an embedded store back; returns bytes before and after.
+    /// Returns unused space of an embedded store to the file system. Returns the sizes before and after, in bytes.
     async fn compact(&self, progress: Progress<'_, StoreProgress>) -> Result<(u64, u64)>;
-    /// The keys that cursors are sealed with, as the store holds them; never the keys themselves.
+    /// Returns descriptions of the keys that encrypt cursors, as the store has them. Never returns the keys themselves.
     async fn cursor_keys(&self) -> Result<Vec<CursorKey>>;
-    /// Adds a cursor key, which encrypts from now on, and keeps `earlier` of those before it; returns all.
+    /// Adds a cursor key, which encrypts from now on, and keeps `earlier` previous keys. Returns all keys.
     async fn rotate_cursor_keys(&self, earlier: u32) -> Result<Vec<CursorKey>>;
-    /// How large the rows of a collection are, in its own sort order: of the first million that the store gives.
+    /// Returns the sizes of a collection's rows in its own sort order. Measures the first million rows that the store
+    /// returns.
     async fn row_sizes(&self, collection: &str) -> Result<RowSizes>;
-    /// The partitions of a sort order that is kept in buckets; the filter is left empty.
+    /// Returns the partitions of a sort order that is kept in buckets. Ignores the filter of the request.
     async fn bucket_partitions(&self, collection: &str, request: &BucketsRequest)
     -> Result<BucketPartitions>;
-    /// The buckets of the partition that the filter names.
+    /// Returns the buckets of the partition that the filter names.
     async fn buckets(&self, collection: &str, request: &BucketsRequest) -> Result<BucketList>;
-    /// Does by hand what is done in the background where partitions are kept in buckets: cuts those that are too large, goes on with
-    /// cuts that were left half done, and clears what they left.
+    /// Does the work on buckets that the store usually does in the background: splits buckets that are too large,
+    /// continues unfinished splits, and clears the buckets that splits left.
     async fn rebalance_buckets(
         &self,
         collection: &str,

@@ -1,33 +1,33 @@
-//! The views of a store: how far they are, and whether they are true.
+//! Progress of views, and comparisons of views with their records.
 
 use serde::Deserialize;
 
 use super::VerifiedBuckets;
 use recto_api::misfits::MisfitCounts;
 
-/// How far work on a view is.
+/// Progress of work on a view.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct ViewProgress {
-    /// The view's collection.
+    /// Collection of the view.
     pub collection: String,
-    /// The view; several that are filled or compared at once with commas between.
+    /// Name of the view. Several views that are filled or compared together are separated by commas.
     pub view: String,
-    /// What is done: `waiting`, `filling`, `verifying`, `dropping`; `checking_buckets` of a view or, as `primary`, of a collection's own
-    /// sort order.
+    /// Step: `waiting`, `filling`, `verifying` or `dropping`. Or `checking_buckets`, for a view or, as `primary`, for a
+    /// collection's own sort order.
     pub step: String,
-    /// Rows done in this step.
+    /// Number of rows completed in this step.
     pub rows: u64,
-    /// Rows of this step in all, where known.
+    /// Total number of rows of this step, if it is known.
     pub total: Option<u64>,
-    /// Of a comparison, what [`VerifyRequest::resume`] goes on with after what was compared so far. It is sealed, and of this
-    /// store, these views and this schema.
+    /// Checkpoint of a comparison. With it, [`VerifyRequest::resume`] continues after the compared part. It is
+    /// encrypted, and valid only for this store, these views and this schema.
     #[serde(rename = "resume_token")]
     pub resume: Option<String>,
 }
 
 impl ViewProgress {
-    /// The JSON that a server tells of it.
+    /// Returns the JSON that a server sends.
     pub fn to_json(&self) -> serde_json::Value {
         let mut json = serde_json::json!({
             "collection": self.collection,
@@ -43,98 +43,99 @@ impl ViewProgress {
     }
 }
 
-/// Which views to compare with their records, and which buckets to look at: those of the same collections.
+/// Request to compare views with their records, and to check the buckets of the same collections.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct VerifyRequest {
-    /// The collections; none for all.
+    /// Names of the collections; empty for all.
     pub collections: Vec<String>,
-    /// Whether what is wrong is repaired.
+    /// Whether to repair differences and defects.
     pub repair: bool,
-    /// The most memory for what is compared, in bytes, of all views together; `None`: the default. With less the tables are
-    /// read more often.
+    /// Maximum memory for the comparison of all views together, in bytes. `None`: the default. With less memory, the
+    /// tables are read more often.
     pub memory_bytes: Option<u64>,
-    /// The most rows of base tables and views read a second; `None`: as fast as it goes.
+    /// Maximum number of rows of base tables and views that are read per second. `None`: no limit.
     pub rows_per_second: Option<u32>,
-    /// Where to go on, as [`ViewProgress::resume`] of one that was stopped said; `None`: at the beginning.
+    /// Checkpoint of a stopped comparison, from [`ViewProgress::resume`]. `None`: begin at the start.
     pub resume: Option<String>,
 }
 
-/// What comparing views with their records found.
+/// Result of a comparison of views with their records.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct VerifyReport {
-    /// The views that were compared; behind those of all collections the claims of unique fields, as views that are named
-    /// `unique (FIELDS)`.
+    /// Results of the views that were compared. After the views of all collections come the claims of unique fields, as
+    /// views with the name `unique (FIELDS)`.
     pub views: Vec<VerifiedView>,
-    /// What is kept in buckets, which were looked at before.
+    /// Results of the checks of buckets, which precede the comparison.
     #[serde(default)]
     pub buckets: Vec<VerifiedBuckets>,
-    /// Views that were not, since they are not read yet or any more, a line each.
+    /// Views that were not compared because they are not readable yet or any more, one line each.
     #[serde(default)]
     pub left_out: Vec<String>,
-    /// If it went on where another was stopped, how long ago that one was begun: what it had found is told as it was found.
+    /// Time since the beginning of the stopped comparison that this comparison continued, in seconds. The report
+    /// includes the findings of the stopped comparison, as they were then.
     #[serde(default)]
     pub begun_seconds_ago: Option<u64>,
 }
 
-/// A view that was compared with its collection's records.
+/// Result of a comparison of one view with its collection's records.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct VerifiedView {
-    /// The collection.
+    /// Name of the collection.
     pub collection: String,
-    /// The view.
+    /// Name of the view.
     pub view: String,
-    /// Records that have an entry in it.
+    /// Number of records that have an entry in the view.
     pub records: u64,
-    /// Entries that it has.
+    /// Number of entries of the view.
     pub entries: u64,
-    /// Records whose entry is not there.
+    /// Number of records whose entry is missing.
     pub missing: u64,
-    /// Entries that no record has.
+    /// Number of entries without a record.
     pub orphan: u64,
-    /// Entries that are not as their record.
+    /// Number of entries that differ from their record.
     pub differing: u64,
-    /// Number of these that were repaired.
+    /// Number of these differences that were repaired.
     #[serde(default, alias = "mended")]
     pub repaired: u64,
     /// Records that do not fit the view, and have no entry in it.
     #[serde(default)]
     pub misfits: MisfitCounts,
-    /// Number of misfits that the store has recorded for the view. More of them than that count as wrong.
+    /// Number of misfits that the store has recorded for the view. Misfits beyond this number count as wrong.
     #[serde(default)]
     pub misfits_recorded: MisfitCounts,
-    /// The first of all these.
+    /// The first differences and misfits.
     pub examples: Vec<Drift>,
 }
 
-/// Something in which a view differs from its collection's records.
+/// Difference between a view and its collection's records.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct Drift {
     /// `missing`, `orphan`, `differing` or `misfit`.
     pub kind: String,
     /// The key of the record.
     pub key: String,
-    /// `repaired`, or the reason why it was not repaired. Without a repair, the reason why it cannot be repaired, if that is
-    /// known. For a misfit, its cause.
+    /// `repaired`, or the reason why it was not repaired. Without a repair, the reason why it cannot be repaired, if
+    /// that is known. For a misfit, its cause.
     #[serde(default)]
     pub outcome: String,
 }
 
 impl VerifyReport {
-    /// How much is wrong.
+    /// Returns the number of differences, of misfits that the store has not recorded, and of defects of buckets.
     pub fn wrong(&self) -> u64 {
         let of_buckets: u64 = self.buckets.iter().map(VerifiedBuckets::wrong).sum();
         let of_views = |view: &VerifiedView| view.wrong() + view.unrecorded_misfits();
         self.views.iter().map(of_views).sum::<u64>() + of_buckets
     }
 
-    /// How much is wrong still.
+    /// Returns the number of these that were not repaired. Misfits cannot be repaired.
     pub fn left(&self) -> u64 {
         let of_buckets: u64 = self.buckets.iter().map(VerifiedBuckets::left).sum();
         let of_views = |view: &VerifiedView| view.left() + view.unrecorded_misfits();
         self.views.iter().map(of_views).sum::<u64>() + of_buckets
     }
 
-    /// The JSON that `verify --json` prints of it and a server answers.
+    /// Returns the JSON that `verify --json` prints and that a server returns.
     pub fn to_json(&self) -> serde_json::Value {
         let views: Vec<_> = self.views.iter().map(VerifiedView::to_json).collect();
         let mut json =
@@ -147,7 +148,7 @@ impl VerifyReport {
 }
 
 impl VerifiedView {
-    /// How much is wrong with it.
+    /// Returns the number of differences.
     pub fn wrong(&self) -> u64 {
         self.missing + self.orphan + self.differing
     }
@@ -157,7 +158,7 @@ impl VerifiedView {
         self.misfits.beyond(&self.misfits_recorded)
     }
 
-    /// How much is wrong with it still.
+    /// Returns the number of differences that were not repaired.
     pub fn left(&self) -> u64 {
         self.wrong().saturating_sub(self.repaired)
     }

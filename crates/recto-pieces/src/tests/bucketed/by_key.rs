@@ -1,4 +1,4 @@
-//! Rows are put, patched, deleted and expire while the pieces are cut that they lie in, in every step of that.
+//! Tests that put, patch, delete and expire rows during each step of the splits of their key ranges.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,21 +6,21 @@ use super::*;
 use crate::list::{Seek, Stage};
 use tokio::time::Instant;
 
-/// Rows that are there at first, which is several times what a bucket is to have.
+/// Number of rows at first: several times the maximum of a bucket.
 const FIRST: i64 = 600;
-/// How many changes are made, one after the other, and how long each takes.
+/// Number of consecutive changes, and the duration of each.
 const CHANGES: i64 = 240;
 const EACH: Duration = Duration::from_millis(250);
 const LIVES: Duration = Duration::from_secs(5);
-/// What is copied lives for whole seconds, and each may have begun.
+/// A copy lives for whole seconds, and a part of its first second may have passed.
 const LONGER: Duration = Duration::from_secs(2);
 
-/// Whose stamps are how old when they are sent.
+/// Age of the timestamps of a write when it is sent.
 #[derive(Clone, Copy, PartialEq)]
 enum Stamped {
-    /// They are made for what is sent.
+    /// The timestamps are created for this write.
     Now,
-    /// They are those of what was read before.
+    /// The timestamps are those of an earlier read.
     AsRead,
 }
 
@@ -38,7 +38,7 @@ impl Oracle {
         self.0.insert(at, There { text, ends });
     }
 
-    /// Whether this is what is there, where what ends now may be there or not.
+    /// Asserts that `found` is the expected content. A row that is about to expire may be missing.
     fn check(&self, found: &BTreeMap<i64, String>, what: &str) {
         let now = Instant::now();
         for (at, there) in &self.0 {
@@ -56,8 +56,8 @@ impl Oracle {
 }
 
 impl Shown {
-    /// Sends what is to become of a partition; where stamps are those of what was read, it is read again if rows came to lie
-    /// elsewhere.
+    /// Sends changes of a partition. If the timestamps are those of an earlier read, reads again if rows moved to other
+    /// buckets.
     async fn change(&self, stamped: Stamped, operations: &[(Operation, Option<u32>)]) {
         let mut stamps: Vec<_> = operations.iter().map(|_| (self.stamps)()).collect();
         for _ in 0..10 {
@@ -138,7 +138,7 @@ fn put(at: i64, text: &str) -> Operation {
     }
 }
 
-/// Makes one change, of a kind that the number says.
+/// Makes one change, of a kind that depends on `number`.
 async fn change(shown: &Shown, oracle: &mut Oracle, stamped: Stamped, number: i64) -> i64 {
     let at = number * 7_919 % (FIRST + 100);
     let text = format!("{number:0>200}");
@@ -165,7 +165,7 @@ async fn change(shown: &Shown, oracle: &mut Oracle, stamped: Stamped, number: i6
             oracle.put(at, text, Some(LIVES));
         }
         3 => {
-            // Some go and some come, at once.
+            // Delete some rows and put others in one write.
             let mut all: Vec<_> = (at + 1..at + 5).map(|at| (put(at, &text), None)).collect();
             all.push((Operation::DeleteRow { clustering }, None));
             shown.change(stamped, &all).await;

@@ -1,4 +1,5 @@
-//! Buckets of so many rows at most, where the store does not count: samples say when, and keys are counted.
+//! Tests of buckets with a maximum number of rows, on a store that does not count rows: samples determine the time of a
+//! split, and keys are counted.
 
 use super::*;
 use crate::list::Seek;
@@ -9,7 +10,7 @@ async fn of_rows(rows: u64) -> Shown {
     Shown::over(Arc::new(memory(&environment)), environment, table).await
 }
 
-/// How many of these rows lie in each piece.
+/// Returns the number of these rows in each key range.
 async fn counts(shown: &Shown, ats: std::ops::Range<i64>) -> Vec<u64> {
     let s = cells(&[Some(b"s")]);
     let listed = shown

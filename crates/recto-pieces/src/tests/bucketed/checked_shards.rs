@@ -1,4 +1,4 @@
-//! What is wrong with shards is found, and mended.
+//! Tests that the check finds and repairs faults of shards.
 
 use recto_protocol::buckets::{Bucket, Shard};
 use recto_store::Stamp;
@@ -9,13 +9,13 @@ use crate::check::{FaultKind, FaultOutcome};
 use crate::samples::{Became, change};
 use crate::tables::Tables;
 
-/// A row of what takes 200 bytes in the text alone.
+/// Returns a text of 200 bytes.
 fn text(at: i64) -> String {
     format!("{at:0>200}")
 }
 
 impl Shown {
-    /// Another shard than the one that is for a row.
+    /// Returns a shard that is not the right one for a row.
     fn other_shard(&self, at: i64) -> Shard {
         Shard((self.shard_of(at).0 + 1) % u32::from(SHARDS))
     }
@@ -25,7 +25,7 @@ impl Shown {
         self.plant_in("s", lies, self.row(at, text), stamp).await;
     }
 
-    /// A sample of a row, whatever by.
+    /// Writes a sample of a row, whether or not the row must be sampled.
     async fn plant_sample(&self, stream: &str, bucket: u64, at: i64, stamp: i64) {
         let place = self.place(stream);
         let key = place.key(&cells(&[Some(&at.to_be_bytes())]));
@@ -71,7 +71,7 @@ async fn a_row_in_another_shard_is_taken_to_its_own() {
         (FaultKind::Double, Some(ROWS - 3)),
     ];
     assert_eq!(shown.told(false).await, all_of(&found, &FaultOutcome::Left));
-    // Pages show what lies in any shard that there may be.
+    // Pages show the rows of all valid shards.
     let seen = shown.slice("s", ReadDirection::Forward).await;
     assert_eq!(seen.len(), all.len() + 3);
     assert_eq!(shown.text_of("s", -5).await, None);
@@ -82,7 +82,7 @@ async fn a_row_in_another_shard_is_taken_to_its_own() {
     assert_eq!(shown.text_of("s", -5).await.as_deref(), Some("astray"));
     assert_eq!(shown.text_of("s", 3).await, Some(text(3)));
     assert_eq!(shown.text_of("s", ROWS - 3).await.as_deref(), Some("newer"));
-    // One that was deleted since does not come back.
+    // A row that was deleted since does not reappear.
     let before = (shown.stamps)().0;
     shown.delete("s", 40).await;
     let bucket = shown.bucket_of(40).await;
@@ -92,7 +92,7 @@ async fn a_row_in_another_shard_is_taken_to_its_own() {
     assert_eq!(shown.text_of("s", 40).await, None);
 }
 
-/// Each bucket has samples of all its shards: those of a row that lies astray stay, whenever it is met.
+/// Each bucket has samples of all of its shards. The sample of a misplaced row stays, whenever the check meets the row.
 #[tokio::test(start_paused = true)]
 async fn the_sample_of_a_row_in_another_shard_stays() {
     let shown = Shown::sharded().await;
@@ -106,7 +106,7 @@ async fn the_sample_of_a_row_in_another_shard_stays() {
         shown.plant_beside(bucket, at, now, &long).await;
         shown.plant_sample("s", bucket, at, now + 1_000).await;
     }
-    // And one that has none, in a shard without rows.
+    // Also test a row without a sample, in a shard without other rows.
     let lonely = (0..ROWS)
         .find(|at| shown.shard_of(*at) == Shard(2))
         .expect("there is one");
@@ -154,7 +154,7 @@ async fn a_partition_whose_first_shard_is_empty_is_marked() {
     assert_eq!(shown.scan(7).await.len(), 2 * ats.len());
 }
 
-/// None of its shards is as large as a bucket may be.
+/// No single shard exceeds the maximum size of a bucket.
 #[tokio::test(start_paused = true)]
 async fn shards_are_too_large_together() {
     let shown = Shown::sharded().await;

@@ -1,4 +1,4 @@
-//! What is wrong with buckets by time is found, and mended: their registry, and rows that lie in others.
+//! Tests that the check finds and repairs faults of time buckets: in their registry, and rows in wrong buckets.
 
 use recto_store::{RowsRead, Stamp};
 
@@ -10,7 +10,7 @@ use crate::check::{FaultKind, FaultOutcome};
 use crate::tables::Tables;
 use crate::times::TimeBucket;
 
-/// In the table of the registry.
+/// Indexes of columns in the table of the registry.
 const START: usize = 2;
 const BUCKET: usize = 3;
 
@@ -30,7 +30,7 @@ impl Shown {
         read.expect("it is read")
     }
 
-    /// Writes to the registry as something else than this would.
+    /// Writes to the registry as another program could.
     async fn register(&self, partition: Cells, operation: Operation, stamp: i64) {
         let write = PartitionWrite {
             table: Tables::new().times,
@@ -114,7 +114,7 @@ async fn what_ordinary_writes_leave_is_well() {
             shown.delete("s", at).await;
         }
         let now = (shown.stamps)().0;
-        // It has no rows, and stands there all the same.
+        // An entry of a bucket without rows is valid.
         let later = shown.day_of(DAY_MS * 10_000);
         shown.enter("s", &later.start, later.bucket.0, now).await;
         shown.is_well().await;
@@ -128,7 +128,8 @@ async fn what_is_wrong_with_a_registry_is_found_and_mended() {
         let now = (shown.stamps)().0;
         let mut all = noons();
         all.sort_unstable();
-        // One that nobody reads, one that is read for another, and some that begin where no bucket does, or are none.
+        // Entries: a missing one, one with the number of another bucket, and two that do not begin at the start of a
+        // bucket.
         let lacking = shown.day_of(all[5]);
         shown.unregister("s", &lacking.start, now).await;
         let wrong = shown.day_of(all[300]);
@@ -142,7 +143,7 @@ async fn what_is_wrong_with_a_registry_is_found_and_mended() {
         for stream in ["small", "s"] {
             shown.unmark(stream, now).await;
         }
-        // All are gone, and nobody meets it.
+        // Remove all entries of a partition, so that no read finds it.
         for row in shown.entries("gone").await.rows.iter() {
             let start = row.get(START).expect("it is whole").to_vec();
             shown.unregister("gone", &start, now).await;
@@ -220,7 +221,8 @@ async fn rows_that_lie_in_another_bucket_are_taken_home() {
         all.sort_unstable();
         let (first, last) = (all[0], all[DAYS as usize - 1]);
         let bucket = shown.day_of(first).bucket.0;
-        // Of a day that has no bucket yet, in one of none, and in the root; an older and a newer one.
+        // Misplaced rows: of days without a bucket (one of them in a bucket that does not exist), in the root, in the
+        // bucket without a time, an older copy, and a newer copy.
         let [new, newer] = [last + DAY_MS, last + 2 * DAY_MS];
         shown.plant_row("s", bucket, new, now, "astray").await;
         shown.plant_row("s", bucket + 1, newer, now, "in none").await;
@@ -252,7 +254,8 @@ async fn rows_that_lie_in_another_bucket_are_taken_home() {
     }
 }
 
-/// What is gone by then is not written by somebody who knew an entry: it is gone one by one; and the floor is looked at where it is decided.
+/// A row below the retention bound is not written again by a process that remembers an entry. It is removed
+/// individually. The check also examines the range map with the retention bound.
 #[tokio::test(start_paused = true)]
 async fn what_is_not_kept_any_more_goes() {
     for (direction, shards) in [(Direction::Ascending, SHARDS), (Direction::Descending, 1)] {
@@ -284,7 +287,7 @@ async fn what_is_not_kept_any_more_goes() {
         assert_eq!(shown.told(true).await, all_of(kinds(), &FaultOutcome::Mended));
         shown.is_well().await;
         assert_eq!(shown.lying().await, lying);
-        // Where the floor stands there is one piece beside the registry.
+        // With retention, the partition has a range map of one key range beside the registry.
         let before = shown.directory("s").await;
         let further = Operation::Patch {
             clustering: cells(&[Some(b"")]),
@@ -309,7 +312,7 @@ async fn what_is_not_kept_any_more_goes() {
     }
 }
 
-/// Where transactions move rows there is a directory, whose pieces are by time.
+/// Tests the repair of range maps with time buckets, on stores where transactions move rows.
 async fn pieces_by_time_are_made_anew(inner: Arc<dyn Store>) {
     let shown = Shown::over(inner, Environment::system(), by_day(Direction::Descending, 1)).await;
     let mut all: Vec<i64> = noons().into_iter().take(40).collect();
@@ -349,7 +352,7 @@ async fn pieces_by_time_are_made_anew(inner: Arc<dyn Store>) {
         );
         shown.is_well().await;
         assert_eq!(shown.sorted("s").await, all);
-        // Whatever comes to any of these days, and to others.
+        // Write rows of these days and of another day.
         let more: Vec<i64> = all.iter().flat_map(|at| [at - 1, at + 1]).collect();
         for at in more {
             shown.put("s", std::iter::once(at)).await;

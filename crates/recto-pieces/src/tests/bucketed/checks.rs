@@ -1,4 +1,4 @@
-//! What is wrong with buckets is found, and mended: planted in the store below.
+//! Tests that the check finds and repairs faults of buckets, which the tests create in the underlying store.
 
 use std::collections::BTreeSet;
 
@@ -11,9 +11,9 @@ use crate::directory::{COMPARED, START, STATICS, undated};
 use crate::place::Place;
 use crate::tables::Tables;
 
-/// Rows that a step of a check reads.
+/// Number of rows that a step of a check reads.
 const STEP: u32 = 130;
-/// Where the regular columns of the table of directories stand: the bucket that is read, and the further ones.
+/// Indexes of regular columns of the table of range maps: the bucket that is read, and the further buckets.
 const READ: u16 = 0;
 const FURTHER: u16 = 3;
 const NEXT_BUCKET: u16 = 3;
@@ -28,7 +28,7 @@ pub(super) fn number(cell: Option<&[u8]>) -> i64 {
 }
 
 impl Shown {
-    /// Of a stream that was cut often, beside others that were not.
+    /// Creates a stream with many splits, and other streams without a split.
     pub(super) async fn cut(&self) {
         for first in (0..ROWS).step_by(20) {
             self.put("s", first..first + 20).await;
@@ -38,7 +38,7 @@ impl Shown {
             self.put(stream, 0..9).await;
         }
         self.settle().await;
-        // And what was left is cleared: what was left when somebody waited for that already, an hour after that.
+        // Wait until old buckets are removed. A removal that begins during another one takes place an hour after that.
         if self.is_sampled() {
             tokio::time::sleep(Duration::from_secs(4 * 3_600)).await;
         }
@@ -49,7 +49,7 @@ impl Shown {
         !self.inner.limits().transactions
     }
 
-    /// The same store, opened by somebody who knows nothing of its directories.
+    /// Returns the same store, opened without any cached range map.
     pub(super) fn opened_anew(&self) -> Self {
         let (inner, environment) = (Arc::clone(&self.inner), self.environment.clone());
         Self {
@@ -58,7 +58,7 @@ impl Shown {
         }
     }
 
-    /// What is found, each step by somebody else who goes on where the one before was stopped.
+    /// Returns the faults that a check finds. A new check continues from each position.
     pub(super) async fn checked(&self, mends: bool) -> Vec<Fault> {
         let (mut faults, mut position): (Vec<Fault>, Option<Vec<u8>>) = (Vec::new(), None);
         let begin = async |position: &Option<Vec<u8>>| {
@@ -109,7 +109,7 @@ impl Shown {
         read.expect("it is read")
     }
 
-    /// Changes a directory as something else than this would.
+    /// Changes a range map as another program could.
     pub(super) async fn tamper(&self, stream: &str, operations: Vec<Operation>) {
         let there = self.directory(stream).await;
         let version = there
@@ -131,7 +131,7 @@ impl Shown {
         assert!(matches!(decided, Ok(CasOutcome::Applied)), "{decided:?}");
     }
 
-    /// Writes to a bucket, past what hides them: to the shard that is for it.
+    /// Writes directly to a bucket of the underlying store, in the right shard of the row.
     pub(super) async fn plant(&self, stream: &str, bucket: u64, operation: Operation, stamp: i64) {
         let shard = match &operation {
             Operation::Put { clustering, .. } => self.shard_of(number(clustering.get(0))),
@@ -183,7 +183,7 @@ impl Shown {
         }
     }
 
-    /// Which bucket has a row of the stream that is cut.
+    /// Returns the bucket of a row of the stream with splits.
     pub(super) async fn bucket_of(&self, at: i64) -> u64 {
         let key = self.store.key_of(&self.table, &cells(&[Some(&at.to_be_bytes())]));
         let key = key.expect("it is one");
@@ -210,7 +210,7 @@ impl Shown {
         text.map(|text| String::from_utf8(text).expect("it is text"))
     }
 
-    /// All rows are there, each once, however they are read.
+    /// Asserts that each read returns all rows once.
     pub(super) async fn has(&self, stream: &str, ats: &BTreeSet<i64>) {
         let ats: Vec<i64> = ats.iter().copied().collect();
         assert_eq!(self.slice(stream, ReadDirection::Forward).await, ats);
@@ -236,7 +236,7 @@ fn without(start: &[u8]) -> Operation {
 pub(super) async fn what_ordinary_writes_leave_is_well(shown: Shown) {
     shown.is_well().await;
     shown.cut().await;
-    // Written over by smaller rows, patched, deleted, and written again.
+    // Replace rows by smaller ones, patch them, delete them, and write them again.
     for at in (0..ROWS).step_by(7) {
         let clustering = cells(&[Some(&at.to_be_bytes())]);
         shown
@@ -269,7 +269,7 @@ pub(super) async fn what_ordinary_writes_leave_is_well(shown: Shown) {
     shown.is_well().await;
 }
 
-/// A batch that is within the limits as it was written, and over them with the buckets of its rows.
+/// The batch is within the limits as the caller writes it, and exceeds them with the bucket numbers of its rows.
 #[tokio::test(start_paused = true)]
 async fn rejected_batch_leaves_no_sample() {
     for shown in [Shown::sampled().await, Shown::sharded().await] {
@@ -318,7 +318,7 @@ pub(super) async fn rows_that_lie_astray_are_taken_home(shown: Shown) {
     let now = (shown.stamps)().0;
     let (first, last) = (shown.bucket_of(0).await, shown.bucket_of(ROWS - 1).await);
     assert_ne!(first, last);
-    // Nowhere else; also older, in a newer version, and in a bucket that nobody made.
+    // Rows that exist only in a wrong bucket, an older copy, a newer copy, and a row in a bucket that does not exist.
     shown.plant_row("s", last, -5, now, "astray").await;
     shown.plant_row("s", 77_777, -6, now, "astray").await;
     shown.plant_row("s", last, 30, 1, "of before").await;
@@ -337,7 +337,7 @@ pub(super) async fn rows_that_lie_astray_are_taken_home(shown: Shown) {
         expected
     };
     let mut found = shown.told(false).await;
-    // Of a partition without a directory a bucket is gone by as its rows say, once it has one.
+    // Ignore rows of the partition without a range map: after the rebuild, its rows determine the buckets of keys.
     found.retain(|(_, at, _)| ![Some(4), Some(100)].contains(at));
     assert_eq!(found, expected(FaultOutcome::Left, FaultOutcome::Left));
     has_changed_nothing(&shown, &all).await;
@@ -421,10 +421,10 @@ pub(super) async fn a_directory_that_is_damaged_is_made_anew(shown: Shown) {
         );
         shown.is_well().await;
         shown.has("s", &all).await;
-        // It is written and cut as before.
+        // Writes and splits still work.
         shown.put("s", 0..20).await;
     }
-    // A piece is gone without a gap: what it had is nobody's.
+    // Remove a key range without a gap: its rows then belong to the neighbor.
     shown.tamper("s", vec![without(&far.2)]).await;
     shown = shown.opened_anew();
     let found = shown.told(false).await;
@@ -570,7 +570,7 @@ async fn a_cut_that_nobody_goes_on_with_is_told_and_gone_on_with() {
         figures: None,
     };
     let further = recto_protocol::buckets::stored::piece_columns(&piece).further;
-    // Nobody is there who would go on with it.
+    // Stop the background work, which would continue the split.
     shown.store.shared.stop();
     shown
         .tamper(

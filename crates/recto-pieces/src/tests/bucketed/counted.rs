@@ -1,4 +1,4 @@
-//! What is so where transactions move rows.
+//! Tests of stores where transactions move rows.
 
 use recto_store::{Cas, CasCondition, CasOutcome, RowAddress, StoreErrorKind, TransactionOutcome};
 
@@ -17,7 +17,7 @@ fn row(at: i64) -> Cells {
     cells(&[Some(&at.to_be_bytes())])
 }
 
-/// A change of the note of this row, if it is still that.
+/// Returns a change of the note of a row on the condition that the note is `expected`.
 fn note(shown: &Shown, stream: &str, at: i64, expected: Option<&[u8]>, note: &[u8]) -> Cas {
     Cas {
         table: Arc::clone(&shown.table),
@@ -83,7 +83,7 @@ async fn conditions_hold_of_rows_in_whichever_bucket_they_lie() {
     shown.put("s", 0..100).await;
     shown.settle().await;
     assert!(shown.buckets().await >= 10);
-    // Of one partition, with a condition in two buckets, and changes in these and in a third one.
+    // One partition, with conditions in two buckets, and changes in these and in a third bucket.
     let mut both = note(&shown, "s", 1, None, b"one");
     both.conditions
         .extend(note(&shown, "s", 95, None, b"").conditions);
@@ -174,7 +174,7 @@ async fn rows_without_values_are_moved_too() {
             },
         )
     };
-    // Some never had one, others lost it.
+    // Some rows never had the value, others lost it.
     shown.send(|| (0..50).map(|at| put(at, None)).collect()).await;
     shown
         .send(|| (50..100).map(|at| put(at, Some(b"x"))).collect())
@@ -371,7 +371,7 @@ async fn tables_come_and_go_while_others_are_written() {
                         cells: cells(&[Some(b"x"), None]),
                         replace: true,
                     };
-                    // It may be refused, since the table is not there.
+                    // The store may reject the write, because the table may not exist.
                     let write = shown.write("s", operation);
                     drop(shown.store.write(write, WriteOptions::default()).await);
                 }
@@ -402,7 +402,8 @@ async fn tables_come_and_go_while_others_are_written() {
     }
 }
 
-/// The largest bucket while calls of rows come, and at last, in what the table is cut by over its size.
+/// Returns the size of the largest bucket during the calls and after them, as multiples of the maximum size, and the
+/// number of moved bytes.
 async fn filled(buckets: impl Into<Buckets>, calls: Vec<Vec<i64>>) -> (f64, f64, u64) {
     let directory = directory();
     let shown = on_disk(&directory, buckets).await;
@@ -433,7 +434,7 @@ async fn who_brings_more_than_there_is_room_for_makes_it_before() {
     let orders: [Box<dyn Fn(i64) -> i64>; 3] = [
         Box::new(|at| at),
         Box::new(|at| rows - 1 - at),
-        // 6,000 and 1,999 have no factor in common.
+        // 6,000 and 1,999 have no common factor.
         Box::new(|at| at * 1_999 % rows),
     ];
     for (number, order) in orders.iter().enumerate() {

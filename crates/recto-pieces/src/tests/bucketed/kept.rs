@@ -1,4 +1,4 @@
-//! What is kept for a time only, where there are no transactions: buckets go as a whole, and nothing of them stays.
+//! Tests of retention on stores without transactions: whole buckets are removed, and nothing of them remains.
 
 use std::collections::BTreeMap;
 
@@ -10,9 +10,9 @@ use crate::tables::Tables;
 
 pub(super) const HOUR: Duration = Duration::from_secs(3_600);
 pub(super) const HOUR_MS: i64 = 3_600_000;
-/// Rows that come each hour.
+/// Number of rows that arrive each hour.
 const EACH: i64 = 6;
-/// For how many hours they are kept.
+/// Retention in hours.
 pub(super) const KEPT: u32 = 8;
 
 pub(super) const fn hours(count: u32) -> Width {
@@ -47,13 +47,13 @@ impl Shown {
         self.environment.now_micros() / 1_000
     }
 
-    /// The rows of the hour that it is.
+    /// Returns the rows of the current hour.
     pub(super) fn of_this_hour(&self) -> impl Iterator<Item = i64> + Clone + use<> {
         let hour = self.now_ms() / HOUR_MS * HOUR_MS;
         (0..EACH).map(move |number| hour + number * 1_000)
     }
 
-    /// How a row ends that is written there.
+    /// Returns the outcome of the write of a row with this time.
     async fn ends(&self, at: i64) -> WriteOutcome {
         let put = Operation::Put {
             clustering: cells(&[Some(&at.to_be_bytes())]),
@@ -65,7 +65,7 @@ impl Shown {
         written.expect("it is known how it ends")
     }
 
-    /// How many rows there are of each hour.
+    /// Returns the number of rows of each hour.
     async fn by_hours(&self, limit: u32) -> BTreeMap<i64, i64> {
         let mut found: BTreeMap<i64, i64> = BTreeMap::new();
         let snapshot = self.store.snapshot().expect("it is open");
@@ -77,7 +77,7 @@ impl Shown {
         found
     }
 
-    /// Rows as they lie in the store below, wherever.
+    /// Returns the number of rows in the underlying store, in all buckets.
     pub(super) async fn lying(&self) -> usize {
         let (table, _) = self.partitions().await;
         self.count_of(&table).await
@@ -93,12 +93,13 @@ impl Shown {
     }
 }
 
-/// A flow of rows, of which somebody reads all the time: of each hour that is over all or none.
+/// Writes rows continuously while another store reads: each read returns all rows of an hour that has ended, or none of
+/// them.
 async fn goes_by_whole_buckets(table: Table, slack_hours: i64) {
     let environment = environment();
     let inner: Arc<dyn Store> = Arc::new(memory(&environment));
     let shown = Shown::over(inner, environment, table).await;
-    // Another process does the same at the same time.
+    // A second process works on the same store concurrently.
     let other = shown.opened_anew();
     for hour in 0..30 {
         shown.put("s", shown.of_this_hour()).await;
@@ -128,12 +129,12 @@ async fn goes_by_whole_buckets(table: Table, slack_hours: i64) {
         assert_eq!(error.hint(), Some("keep more, or write only what is kept"));
     }
     let found: i64 = shown.by_hours(100_000).await.values().sum();
-    // Some are about to go.
+    // Some rows are about to be removed.
     let lying = i64::try_from(shown.lying().await).expect("they are few");
     assert!(found <= lying && lying <= found + 2 * EACH, "{found} of {lying}");
     assert!(shown.store.bucket_metrics().dropped + other.store.bucket_metrics().dropped >= 15);
     shown.is_well().await;
-    // Nobody writes any more.
+    // No more writes follow.
     tokio::time::sleep(HOUR * (KEPT + 8)).await;
     assert_eq!(shown.by_hours(100_000).await, BTreeMap::new());
     assert_eq!(shown.lying().await, 0);
@@ -141,7 +142,7 @@ async fn goes_by_whole_buckets(table: Table, slack_hours: i64) {
     assert_eq!(shown.count_of(&tables.samples).await, 0);
     assert_eq!(shown.count_of(&tables.times).await, 0);
     assert!(shown.count_of(&tables.directories).await <= 2);
-    // The partition is there all the same, and takes what comes.
+    // The partition still exists, and accepts new rows.
     shown.put("s", shown.of_this_hour()).await;
     assert_eq!(other.by_hours(100_000).await.len(), 1);
     assert_eq!(shown.scan(10).await.len(), EACH as usize);
@@ -149,7 +150,7 @@ async fn goes_by_whole_buckets(table: Table, slack_hours: i64) {
 
 #[tokio::test(start_paused = true)]
 async fn of_a_size() {
-    // An eighth until it ends, and an hour until what was left by a cut is cleared.
+    // An eighth of the retention length until a bucket ends, and an hour until the old bucket of a split is removed.
     for (direction, shards) in [(Direction::Ascending, 1), (Direction::Descending, 3)] {
         goes_by_whole_buckets(kept(BucketBound::Bytes(64 << 10), direction, shards), 4).await;
     }
@@ -162,7 +163,8 @@ async fn of_times() {
     }
 }
 
-/// What came in one go, and has lain there for long, ends with each eighth, too; and rows by a clock that is ahead go with the others.
+/// Rows that were written at once long ago are also split at each eighth of the retention length. Rows with timestamps
+/// of a clock that is ahead are removed with the others.
 #[tokio::test(start_paused = true)]
 async fn what_lies_in_one_bucket_is_cut_by_time() {
     let environment = environment();
@@ -198,7 +200,8 @@ async fn what_lies_in_one_bucket_is_cut_by_time() {
     );
 }
 
-/// Where that is asked for, what is too old is left out, and what is written with it is there, whether floors were raised or not.
+/// If the table requests it, a write skips rows below the retention bound and writes the others. This does not depend
+/// on the stored retention bound.
 #[tokio::test(start_paused = true)]
 async fn what_is_too_old_is_left_out() {
     for bound in [BucketBound::Time(hours(1)), BucketBound::Bytes(64 << 10)] {

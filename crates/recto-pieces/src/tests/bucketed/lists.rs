@@ -1,4 +1,4 @@
-//! What is listed of buckets, and mended by hand, whatever keeps them.
+//! Tests of listings of buckets, and of repairs on demand, with each engine.
 
 use crate::Partitions;
 use crate::PartitionsPosition;
@@ -104,7 +104,7 @@ pub(super) async fn what_is_mended_by_hand_has_no_bucket_that_is_too_large(shown
     assert!(again.buckets > 1, "{again:?}");
     let metrics = shown.store.bucket_metrics();
     assert_eq!((metrics.made, metrics.too_large), (again.buckets as u64 - 1, 0));
-    // Where the store counts, what is known to come is cut before it is there.
+    // A store that counts rows splits buckets before known rows arrive.
     assert!(
         shown.store.counts() || metrics.moved_bytes > 20_000,
         "{metrics:?}"

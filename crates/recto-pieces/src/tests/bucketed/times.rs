@@ -1,11 +1,12 @@
-//! Buckets by time: there before their first row, whoever made them, and read in their order however many there are.
+//! Tests of time buckets: any process creates them before their first row, and they are read in order, even if there
+//! are many.
 
 use recto_model::width::{Width, WidthUnit};
 
 use super::*;
 use crate::list::Seek;
 
-/// More than a window of a directory has.
+/// Number of days: more than a window of a range map has.
 pub(super) const DAYS: i64 = 600;
 pub(super) const DAY_MS: i64 = 86_400_000;
 
@@ -32,7 +33,7 @@ pub(super) fn by_day(direction: Direction, shards: u8) -> Table {
     Table::new("events", columns, options).expect("these columns are a table")
 }
 
-/// Noons of days around 1970, in no order.
+/// Returns noon of days around 1970, in no particular order.
 pub(super) fn noons() -> Vec<i64> {
     let days = (0..DAYS).map(|number| number * 251 % DAYS - DAYS / 2);
     days.map(|day| day * DAY_MS + DAY_MS / 2).collect()
@@ -55,7 +56,7 @@ async fn are_read_in_their_order(shown: Shown) {
     let mut reversed = shown.slice("s", down).await;
     reversed.reverse();
     assert_eq!(reversed, noons);
-    // From within, by few rows, as pages go on.
+    // Read small slices from within, as pages do.
     let snapshot = shown.store.snapshot().expect("it is open");
     for index in [0, 1, 254, 255, 256, 300, 511, 599] {
         let at = cells(&[Some(&noons[index].to_be_bytes())]);
@@ -92,7 +93,7 @@ async fn are_read_in_their_order(shown: Shown) {
         listed.extend(some.pieces.into_iter().map(|piece| piece.edge));
     }
     assert!(listed.is_sorted() && listed.windows(2).all(|pair| pair[0] != pair[1]));
-    // The embedded store begins with one that is empty.
+    // The first bucket of the embedded store is empty.
     let first = usize::from(shown.inner.limits().transactions);
     assert_eq!(listed.len(), DAYS as usize + first);
     assert_eq!(shown.scan(1_000).await.len(), DAYS as usize);
@@ -124,7 +125,8 @@ async fn on_disk() {
     }
 }
 
-/// A page misses no row that was acknowledged before it, whichever process wrote it, and no conditional write is made.
+/// A page includes each row that was acknowledged before the page was read, whichever process wrote it, and no
+/// conditional write is needed.
 #[tokio::test(start_paused = true)]
 async fn what_another_process_has_made_is_seen_at_once() {
     let environment = environment();
@@ -153,7 +155,7 @@ async fn what_another_process_has_made_is_seen_at_once() {
     }
 }
 
-/// How many entries the registry has.
+/// Returns the number of entries of the registry.
 async fn entries_in(shown: &Shown) -> usize {
     let entries = crate::tables::Tables::new().times;
     let (range, options) = (TokenRange::whole(), ReadOptions::default());
@@ -162,8 +164,8 @@ async fn entries_in(shown: &Shown) -> usize {
     read.expect("it is scanned").rows.len()
 }
 
-/// As entries of records that change are put: the row that is there goes a stamp earlier, by what somebody read long ago. Where a bucket lies does
-/// not change, so nothing is known too late; and what deletes first makes no bucket.
+/// Writes as the maintenance of view entries does: the existing row is deleted at an earlier timestamp, which a process
+/// read long ago. The bucket of a row never changes, so no write is too late. A deletion does not create a bucket.
 #[tokio::test(start_paused = true)]
 async fn what_is_deleted_and_put_at_once_is_seen_however_old_it_is() {
     let environment = environment();
@@ -179,7 +181,7 @@ async fn what_is_deleted_and_put_at_once_is_seen_however_old_it_is() {
         };
         let mut both = shown.write("s", Operation::DeleteRow { clustering });
         both.mutations.extend(shown.write("s", put).mutations);
-        // Others read, and the clock goes on.
+        // Another read takes place, and time passes.
         tokio::time::sleep(Duration::from_secs(60)).await;
         shown.slice("s", ReadDirection::Forward).await;
         for looked_nanos in [Some(0), None] {

@@ -1,4 +1,4 @@
-//! Buckets are cut while rows come, are changed and are read.
+//! Tests of splits during writes, changes and reads of rows.
 
 use std::collections::BTreeSet;
 
@@ -86,8 +86,8 @@ async fn the_root_is_marked_with_the_first_cut() {
     assert_eq!(root().await, Some(vec![1]));
 }
 
-/// Writers, pages in both directions, and cuts at once: each page shows all that was acknowledged before it, each row once and in
-/// order.
+/// Runs writers, pages in both directions, and splits concurrently. Each page shows all rows that were acknowledged
+/// before it, each once and in order.
 async fn at_once(store: Arc<dyn Store>, order: Order, rows: i64, size: BucketSize) {
     let stream = Stream::new(store, order.clone(), size).await;
     let _work = stream.works();
@@ -109,7 +109,7 @@ async fn at_once(store: Arc<dyn Store>, order: Order, rows: i64, size: BucketSiz
         let least = done.load(Ordering::SeqCst);
         let moment = stream.engine.snapshot().expect("it is open");
         let direction = [ReadDirection::Forward, ReadDirection::Backward][pages % 2];
-        // By the snapshot, however much is cut until it is read.
+        // The page uses the snapshot, even after splits that take place before the read.
         tokio::time::sleep(Duration::from_millis(pages as u64 % 7)).await;
         let mut page = stream.rows_at(&moment, direction).await;
         if direction == ReadDirection::Backward {
@@ -181,7 +181,7 @@ async fn a_store_that_is_opened_again_goes_on() {
             let stream = stream.clone();
             async move { fill(&stream, (0..400).map(|at| at * 5 + round)).await }
         });
-        // In the midst of it, wherever that is.
+        // Interrupt the work at an arbitrary moment.
         tokio::time::sleep(Duration::from_millis(
             60 + 37 * u64::try_from(round).expect("it is small"),
         ))

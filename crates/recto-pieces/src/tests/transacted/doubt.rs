@@ -1,4 +1,4 @@
-//! What is not answered may come later, or never.
+//! Tests of requests without an answer, which may be executed later or never.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -9,21 +9,21 @@ use recto_store::{Atomicity, Cas, StoreError, StoreErrorKind, TransactionOutcome
 
 use super::*;
 
-/// What becomes of a request.
+/// Fate of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
-    /// It is done behind all that was asked for before, and not answered in time.
+    /// The request is executed after all earlier requests, but not answered in time.
     Late,
-    /// It is never done, and not answered in time.
+    /// The request is never executed, and not answered in time.
     Lost,
-    /// It is done as if late, and nobody ever hears of it.
+    /// The request is executed as with `Late`, and is never answered.
     Unheard,
 }
 
-/// A store that does one thing after the other, and does not answer all of them.
+/// Store that executes requests one after the other, and does not answer all of them.
 struct Slow {
     inner: Arc<dyn Store>,
-    /// Of the next writes, and of the next transactions.
+    /// Fates of the next writes and of the next transactions.
     writes: Mutex<VecDeque<Fate>>,
     transactions: Mutex<VecDeque<Fate>>,
     waiting: Mutex<Vec<(Vec<Cas>, Vec<PartitionWrite>)>>,
@@ -39,7 +39,7 @@ impl Slow {
         })
     }
 
-    /// Does what was asked for before.
+    /// Executes all earlier requests.
     async fn go_on(&self) {
         let waiting = std::mem::take(&mut *self.waiting.lock().expect("nobody panics"));
         for (conditional, plain) in waiting {
@@ -51,7 +51,7 @@ impl Slow {
         }
     }
 
-    /// An error if it is not answered.
+    /// Returns an error if the request is not answered.
     async fn meet(
         &self,
         fates: &Mutex<VecDeque<Fate>>,
@@ -135,7 +135,7 @@ async fn a_write_that_comes_late_comes_before_the_next_cut() {
     store.writes.lock().expect("nobody panics").push_back(Fate::Late);
     let outcome = stream.store.write(write, WriteOptions::default()).await;
     assert!(matches!(outcome, Ok(WriteOutcome::Unknown(_))), "{outcome:?}");
-    // It is not said that it is done.
+    // The guard does not learn that the write is decided.
     drop(guard);
     stream.engine.mend(&stream.place).await.expect("it is mended");
     assert!(stream.buckets().await.len() >= 4);
@@ -145,7 +145,7 @@ async fn a_write_that_comes_late_comes_before_the_next_cut() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cut_that_is_not_answered_is_done_or_not_before_anything_else() {
     for fate in [Fate::Late, Fate::Lost] {
-        // The cut, and what is asked to know of it.
+        // The split, and the requests that determine its outcome.
         for times in 1..4 {
             let store = Slow::new();
             let stream = with_rows(&store, 40).await;
@@ -220,7 +220,7 @@ async fn who_waits_for_a_cut_waits_no_longer_than_it_says() {
         routed.err().map(|error| error.kind()),
         Some(crate::PiecesErrorKind::Timeout)
     );
-    // Who reads does not wait.
+    // Reads do not wait.
     assert_eq!(stream.all().await.len(), 40);
     mending.abort();
     drop(mending.await);

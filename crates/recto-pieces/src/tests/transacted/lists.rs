@@ -1,4 +1,4 @@
-//! Buckets as they are listed, with what the store counts.
+//! Tests of listings of buckets with the counts of the store.
 
 use recto_protocol::buckets::Figures;
 

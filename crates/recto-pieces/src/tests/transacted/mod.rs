@@ -1,4 +1,4 @@
-//! The engine for stores with transactions: on the store in memory, and on the embedded one.
+//! Tests of the engine for stores with transactions, on the store in memory and on the embedded store.
 
 #![expect(clippy::print_stderr, reason = "what tests print is shown when they fail")]
 
@@ -30,7 +30,7 @@ use crate::transacted::{Arrived, Moment, Seek, Transacted};
 
 const TIME: Duration = Duration::from_secs(20);
 
-/// What rows are ordered by.
+/// Order of rows.
 #[derive(Debug, Clone)]
 struct Order {
     ty: Type,
@@ -43,7 +43,7 @@ impl Order {
         Self { ty, direction }
     }
 
-    /// A cell of a number: numbers are ordered as their cells, but for uuids.
+    /// Returns the cell of a number. Numbers have the order of their cells, except for uuids.
     fn cell(&self, number: i64) -> Vec<u8> {
         match self.ty {
             Type::Text => format!("{number:020}").into_bytes(),
@@ -60,7 +60,7 @@ impl Order {
     }
 }
 
-/// Events of streams.
+/// Returns a table of events of streams.
 fn table(order: &Order, size: BucketSize) -> Arc<PiecedTable> {
     let plain = ColumnKind::Regular(WriteKind::Plain);
     let column = |name: &str, ty: Type, kind: ColumnKind| Column {
@@ -86,16 +86,16 @@ fn table(order: &Order, size: BucketSize) -> Arc<PiecedTable> {
     Arc::new(PiecedTable::counted(Arc::new(table), size).expect("it has the columns"))
 }
 
-/// A stream whose rows lie in a store.
+/// Stream whose rows are in a store.
 #[derive(Clone)]
 struct Stream {
     engine: Transacted,
     store: Arc<dyn Store>,
     place: Arc<Place>,
     order: Order,
-    /// The last stamp that was given.
+    /// Last timestamp that was used.
     stamp: Arc<AtomicI64>,
-    /// Bytes and rows that were put by writes of their own.
+    /// Total counted size of the rows that ordinary writes put, in bytes.
     put: Arc<AtomicU64>,
 }
 
@@ -160,14 +160,14 @@ impl Stream {
         self.write_all(vec![operation], ttl_seconds).await
     }
 
-    /// Writes rows as the decorator does: all under one lock, those of each bucket at once.
+    /// Writes rows as `BucketedStore` does: all under one lock, and the rows of each bucket in one write.
     async fn write_all(&self, operations: Vec<Operation>, ttl_seconds: Option<u32>) -> Stamp {
         let guard = self
             .engine
             .route(std::slice::from_ref(&self.place), TIME)
             .await
             .expect("it is routed");
-        // Under the lock, so that they rise by row.
+        // Take the timestamp under the lock, so that the timestamps of each row increase.
         let stamp = Stamp(self.stamp.fetch_add(1, Ordering::SeqCst) + 1);
         let mut buckets: BTreeMap<Bucket, Vec<(Vec<u8>, Mutation)>> = BTreeMap::new();
         for operation in operations {
@@ -219,8 +219,8 @@ impl Stream {
         stamp
     }
 
-    /// The rows of the stream at a moment, in either direction, from whichever buckets they lie in: each with its stamp and for how long
-    /// it lives.
+    /// Returns the rows of the stream as of a snapshot, in either direction and from all buckets. Each has its
+    /// timestamp and its remaining lifetime.
     async fn rows_at(&self, moment: &Moment, direction: ReadDirection) -> Vec<(Cells, i64, Option<u32>)> {
         let is_backward = direction == ReadDirection::Backward;
         let (mut rest, mut rows) = (Some(Span::all()), Vec::new());
@@ -294,7 +294,7 @@ impl Stream {
         self.rows_at(&moment, ReadDirection::Forward).await
     }
 
-    /// The whole directory, by windows.
+    /// Returns the complete range map, by windows.
     async fn windows(&self) -> Vec<Arc<Directory>> {
         let moment = self.engine.snapshot().expect("it is open");
         self.windows_at(&moment).await
@@ -311,9 +311,9 @@ impl Stream {
         windows
     }
 
-    /// The buckets in their order, and what each has by the store's count. Asserts that nothing lies where it does not belong, that
-    /// counts are those of rows, and that a directory that is read anew is the one that is known: all at one moment, since
-    /// somebody may cut meanwhile.
+    /// Returns the buckets in their order, each with the store's count. Asserts that no row is misplaced, that the
+    /// counts match the rows, and that the range map in a new engine equals the cached one. Uses one snapshot for all,
+    /// since splits may be under way.
     async fn buckets(&self) -> Vec<(Bucket, PartitionCount)> {
         let (moment, mut buckets) = (self.engine.snapshot().expect("it is open"), Vec::new());
         let windows = self.windows_at(&moment).await;
@@ -355,7 +355,7 @@ impl Stream {
         buckets
     }
 
-    /// Waits until no bucket is larger than it may be.
+    /// Waits until no bucket exceeds its maximum size.
     async fn settled(&self) -> Vec<(Bucket, PartitionCount)> {
         for _ in 0..400 {
             let buckets = self.buckets().await;
@@ -374,13 +374,13 @@ impl Stream {
         }
     }
 
-    /// Bytes of rows that were put into buckets by cuts.
+    /// Returns the number of bytes of rows that splits moved.
     fn moved(&self) -> u64 {
         self.engine.moved_bytes()
     }
 }
 
-/// Bytes of the cells of a row that is put.
+/// Returns the number of bytes of the cells of a row that is put.
 fn row_bytes(mutation: &Mutation) -> u64 {
     match &mutation.operation {
         Operation::Put {
@@ -393,11 +393,11 @@ fn row_bytes(mutation: &Mutation) -> u64 {
     }
 }
 
-/// Numbers from 0 on in no order, each once.
+/// Returns the numbers from 0 on in no particular order, each once.
 fn shuffled(count: i64) -> impl Iterator<Item = i64> {
     let bits = (64 - count.leading_zeros()).max(2);
     let mask = (1_i64 << bits) - 1;
-    // Each step is one to one, and goes on until it is within.
+    // Each step is a one-to-one mapping. It is repeated until the result is in the range.
     let step = move |number: i64| {
         let odd = (number.wrapping_mul(0x9E37_79B1) + 0x7F4A_7C15) & mask;
         odd ^ (odd >> (bits / 2))

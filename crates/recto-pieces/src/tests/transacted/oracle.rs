@@ -1,10 +1,10 @@
-//! Random histories against a map.
+//! Tests of random histories against a map.
 
 use std::collections::BTreeMap;
 
 use super::*;
 
-/// What a row should be: its note, its text and its stamp.
+/// Expected state of a row: its note, its text and its timestamp.
 type Should = (Option<Vec<u8>>, Option<Vec<u8>>, i64);
 
 struct Drawn(u64);
@@ -39,7 +39,7 @@ async fn history(store: Arc<dyn Store>, order: Order, size: BucketSize, seed: u6
             2 | 3 => {
                 let clustering = stream.clustering(at, "a");
                 let row = counted(&clustering, [Some(text.as_slice())].into_iter()).1;
-                // With a null now and then.
+                // The note is sometimes null.
                 let note = (drawn.next(3) > 0).then_some(text.as_slice());
                 let patch = Operation::Patch {
                     clustering,

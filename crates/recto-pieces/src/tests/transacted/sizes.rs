@@ -1,8 +1,8 @@
-//! How large buckets are, and how much is moved for that.
+//! Tests of the sizes of buckets, and of the amount of rows that splits move.
 
 use super::*;
 
-/// Rows in this order: what share of their bytes was moved, and how large buckets are in the mean.
+/// Writes rows in this order. Returns the fraction of their bytes that was moved, and the mean size of the buckets.
 async fn moved_by(
     at_once: usize,
     size: BucketSize,
@@ -52,7 +52,7 @@ async fn in_order_nearly_nothing_is_moved() {
         let ats = (0..4_000).map(|at| if is_falling { 4_000 - at } else { at });
         let (moved, mean) = moved_by(4, size, Order::of_numbers(direction), 4_000, ats).await;
         eprintln!("{direction:?}, falling: {is_falling}: {moved:.3} moved, buckets of {mean:.0} bytes");
-        // More where who cuts has to wait for a processor.
+        // The fraction is greater if the splitter has to wait for a processor.
         assert!(moved < 0.4, "{moved}");
         assert!(mean > 90_000.0, "{mean}");
     }

@@ -1,4 +1,4 @@
-//! What could go wrong where rows are moved.
+//! Tests of risks when rows are moved.
 
 use super::*;
 
@@ -52,7 +52,7 @@ async fn a_bucket_of_what_has_ended_is_left_behind() {
     assert_eq!(buckets.len(), 1, "{buckets:?}");
     assert_eq!(buckets[0].1.rows, 1, "what has ended is counted no more");
     assert_eq!(stream.all().await.len(), 1);
-    // The partition is found by its root.
+    // Scans find the partition by its root.
     let root = stream.place.bucket_partition(Bucket(0));
     let snapshot = stream.store.snapshot().expect("it is open");
     let table = &stream.place.pieced.table;
@@ -137,7 +137,7 @@ async fn a_row_that_is_too_large_alone_is_left_where_it_is() {
     stream.put(1, &[b'x'; 5_000]).await;
     let mended = stream.engine.mend(&stream.place).await.expect("it is mended");
     assert_eq!((mended.buckets, mended.made, mended.too_large), (1, 0, 1));
-    // Beside others it is cut off.
+    // With other rows beside it, the row is split off.
     for at in [0, 2, 3] {
         stream.put(at, b"x").await;
     }
@@ -195,7 +195,7 @@ async fn large_directories_are_read_by_windows() {
         stream.put(at, b"x").await;
     }
     stream.engine.mend(&stream.place).await.expect("it is mended");
-    // Read through the snapshot, since it was cut; and from what is known.
+    // Read by the snapshot, because of the splits since, and by the cached range map.
     for (moment, rows) in [
         (&before, 1_200),
         (&first, 1_200),

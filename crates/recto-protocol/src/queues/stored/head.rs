@@ -1,4 +1,4 @@
-//! A head: one column, beside the version.
+//! Stored form of a shard manifest (`Head`): one column, next to the version.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use crate::queues::head::{Head, Live, Reach, Resting};
 use crate::queues::limits::{MAX_LIVE_SEGMENTS, MAX_REGISTERS, MAX_SEGMENT_MESSAGES};
 use crate::queues::names::{BodyTable, RegisterNumber, Segment, Tenure, Version};
 
-/// The version of the form of a head.
+/// Version of the form of a shard manifest.
 pub const HEAD_FORMAT_VERSION: u8 = 1;
 
 const WHAT: &str = "a head";
@@ -15,7 +15,7 @@ const WHAT: &str = "a head";
 const FAR: u8 = 1;
 const SEALED: u8 = 2;
 
-/// The column.
+/// Returns the bytes of the column.
 pub fn encode_head(head: &Head) -> Vec<u8> {
     let mut bytes = vec![HEAD_FORMAT_VERSION];
     bytes.extend(head.ring.to_be_bytes());
@@ -45,10 +45,10 @@ pub fn encode_head(head: &Head) -> Vec<u8> {
     bytes
 }
 
-/// The head of these columns.
+/// Reads the shard manifest from these columns.
 ///
 /// # Errors
-/// It is of another version, or damaged.
+/// The bytes have another version, or are damaged.
 pub fn decode_head(version: Version, bytes: &[u8]) -> Result<Head, StoredError> {
     let mut reader = Reader::of_register(WHAT, HEAD_FORMAT_VERSION, version, bytes)?;
     let mut head = Head {

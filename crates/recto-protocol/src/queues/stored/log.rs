@@ -1,4 +1,4 @@
-//! A log: its static column, and its rows.
+//! Stored form of a log: its static column, and its rows.
 
 use super::{Reader, StoredError, push_address};
 use crate::queues::limits::{MAX_SEGMENT_BYTES, MAX_SEGMENT_MESSAGES};
@@ -6,10 +6,10 @@ use crate::queues::log::{Entry, Log, LogRow, Origin, Received};
 use crate::queues::names::{Chunk, Fingerprint, MessageId, Segment, Seq, Version};
 use crate::queues::rows::Rows;
 
-/// Version of the form of a log, and of a row in which no message came from another queue.
+/// Version of the form of a log, and of a row without messages from other queues.
 pub const LOG_FORMAT_VERSION: u8 = 1;
-/// Version of the form of a row in which a message came from another queue. Releases that count the retention of such a message
-/// from its first send would delete it, so they must not read the row.
+/// Version of the form of a row with a message from another queue. Releases that measure the retention of
+/// such a message from its first send would delete it, so they must not read the row.
 pub const ARRIVALS_FORMAT_VERSION: u8 = 2;
 
 const LOG: &str = "a log";
@@ -21,7 +21,7 @@ const ORIGIN: u8 = 4;
 const RECEIVED: u8 = 8;
 const ARRIVED: u8 = 16;
 
-/// The static column, beside the version.
+/// Returns the bytes of the static column, which is next to the version.
 pub fn encode_log_header(log: &Log) -> Vec<u8> {
     let mut bytes = vec![LOG_FORMAT_VERSION];
     bytes.extend(log.segment.0.to_be_bytes());
@@ -32,7 +32,7 @@ pub fn encode_log_header(log: &Log) -> Vec<u8> {
     bytes
 }
 
-/// A row, of this segment.
+/// Returns the bytes of a row of this segment.
 pub fn encode_log_row(segment: Segment, row: &LogRow) -> Vec<u8> {
     let has_arrivals = row.entries.iter().any(|entry| entry.arrived.is_some());
     let mut bytes = vec![if has_arrivals {
@@ -81,10 +81,10 @@ fn push_entry(bytes: &mut Vec<u8>, entry: &Entry) {
     }
 }
 
-/// What a row says, and of which segment it is.
+/// Reads a row, and returns it with its segment.
 ///
 /// # Errors
-/// It is of another version, or damaged.
+/// The bytes have another version, or are damaged.
 pub fn decode_log_row(bytes: &[u8]) -> Result<(Segment, LogRow), StoredError> {
     let has_arrivals = bytes.first() == Some(&ARRIVALS_FORMAT_VERSION);
     let version = if has_arrivals {
@@ -157,7 +157,7 @@ fn read_entry(reader: &mut Reader<'_>, may_have_arrived: bool) -> Result<Entry, 
     Ok(entry)
 }
 
-/// What a log says of itself beside its rows.
+/// Content of the static column of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LogHeader {
     version: Version,
@@ -169,18 +169,20 @@ pub struct LogHeader {
 }
 
 impl LogHeader {
-    /// How many rows it has: behind them there may be others, of segments that had the register before.
+    /// Returns the number of rows of the log. After them, there may be rows of segments that used the same
+    /// log before.
     pub fn rows(&self) -> Seq {
         self.rows
     }
 
-    /// How many messages were sent to a segment, and how many bytes they have, if it is that one's log.
+    /// Returns the number of messages that were sent to a segment, and their bytes, if the log belongs to
+    /// this segment.
     pub fn sent_to(&self, segment: Segment) -> Option<(Seq, u64)> {
         (self.segment == segment).then_some((self.next, self.bytes))
     }
 
-    /// From which row on, by number, rows are needed beside those of a copy that was read before. If they were not read together
-    /// with this from there on, both are read again.
+    /// Returns the number of the first row that is needed in addition to a copy that was read before. If the
+    /// rows from this one on were not read together with this header, both must be read again.
     pub fn needed_from(&self, copy: &Log) -> Seq {
         let is_before = copy.segment == self.segment
             && copy.version <= self.version
@@ -190,10 +192,10 @@ impl LogHeader {
     }
 }
 
-/// What the static column of a log says.
+/// Reads the static column of a log.
 ///
 /// # Errors
-/// It is of another version, or damaged.
+/// The bytes have another version, or are damaged.
 pub fn decode_log_header(version: Version, bytes: &[u8]) -> Result<LogHeader, StoredError> {
     let mut reader = Reader::of_register(LOG, LOG_FORMAT_VERSION, version, bytes)?;
     let header = LogHeader {
@@ -213,11 +215,11 @@ pub fn decode_log_header(version: Version, bytes: &[u8]) -> Result<LogHeader, St
     Ok(header)
 }
 
-/// The log that says this of itself: what a copy has that was read before, and the rows from
-/// [there on](LogHeader::needed_from), by number, up to as many as it [has](LogHeader::rows).
+/// Returns the log of this header. It consists of the rows of a copy that was read before, and the given
+/// rows, with their numbers, from [`LogHeader::needed_from`] up to [`LogHeader::rows`].
 ///
 /// # Errors
-/// A row is of another version, of another segment, or damaged, or rows are missing.
+/// A row has another version, belongs to another segment, or is damaged, or rows are missing.
 pub fn decode_log<'b>(
     header: LogHeader,
     copy: &Log,

@@ -1,7 +1,8 @@
-//! The bytes that outlive a process: `docs/format.md`, "Queues".
+//! Stored forms of queues, which outlive a process: `docs/format.md`, "Queues".
 //!
-//! A reader takes what a writer of a known version wrote, and nothing else: what is read is written again as the same
-//! bytes. The version of a register stands in a column of its own, which conditional writes compare.
+//! A reader accepts exactly the bytes that a writer of a known version wrote, so writing the result again
+//! gives the same bytes. The version of a versioned cell is in a separate column, which conditional writes
+//! compare.
 
 mod head;
 mod log;
@@ -26,30 +27,30 @@ pub use state::{CROWDED_FORMAT_VERSION, STATE_FORMAT_VERSION, decode_state, enco
 use crate::queues::limits::MAX_VERSION;
 use crate::queues::names::{Address, Place, Shard, Version};
 
-/// Why stored bytes are not read.
+/// Error for stored bytes that cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoredError {
-    /// They are of a version that this release does not know.
+    /// The bytes have a version that this release does not know.
     #[error("{what} is of version {version}, which this release does not know")]
     UnknownVersion {
-        /// What they are.
+        /// Name of the stored form.
         what: &'static str,
-        /// What they say of themselves.
+        /// Version in the bytes.
         version: u8,
     },
-    /// No release wrote them.
+    /// No release wrote these bytes.
     #[error("{what} is damaged: {reason}")]
     Damaged {
-        /// What they should be.
+        /// Name of the expected stored form.
         what: &'static str,
-        /// What is wrong.
+        /// Reason.
         reason: &'static str,
     },
 }
 
 impl StoredError {
-    /// What to do about it.
+    /// Returns a hint that says how to resolve the error.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::UnknownVersion { .. } => {
@@ -70,7 +71,7 @@ fn push_address(bytes: &mut Vec<u8>, address: Address) {
     bytes.extend(address.shard.0.to_be_bytes());
 }
 
-/// Writes a number as [`Reader::compact`] reads it.
+/// Writes a number in the form that [`Reader::compact`] reads.
 fn push_compact(bytes: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         bytes.push(number as u8 | 0x80);
@@ -79,14 +80,14 @@ fn push_compact(bytes: &mut Vec<u8>, mut number: u64) {
     bytes.push(number as u8);
 }
 
-/// Bytes that are read from the front.
+/// Reader of bytes from the front.
 struct Reader<'b> {
     what: &'static str,
     rest: &'b [u8],
 }
 
 impl<'b> Reader<'b> {
-    /// Of bytes that begin with the version of their form.
+    /// Returns a reader of bytes that begin with the version of their form.
     fn new(what: &'static str, known: u8, bytes: &'b [u8]) -> Result<Self, StoredError> {
         let mut reader = Self { what, rest: bytes };
         match reader.u8()? {
@@ -96,7 +97,7 @@ impl<'b> Reader<'b> {
         }
     }
 
-    /// Of a register, with the version beside it.
+    /// Returns a reader of a versioned cell, whose version is in a separate column.
     fn of_register(
         what: &'static str,
         known: u8,
@@ -118,7 +119,7 @@ impl<'b> Reader<'b> {
         }
     }
 
-    /// An error unless that is so.
+    /// Returns an error unless `is_so` is true.
     fn check(&self, is_so: bool, reason: &'static str) -> Result<(), StoredError> {
         if is_so { Ok(()) } else { Err(self.damaged(reason)) }
     }
@@ -134,8 +135,8 @@ impl<'b> Reader<'b> {
         self.take().map(u8::from_be_bytes)
     }
 
-    /// Reads a number of 7 bits a byte, the lowest first; all bytes but the last have their highest bit set. The last one is not 0,
-    /// unless it is the only one.
+    /// Reads a number of 7 bits a byte, the lowest bits first. All bytes except the last have their highest
+    /// bit set. The last byte is not 0, unless it is the only one.
     fn compact(&mut self) -> Result<u64, StoredError> {
         let (mut number, mut bits) = (0, 0);
         loop {
@@ -186,7 +187,7 @@ impl<'b> Reader<'b> {
         }
     }
 
-    /// Nothing may follow.
+    /// Checks that no bytes follow.
     fn end(self) -> Result<(), StoredError> {
         self.check(self.rest.is_empty(), "something follows it")
     }

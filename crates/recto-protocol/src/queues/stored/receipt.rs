@@ -1,30 +1,31 @@
-//! A receipt: what a worker shows to be done with a message.
+//! Receipts, with which a worker acknowledges a message.
 
 use super::{Reader, StoredError, push_address};
 use crate::queues::names::{Address, ClaimId, Segment, Seq, Tenure};
 
-/// The version of the form of a receipt.
+/// Version of the form of a receipt.
 pub const RECEIPT_FORMAT_VERSION: u8 = 1;
 
 pub(super) const WHAT: &str = "a receipt";
 
-/// One message, as one claim received it.
+/// Receipt of one message by one claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Receipt {
-    /// In which shard.
+    /// Shard of the message.
     pub address: Address,
-    /// By which use of its place: of a queue that has another one it is no receipt.
+    /// Epoch of the shard's place. The receipt is invalid for a queue that uses the place in another epoch.
     pub tenure: Tenure,
-    /// Which segment.
+    /// Segment of the message.
     pub segment: Segment,
-    /// Which message of that.
+    /// Number of the message in the segment.
     pub seq: Seq,
-    /// By which claim.
+    /// Claim that received the message.
     pub claim: ClaimId,
 }
 
 impl Receipt {
-    /// The bytes. Their last four tell a slip of the pen; who makes some up has to guess the claim.
+    /// Returns the bytes of the receipt. The last four are a checksum that detects typing errors. A forger
+    /// would have to guess the claim.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = vec![RECEIPT_FORMAT_VERSION];
         push_address(&mut bytes, self.address);
@@ -36,10 +37,10 @@ impl Receipt {
         bytes
     }
 
-    /// What bytes say.
+    /// Reads a receipt from bytes.
     ///
     /// # Errors
-    /// They are of another version, or no receipt.
+    /// The bytes have another version, or are not a receipt.
     pub fn decode(bytes: &[u8]) -> Result<Self, StoredError> {
         let mut reader = Reader::new(WHAT, RECEIPT_FORMAT_VERSION, bytes)?;
         let receipt = Self {

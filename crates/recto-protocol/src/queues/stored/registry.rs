@@ -1,4 +1,4 @@
-//! A registry: its static column, and a row for each place.
+//! Stored form of a registry: its static column, and a row for each place.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,9 +11,9 @@ use crate::queues::names::{Place, QueueId, Tenure, Version};
 use crate::queues::options::{DeadLetters, QueueName, QueueOptions, StoreOptions};
 use crate::queues::registry::{Held, PlaceRow, Queue, Registry, Unit};
 
-/// Version of the form of a registry, and of a row whose queue has as many messages in flight as queues have by default.
+/// Version of the form of a registry, and of a row whose queue has the default maximum of messages in flight.
 pub const REGISTRY_FORMAT_VERSION: u8 = 1;
-/// Version of the form of a row whose queue states how many messages may be in flight.
+/// Version of the form of a row whose queue sets the maximum number of messages in flight.
 pub const IN_FLIGHT_FORMAT_VERSION: u8 = 2;
 /// Version of the form of a row whose queue is paused.
 pub const PAUSED_FORMAT_VERSION: u8 = 3;
@@ -36,7 +36,7 @@ const DEAD_LETTERS: u8 = 8;
 const IN_FLIGHT: u8 = 16;
 const PAUSED: u8 = 32;
 
-/// The static column, beside the version.
+/// Returns the bytes of the static column, which is next to the version.
 pub fn encode_registry(registry: &Registry) -> Vec<u8> {
     let mut bytes = vec![REGISTRY_FORMAT_VERSION];
     let has = |is_there: bool, flag: u8| if is_there { flag } else { 0 };
@@ -53,7 +53,7 @@ pub fn encode_registry(registry: &Registry) -> Vec<u8> {
     bytes
 }
 
-/// A place's row.
+/// Returns the bytes of the row of a place.
 pub fn encode_registry_row(row: &PlaceRow) -> Vec<u8> {
     let mut bytes = vec![row_version(&row.held)];
     bytes.extend(row.tenure.0.to_be_bytes());
@@ -85,7 +85,8 @@ pub fn encode_registry_row(row: &PlaceRow) -> Vec<u8> {
     bytes
 }
 
-/// Returns the lowest version that can state what a place holds, so that earlier releases read as much as they can.
+/// Returns the lowest version that can express the content of a place, so that earlier releases can read as
+/// much as possible.
 fn row_version(held: &Held) -> u8 {
     match held {
         Held::Queue(queue) if queue.options.is_paused => PAUSED_FORMAT_VERSION,
@@ -94,7 +95,7 @@ fn row_version(held: &Held) -> u8 {
     }
 }
 
-/// Of 255 bytes at most.
+/// Writes a text of at most 255 bytes.
 fn push_text(bytes: &mut Vec<u8>, text: &str) {
     bytes.push(text.len() as u8);
     bytes.extend(text.as_bytes());
@@ -126,10 +127,10 @@ fn push_options(bytes: &mut Vec<u8>, options: &QueueOptions) {
     }
 }
 
-/// The registry of these columns and rows, by place.
+/// Reads the registry from these columns and rows, which are given by place.
 ///
 /// # Errors
-/// Something is of another version, or damaged, or rows are missing.
+/// A column or a row has another version or is damaged, or rows are missing.
 pub fn decode_registry<'b>(
     version: Version,
     bytes: &[u8],
@@ -171,7 +172,7 @@ pub fn decode_registry<'b>(
     Ok(registry)
 }
 
-/// What no row says by itself.
+/// Checks the rules that involve several rows.
 fn check_queues(reader: &Reader<'_>, registry: &Registry) -> Result<(), StoredError> {
     let (mut names, mut ids, mut units) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     for (.., queue) in registry.queues() {
@@ -198,10 +199,10 @@ fn check_queues(reader: &Reader<'_>, registry: &Registry) -> Result<(), StoredEr
     reader.check(has_options, "it has queues, and says nothing of them")
 }
 
-/// What a row says.
+/// Reads a row.
 ///
 /// # Errors
-/// It is of another version, or damaged.
+/// The bytes have another version, or are damaged.
 pub fn decode_registry_row(bytes: &[u8]) -> Result<PlaceRow, StoredError> {
     let version = match bytes.first() {
         Some(&version @ (IN_FLIGHT_FORMAT_VERSION | PAUSED_FORMAT_VERSION)) => version,
@@ -236,7 +237,7 @@ pub fn decode_registry_row(bytes: &[u8]) -> Result<PlaceRow, StoredError> {
     let is_possible = match held {
         Held::Free => tenure.0 < changed,
         Held::Queue(_) => true,
-        // A unit is changed when it begins, and when it ends.
+        // The row of a unit changes only when the unit begins and when it ends.
         Held::Unit(_) | Held::Deleting { .. } => tenure.0 == changed,
     };
     reader.check(is_possible, "it was changed when it could not be")?;

@@ -1,4 +1,4 @@
-//! A ring: one column, beside the version.
+//! Stored form of a ring of rotating tables: one column, next to the version.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use crate::queues::limits::MAX_TABLES;
 use crate::queues::names::{BodyTable, Life, Micros, QueueId, Version};
 use crate::queues::ring::{Owner, Phase, Ring};
 
-/// The version of the form of a ring.
+/// Version of the form of a ring.
 pub const RING_FORMAT_VERSION: u8 = 1;
 
 const WHAT: &str = "a ring";
@@ -20,7 +20,7 @@ const EMPTYING: u8 = 4;
 const RETIRED: u8 = 5;
 const UNIT: u8 = 6;
 
-/// The column.
+/// Returns the bytes of the column.
 pub fn encode_ring(ring: &Ring) -> Vec<u8> {
     let mut bytes = vec![RING_FORMAT_VERSION];
     bytes.extend(ring.last.0.to_be_bytes());
@@ -52,10 +52,10 @@ fn push_life(bytes: &mut Vec<u8>, phase: u8, since: Micros, life: Life) {
     bytes.extend(life.0.to_be_bytes());
 }
 
-/// The ring of these columns.
+/// Reads the ring from these columns.
 ///
 /// # Errors
-/// It is of another version, or damaged.
+/// The bytes have another version, or are damaged.
 pub fn decode_ring(version: Version, bytes: &[u8]) -> Result<Ring, StoredError> {
     let mut reader = Reader::of_register(WHAT, RING_FORMAT_VERSION, version, bytes)?;
     let mut ring = Ring {

@@ -1,4 +1,4 @@
-//! A state: one column, beside the version.
+//! Stored form of the claims of a segment (`State`): one column, next to the version.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,12 +8,12 @@ use crate::queues::names::{Chunk, ClaimId, Micros, Segment, Seq, Version};
 use crate::queues::resolved::Resolved;
 use crate::queues::state::{Pending, Standing, State, Target};
 
-/// Version of the form of a state of which at most 1,024 messages are pending.
+/// Version of the form of a state with at most 1,024 pending messages.
 pub const STATE_FORMAT_VERSION: u8 = 1;
-/// Version of the form of a state of which more are pending. They are written compactly: four times as many messages take one and a
-/// half times to three times as many bytes.
+/// Version of the form of a state with more pending messages. This form is compact: four times as many
+/// messages take one and a half to three times as many bytes.
 pub const CROWDED_FORMAT_VERSION: u8 = 2;
-/// Maximum number of pending messages that are written as in version 1.
+/// Maximum number of pending messages in the form of version 1.
 const MAX_PLAIN: usize = 1_024;
 
 const WHAT: &str = "a state";
@@ -23,7 +23,7 @@ const WAITING: u8 = 1;
 const LEAVING: u8 = 2;
 const MAX_WORDS: u8 = (MAX_SEGMENT_MESSAGES / 64) as u8;
 
-/// The column.
+/// Returns the bytes of the column.
 pub fn encode_state(state: &State) -> Vec<u8> {
     let is_plain = state.pending.len() <= MAX_PLAIN;
     let mut bytes = vec![if is_plain {
@@ -47,7 +47,7 @@ pub fn encode_state(state: &State) -> Vec<u8> {
     bytes
 }
 
-/// Least times of the pending messages, from which their times are counted.
+/// Minimum times of the pending messages. The stored times are relative to them.
 #[derive(Clone, Copy)]
 struct Base {
     first_received: Micros,
@@ -118,10 +118,10 @@ fn push_standing(bytes: &mut Vec<u8>, standing: Standing) {
     }
 }
 
-/// The state of these columns.
+/// Reads the state from these columns.
 ///
 /// # Errors
-/// It is of another version, or damaged.
+/// The bytes have another version, or are damaged.
 pub fn decode_state(version: Version, bytes: &[u8]) -> Result<State, StoredError> {
     let is_plain = bytes.first() != Some(&CROWDED_FORMAT_VERSION);
     let form = if is_plain {
@@ -202,7 +202,8 @@ fn read_crowd(
     Ok(all)
 }
 
-/// Claims are numbered as they are named first, so the greatest number that is known rises by one.
+/// Reads a pending message. Claims are numbered in the order of their first occurrence, so a number is at
+/// most one more than the maximum so far.
 fn read_compact_pending(
     reader: &mut Reader<'_>,
     claims: &[ClaimId],

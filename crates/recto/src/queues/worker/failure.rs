@@ -1,9 +1,9 @@
-//! Why a message is not done with.
+//! Failure of a handler.
 
 use std::fmt;
 use std::time::Duration;
 
-/// Why a handler is not done with its message. Any error becomes one by `?`.
+/// Reason why a handler did not complete its message. `?` converts any error to a failure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     pub(super) error: String,
@@ -12,7 +12,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// It failed for this reason.
+    /// Creates a failure with this reason.
     pub fn new(error: impl Into<String>) -> Self {
         Self {
             error: error.into(),
@@ -21,8 +21,8 @@ impl Failure {
         }
     }
 
-    /// Nobody worked on the message, and nothing is said of it: it is given back at once, and that it was received is not
-    /// counted.
+    /// Creates a failure for a message that was not handled. The message is given back at once without a reason, and
+    /// the attempt does not count.
     pub fn not_begun() -> Self {
         Self {
             is_counted: false,
@@ -30,7 +30,7 @@ impl Failure {
         }
     }
 
-    /// The message comes again after just so long.
+    /// Sets the exact delay after which the message can be received again.
     #[must_use]
     pub fn after(mut self, delay: Duration) -> Self {
         self.delay = Some(delay);
@@ -38,7 +38,7 @@ impl Failure {
     }
 }
 
-// No `Display` and no `Error`: it could not be made of any error then.
+// `Display` and `Error` are not implemented, because the conversion from any error would conflict with them.
 impl<E: fmt::Display + std::error::Error> From<E> for Failure {
     fn from(error: E) -> Self {
         let mut text = error.to_string();

@@ -1,11 +1,11 @@
-//! Workers: messages are received, handled several at a time, and done with.
+//! Workers, which receive messages, handle several concurrently, and settle them.
 //!
-//! | module | holds |
+//! | module | content |
 //! |---|---|
-//! | `source` | [`Source`]: what messages come from |
-//! | `failure` | [`Failure`]: why a message is not done with, and when it comes again |
-//! | `run` | the loop |
-//! | `settle` | acks and nacks, in groups |
+//! | `source` | [`Source`]: origin of the messages |
+//! | `failure` | [`Failure`]: reason why a message was not completed, and the delay before it is received again |
+//! | `run` | loop of a worker |
+//! | `settle` | acknowledging and giving back, in groups |
 
 mod failure;
 mod run;
@@ -25,28 +25,29 @@ use crate::error::{Error, ErrorKind, Result};
 pub use failure::Failure;
 pub use source::Source;
 
-/// Messages that are handled at once, if nothing else is said.
+/// Default number of messages that are handled concurrently.
 pub const DEFAULT_CONCURRENCY: usize = 8;
-/// The most messages that are handled at once: as many as are received at once.
+/// Maximum number of messages that are handled concurrently. It equals the maximum number that one call receives.
 pub const MAX_CONCURRENCY: usize = 1_000;
-/// How long a message that failed for the first time is not received, if nothing else is said.
+/// Default delay of a message that failed for the first time.
 const FIRST_DELAY: Duration = Duration::from_secs(1);
-/// The longest that such a delay grows to, if nothing else is said.
+/// Default maximum of a growing delay.
 const GROWN_DELAY: Duration = Duration::from_secs(15 * 60);
-/// The longest delay that a message has.
+/// Maximum delay of a message.
 const LONGEST_DELAY: Duration = Duration::from_secs(30 * 24 * 60 * 60);
-/// How long what is being handled may go on after a worker was told to stop, if nothing else is said.
+/// Default time for which handlers may continue after the worker was told to stop.
 const STOP_WITHIN: Duration = Duration::from_secs(30);
 
 type Handler<M> = Arc<dyn Fn(M) -> BoxFuture<'static, std::result::Result<(), Failure>> + Send + Sync>;
 type Observer = Arc<dyn Fn(&WorkEvent<'_>) + Send + Sync>;
 
-/// Receives messages and hands each to a handler.
+/// Receives messages and passes each to a handler.
 ///
-/// As long as a handler runs its message stays this worker's: the lease is extended. A handler that returns `Ok` is done with
-/// its message. One that fails or panics gives it back with the reason, to come again later each time, until it is
-/// a dead letter. Acks are sent in groups. If another receiver got the message, because the store could not be
-/// reached for as long as its lease, or if the message was removed or purged, its handler is dropped where it waits.
+/// While a handler runs, the worker extends the lease of its message. If the handler returns `Ok`, the worker
+/// acknowledges the message. If the handler fails or panics, the worker gives the message back with the reason. The
+/// delay grows with each failure, until the message becomes a dead letter. Acknowledgments are sent in groups. A
+/// message can go to another receiver if the store was unreachable for the time of its lease. In that case, and if the
+/// message was removed or purged, the worker drops the handler at its next await.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -96,50 +97,52 @@ impl<S: Source> fmt::Debug for Worker<S> {
     }
 }
 
-/// What a worker did.
+/// Result of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Worked {
-    /// Messages that were handled, and are done with durably.
+    /// Number of messages that were handled and durably acknowledged.
     pub done: u64,
-    /// How often a handler failed or panicked, and its message was given back.
+    /// Number of failures and panics of handlers after which the message was given back.
     pub failed: u64,
-    /// Messages that were given back uncounted: the worker was to stop, or their handlers did not begin.
+    /// Number of messages that were given back without counting the attempt, because the worker stopped or the handler
+    /// did not begin.
     pub given_back: u64,
-    /// Messages that were handled, or begun, and that another receiver got meanwhile, or that were removed, or could not be settled.
-    /// All but those that were removed come again.
+    /// Number of messages that were handled or begun, but then went to another receiver, were removed, or could not be
+    /// settled. All of them except the removed messages are received again.
     pub lost: u64,
 }
 
-/// What happens while a worker works.
+/// Event during the run of a worker.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum WorkEvent<'e> {
-    /// A message was handled, and is done with durably.
+    /// A message was handled and durably acknowledged.
     Done,
     /// A handler failed or panicked.
     Failed {
-        /// Why.
+        /// Reason of the failure.
         error: &'e str,
-        /// How often the message was received so far.
+        /// Number of times that the message was received so far.
         attempts: u16,
-        /// After how long it comes again, if it does.
+        /// Delay before the message is received again, unless it becomes a dead letter.
         delay: Duration,
     },
-    /// Another receiver got the message meanwhile, or it was removed.
+    /// The message went to another receiver, or was removed.
     Lost,
-    /// What became of a message could not be said to the queue: it comes again.
+    /// The outcome of a message could not be stored. The message is received again.
     NotSettled(&'e Error),
-    /// Nothing can be received now; it is tried again.
+    /// Messages cannot be received now. The worker retries.
     Unreachable(&'e Error),
-    /// As many messages of the queue are in flight as may be. The worker waits until some are settled; each worker reports it once.
+    /// The maximum number of messages of the queue is in flight. The worker waits until some are settled. Each worker
+    /// reports this event once.
     TooManyInFlight(&'e Error),
     /// The queue is paused. The worker waits; it reports each pause once.
     Paused,
 }
 
 impl<S: Source> Worker<S> {
-    /// A worker on what comes from `source`.
+    /// Creates a worker for messages from `source`.
     pub fn new<H, F>(source: S, handler: H) -> Self
     where
         H: Fn(S::Message) -> F + Send + Sync + 'static,
@@ -159,60 +162,66 @@ impl<S: Source> Worker<S> {
         }
     }
 
-    /// Handles so many messages at once: 1 to [`MAX_CONCURRENCY`], else [`DEFAULT_CONCURRENCY`].
+    /// Sets the number of messages that are handled concurrently: 1 to [`MAX_CONCURRENCY`]. Default:
+    /// [`DEFAULT_CONCURRENCY`].
     pub fn concurrency(mut self, concurrency: usize) -> Self {
         self.concurrency = concurrency;
         self
     }
 
-    /// Leases messages for so long at a time, 1 s to 12 hours, else for as long as the queue says: if this process dies, they
-    /// are received again after that.
+    /// Sets the time for which messages are leased: 1 s to 12 hours. Default: the visibility timeout of the queue. If
+    /// this process dies, its messages are received again after this time.
     pub fn visibility(mut self, visibility: Duration) -> Self {
         self.visibility = Some(visibility);
         self
     }
 
-    /// A message that failed for the first time comes again after about `first`, and each further time after twice as long, up to
-    /// `longest`; each delay is drawn between half of that and all of it, lest what failed together comes together. Else
-    /// 1 s and 15 minutes. Both are 30 days at most.
+    /// Sets the delays of failed messages. After the first failure, a message is received again after about `first`.
+    /// Each further delay is twice as long, up to `longest`. The actual delay is random, between half of this time and
+    /// all of it, so that messages that failed together do not return together. Default: 1 s and 15 minutes. Both are
+    /// at most 30 days.
     pub fn backoff(mut self, first: Duration, longest: Duration) -> Self {
         (self.first_delay, self.longest_delay) = (first, longest);
         self
     }
 
-    /// What is being handled when the worker is to stop may go on for so long, else 30 s; then it is dropped, and given back. The
-    /// queue is told of all that, however long a store takes to answer.
+    /// Sets the time for which handlers may continue after the worker is to stop. Default: 30 s. After this time, the
+    /// worker drops the handlers and gives their messages back. It then still waits until the queue has stored all
+    /// outcomes, even if the store is slow.
     pub fn stop_within(mut self, grace: Duration) -> Self {
         self.stop_within = grace;
         self
     }
 
-    /// Stops when there is nothing to receive.
+    /// Makes the worker stop when there is no message to receive.
     pub fn until_empty(mut self) -> Self {
         self.until_empty = true;
         self
     }
 
-    /// Tells what happens, as it happens.
+    /// Sets a function that is called for each event.
     pub fn observe(mut self, observer: impl Fn(&WorkEvent<'_>) + Send + Sync + 'static) -> Self {
         self.observer = Some(Arc::new(observer));
         self
     }
 
-    /// Works until the queue is gone, or empty if that was asked for. If the future is dropped, handlers are too, and their
-    /// messages come again when their leases end.
+    /// Works until the queue is deleted, or empty with [`until_empty`](Self::until_empty). If the future is dropped,
+    /// the handlers are dropped, too, and their messages are received again when their leases end.
     ///
     /// # Errors
-    /// As of [`run_until`](Self::run_until).
+    /// The errors of [`run_until`](Self::run_until).
     pub async fn run(self) -> Result<Worked> {
         self.run_until(std::future::pending()).await
     }
 
-    /// Works until `stop` is ready. Then nothing is received any more; what is being handled is finished, or given back.
-    /// A store that cannot be reached is waited for; one that was closed is not.
+    /// Works until `stop` completes. Then the worker receives no more messages, and finishes or gives back the messages
+    /// that are being handled. If the store is unreachable, the worker waits for it. If the store was closed, the
+    /// worker ends.
     ///
     /// # Errors
-    /// [`ErrorKind::Unavailable`]: the store was closed. [`ErrorKind::NotFound`]: there is no such queue any more. [`ErrorKind::InvalidArgument`]: an option is not right.
+    /// - [`ErrorKind::Unavailable`]: the store was closed.
+    /// - [`ErrorKind::NotFound`]: the queue was deleted.
+    /// - [`ErrorKind::InvalidArgument`]: an option is out of range.
     pub async fn run_until(self, stop: impl Future<Output = ()> + Send) -> Result<Worked> {
         if self.concurrency == 0 || self.concurrency > MAX_CONCURRENCY {
             let message = format!(
@@ -238,7 +247,7 @@ impl<S: Source> Worker<S> {
         self.visibility.unwrap_or_else(|| self.source.visibility())
     }
 
-    /// How long a message that was received so often is not received, now that it failed.
+    /// Returns the delay of a message that failed after it was received `attempts` times.
     fn delay(&self, attempts: u16) -> Duration {
         let doublings = u32::from(attempts.saturating_sub(1)).min(31);
         let longest = self

@@ -1,4 +1,4 @@
-//! The loop of a worker.
+//! Loop of a worker.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -18,21 +18,21 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::queues::error::is_closed;
 use crate::queues::{Receive, Settled};
 
-/// How long a worker waits for a message before it asks again.
+/// Maximum time of one receive while there is no message.
 const WAIT: Duration = Duration::from_secs(20);
-/// The same of one that stops when there is none.
+/// Maximum time of one receive of a worker that stops when there is no message.
 const EMPTY_WAIT: Duration = Duration::from_millis(100);
-/// How long to wait after nothing could be received, at first; each further wait is twice as long.
+/// Wait after the first failed receive. Each further wait is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
-/// The longest such wait.
+/// Maximum wait after a failed receive.
 const MAX_PAUSE: Duration = Duration::from_secs(30);
-/// The part of a lease after which it is extended: two may fail before it ends.
+/// Number of extensions in the time of a lease. Two consecutive extensions can fail before the lease ends.
 const EXTENSIONS_PER_LEASE: u32 = 3;
 
 type Handled = std::result::Result<(), Failure>;
 type Extended = (Vec<Id>, Result<Vec<Settled>>);
 
-/// A message that is being handled.
+/// Message that is being handled.
 struct Running<R> {
     receipt: R,
     attempts: u16,
@@ -40,36 +40,37 @@ struct Running<R> {
     end: End,
 }
 
-/// Why a handler that was dropped was.
+/// Reason why the worker dropped a handler.
 #[derive(Clone, Copy)]
 enum End {
-    /// It was not.
+    /// The worker did not drop it.
     Handled,
-    /// Another receiver has the message, or it was removed.
+    /// The message went to another receiver, or was removed.
     Lost,
     /// The worker stops.
     Stopped,
 }
 
-/// A worker at work.
+/// State of a running worker.
 struct Work<S: Source> {
     worker: Worker<S>,
     handling: JoinSet<Handled>,
     running: HashMap<Id, Running<S::Receipt>>,
-    /// What was handled, and what failed or was dropped, and is to be settled.
+    /// Handled messages, and failed or dropped messages, that must be settled.
     done: Vec<Finished<S::Receipt>>,
     failed: Vec<Finished<S::Receipt>>,
-    /// Messages that nobody handles any more, until they are settled: they are kept as long.
+    /// Messages whose handlers have ended and that are not settled yet. Their leases are extended until they are
+    /// settled.
     owed: HashMap<Id, S::Receipt>,
-    /// How often nothing could be received, one after the other.
+    /// Number of consecutive failed receives.
     failures: u32,
-    /// Whether the limit of messages in flight was met and reported. It is reported once, since a worker that is slow meets it after each
-    /// message.
+    /// Whether the worker met the limit of messages in flight and reported it. It reports the limit once, because a
+    /// slow worker meets it after each message.
     is_limited: bool,
     /// Whether the queue was paused at the last receive.
     is_paused: bool,
     is_stopping: bool,
-    /// Why it stops, if not because it was told to.
+    /// Reason why the worker stops, unless it was told to stop.
     fatal: Option<Error>,
     worked: Worked,
 }
@@ -83,13 +84,13 @@ pub(super) async fn run<S: Source>(
     let mut stop = pin!(stop.fuse());
     let mut is_grace_given = false;
     let (mut receiving, mut extending, mut grace) = (None, None, None);
-    // Apart: an ack does not wait for what is given back.
+    // These futures are separate, so that an acknowledgment does not wait until other messages are given back.
     let (mut acking, mut giving_back) = (None, None);
     let mut tick = Some(tokio::time::sleep(every).boxed());
     loop {
         if work.is_stopping && !is_grace_given {
             is_grace_given = true;
-            // What it would have received is given back.
+            // Dropping the future gives back the messages that it would have received.
             receiving = None;
             grace = Some(tokio::time::sleep(work.worker.stop_within).boxed());
         }
@@ -125,7 +126,8 @@ pub(super) async fn run<S: Source>(
     }
 }
 
-/// What is under way has ended, if anything is; never, if not. Dropped before, it goes on when it is asked for again.
+/// Waits until the future completes, and removes it. Without a future, never completes. If this call is dropped, a
+/// later call continues with the same future.
 async fn done<T>(under_way: &mut Option<BoxFuture<'_, T>>) -> T {
     match under_way {
         Some(future) => {
@@ -155,7 +157,7 @@ impl<S: Source> Work<S> {
         }
     }
 
-    /// How many more messages it takes.
+    /// Returns the number of further messages that the worker can handle.
     fn free(&self) -> usize {
         let taken = self.running.len() + self.owed.len();
         self.worker.concurrency.saturating_sub(taken)
@@ -169,7 +171,7 @@ impl<S: Source> Work<S> {
         let source = Arc::clone(&self.worker.source);
         let receive = Receive {
             most: self.free(),
-            // As it is extended, whatever the queue says by now.
+            // Use the time by which leases are extended, even if the options of the queue have changed.
             visibility: Some(self.worker.lease()),
             wait: if self.worker.until_empty { EMPTY_WAIT } else { WAIT },
         };
@@ -199,7 +201,7 @@ impl<S: Source> Work<S> {
                 }
             }
             Err(error) if error.kind() == ErrorKind::TooManyInFlight => {
-                // After the first pause: it is no failure of the store.
+                // Use the first pause, because the store did not fail.
                 self.failures = 1;
                 if !std::mem::replace(&mut self.is_limited, true) {
                     self.worker.tell(&WorkEvent::TooManyInFlight(&error));
@@ -219,7 +221,7 @@ impl<S: Source> Work<S> {
     fn begin(&mut self, message: S::Message) {
         let (receipt, attempts) = (S::receipt(&message), S::attempts(&message));
         let handler = Arc::clone(&self.worker.handler);
-        // In the task: a handler that panics before it waits for anything panics there.
+        // The task calls the handler, so that a panic before its first await happens in the task.
         let handler = self.handling.spawn(async move { handler(message).await });
         let running = Running {
             receipt,
@@ -329,7 +331,7 @@ impl<S: Source> Work<S> {
         let every = lease / EXTENSIONS_PER_LEASE;
         async move {
             let receipts: Vec<_> = kept.iter().map(|(_, receipt)| receipt.clone()).collect();
-            // One that hangs does not keep the next from being asked while the lease holds.
+            // The timeout ensures that a request without a response does not delay the next one until the lease ends.
             let extended = tokio::time::timeout(every, source.extend(&receipts, lease)).await;
             let late = |_| {
                 let message = "leases were not extended in time: once more";
@@ -341,11 +343,11 @@ impl<S: Source> Work<S> {
         .boxed()
     }
 
-    /// Drops the handlers whose messages other receivers have, or that were removed.
+    /// Drops the handlers whose messages went to other receivers or were removed.
     fn extended(&mut self, (handlers, extended): Extended) {
         let settled = match extended {
             Ok(settled) => settled,
-            // Once more by the next tick, while the lease holds.
+            // The next tick extends the leases again, while they have not ended.
             Err(error) => return self.worker.tell(&WorkEvent::Unreachable(&error)),
         };
         for (handler, settled) in handlers.into_iter().zip(settled) {
@@ -365,7 +367,7 @@ impl<S: Source> Work<S> {
     }
 }
 
-/// What a handler that panicked said.
+/// Returns the message of a handler's panic.
 fn panic_text(error: JoinError) -> String {
     let said = error.into_panic();
     let text = said.downcast_ref::<&str>().map(|text| (*text).to_owned());

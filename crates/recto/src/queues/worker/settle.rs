@@ -1,4 +1,4 @@
-//! What became of messages is told to their queue.
+//! Settling of messages: requests that report their outcomes to the queue.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -12,36 +12,36 @@ use crate::error::{Error, Result};
 use crate::queues::Settled;
 use crate::queues::error::is_closed;
 
-/// How often telling a queue is tried.
+/// Maximum number of attempts to settle a message.
 const MAX_ATTEMPTS: u32 = 5;
-/// How long to wait before it is tried for the second time; each further wait is twice as long.
+/// Wait before the second attempt. Each further wait is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
-/// What became of a message.
+/// Outcome of a message.
 pub(super) enum Outcome {
-    /// It was handled.
+    /// The message was handled.
     Done,
-    /// It was not.
+    /// The handler failed.
     Failed {
         error: String,
         delay: Duration,
         attempts: u16,
     },
-    /// The worker stops.
+    /// The message was not handled, because the worker stops or the handler did not begin.
     GivenBack,
 }
 
-/// A message that nobody handles any more.
+/// Message whose handler has ended.
 pub(super) struct Finished<R> {
     pub(super) id: Id,
     pub(super) receipt: R,
     pub(super) outcome: Outcome,
 }
 
-/// What the queue said of each.
+/// Response of the queue for each message.
 pub(super) type Told = Vec<(Id, Outcome, Result<Settled>)>;
 
-/// Is done with all of these.
+/// Acknowledges messages.
 pub(super) async fn ack<S: Source>(source: Arc<S>, done: Vec<Finished<S::Receipt>>) -> Told {
     let receipts: Vec<_> = done.iter().map(|done| done.receipt.clone()).collect();
     let acked = repeated(|| source.ack(&receipts)).await;
@@ -59,7 +59,7 @@ pub(super) async fn ack<S: Source>(source: Arc<S>, done: Vec<Finished<S::Receipt
     }
 }
 
-/// Gives all of these back.
+/// Gives messages back.
 pub(super) async fn give_back<S: Source>(source: Arc<S>, failed: Vec<Finished<S::Receipt>>) -> Told {
     join_all(failed.into_iter().map(|failed| give_one_back(&*source, failed))).await
 }
@@ -72,13 +72,13 @@ async fn give_one_back<S: Source>(
         Outcome::Failed { error, delay, .. } => {
             repeated(|| source.nack(&finished.receipt, *delay, error)).await
         }
-        // No failure of its own: it does not bring the message nearer to the dead letters.
+        // These messages did not fail, so the attempt must not bring them nearer to the dead-letter queue.
         Outcome::Done | Outcome::GivenBack => repeated(|| source.give_back(&finished.receipt)).await,
     };
     (finished.id, finished.outcome, settled)
 }
 
-/// Asks again what may be done by that.
+/// Repeats a request that may succeed when it is repeated.
 async fn repeated<T, F: Future<Output = Result<T>>>(ask: impl Fn() -> F) -> Result<T> {
     let mut attempt = 1;
     loop {

@@ -1,4 +1,4 @@
-//! What a worker's messages come from.
+//! Origin of the messages of a worker.
 
 use std::time::Duration;
 
@@ -7,33 +7,33 @@ use async_trait::async_trait;
 use crate::error::Result;
 use crate::queues::{Message, Queue, Receipt, Receive, Settled};
 
-/// What messages come from: a [`Queue`], or one that is asked in another way.
+/// Origin of messages: a [`Queue`], or a queue that is used in another way.
 #[async_trait]
 pub trait Source: Send + Sync + 'static {
-    /// What is received.
+    /// Type of messages.
     type Message: Send + 'static;
-    /// What shows that it was.
+    /// Type of receipts, which prove that a message was received.
     type Receipt: Clone + Send + Sync + 'static;
 
-    /// The receipt of a message.
+    /// Returns the receipt of a message.
     fn receipt(message: &Self::Message) -> Self::Receipt;
-    /// How often a message was received so far.
+    /// Returns the number of times that a message was received so far.
     fn attempts(message: &Self::Message) -> u16;
-    /// For how long messages are leased, if nothing else is said.
+    /// Returns the default visibility timeout.
     fn visibility(&self) -> Duration;
-    /// Whether the last receive returned nothing because the queue is paused.
+    /// Returns whether the last receive returned nothing because the queue is paused.
     fn is_paused(&self) -> bool {
         false
     }
-    /// Receives messages. If the future is dropped they are given back.
+    /// Receives messages. If the future is dropped, the messages are given back.
     async fn receive(&self, receive: Receive) -> Result<Vec<Self::Message>>;
-    /// Is done with messages.
+    /// Acknowledges messages.
     async fn ack(&self, receipts: &[Self::Receipt]) -> Result<Vec<Settled>>;
     /// Gives a message back.
     async fn nack(&self, receipt: &Self::Receipt, delay: Duration, error: &str) -> Result<Settled>;
-    /// Gives a message back that nobody worked on: it is there at once, and that it was received is not counted.
+    /// Gives back a message on which no receiver worked. It can be received at once, and the attempt does not count.
     async fn give_back(&self, receipt: &Self::Receipt) -> Result<Settled>;
-    /// Keeps messages for so long from now.
+    /// Extends the visibility timeouts of messages, which then end at `visibility` from now.
     async fn extend(&self, receipts: &[Self::Receipt], visibility: Duration) -> Result<Vec<Settled>>;
 }
 
