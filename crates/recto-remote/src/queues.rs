@@ -36,7 +36,7 @@ impl HttpSession {
     async fn send_some(&self, queue: &str, messages: &[Json]) -> Result<Vec<Result<SentMessage>>> {
         let body = json!({ "messages": messages });
         let request = Request::change(Method::POST, queue_path(queue, "/messages:send"), Some(&body));
-        let sent = self.read(&request).await;
+        let sent = self.request(&request).await;
         let sent: SentMessages = sent.map_err(|error| match error.kind() {
             ErrorKind::OutcomeUnknown => error.with_hint(SETTLES),
             _ => error,
@@ -118,12 +118,12 @@ fn not_sent_behind(number: usize) -> Result<SentMessage> {
 #[async_trait]
 impl Queues for HttpSession {
     async fn queues(&self) -> Result<Vec<QueueStatus>> {
-        let body: QueueList = self.get("/v1/queues").await?;
+        let body: QueueList = self.fetch("/v1/queues").await?;
         Ok(body.queues)
     }
 
     async fn queue(&self, name: &str) -> Result<QueueStatus> {
-        self.get(&queue_path(name, "")).await
+        self.fetch(&queue_path(name, "")).await
     }
 
     async fn create_queue(&self, name: &str, settings: &QueueSettings) -> Result<(QueueStatus, bool)> {
@@ -139,7 +139,7 @@ impl Queues for HttpSession {
         version: Option<u64>,
     ) -> Result<QueueStatus> {
         let request = Request::change(Method::PATCH, queue_path(name, ""), Some(&body(settings)?));
-        self.read(&request.if_version(version)).await
+        self.request(&request.if_version(version)).await
     }
 
     async fn delete_queue(&self, name: &str) -> Result<()> {
@@ -177,7 +177,7 @@ impl Queues for HttpSession {
     async fn receive(&self, queue: &str, request: &ReceiveRequest) -> Result<ReceivedMessages> {
         let wait = Duration::from_secs(request.wait_seconds.unwrap_or_default().into());
         let target = queue_path(queue, "/messages:receive");
-        self.read(&Request::work(target, Some(&body(request)?), COMES_AGAIN).wait(wait))
+        self.request(&Request::work(target, Some(&body(request)?), COMES_AGAIN).wait(wait))
             .await
     }
 
@@ -189,7 +189,7 @@ impl Queues for HttpSession {
             let (verb, body) = settling_body(settling, some.to_vec());
             let target = queue_path(queue, &format!("/messages:{verb}"));
             let reply = self
-                .read(&Request::change(Method::POST, target, Some(&body)))
+                .request(&Request::change(Method::POST, target, Some(&body)))
                 .await;
             let reply: SettledMessages = reply.map_err(|error| match error.change() {
                 Some(number) => error.with_change(first + number),
@@ -210,13 +210,15 @@ impl Queues for HttpSession {
             max_messages: Some(most.into()),
         };
         let target = Query::of(&options).after(&queue_path(queue, "/messages"));
-        let body: PeekedMessages = self.get(&target).await?;
+        let body: PeekedMessages = self.fetch(&target).await?;
         Ok(body.messages)
     }
 
     async fn remove_message(&self, queue: &str, position: &str) -> Result<bool> {
         let target = queue_path(queue, &format!("/messages/{}", path_part(position)));
-        let reply: RemovedMessage = self.read(&Request::change(Method::DELETE, target, None)).await?;
+        let reply: RemovedMessage = self
+            .request(&Request::change(Method::DELETE, target, None))
+            .await?;
         Ok(reply.removed)
     }
 
@@ -238,13 +240,13 @@ impl Queues for HttpSession {
             max_messages: most,
         });
         let target = queue_path(queue, "/messages:redrive");
-        self.read(&Request::change(Method::POST, target, Some(&body)))
+        self.request(&Request::change(Method::POST, target, Some(&body)))
             .await
     }
 
     async fn begin_unit(&self, queue: &str, unit: &str) -> Result<QueueStatus> {
         let target = queue_path(queue, &format!("/units/{}:begin", path_part(unit)));
-        self.read(&Request::change(Method::POST, target, None)).await
+        self.request(&Request::change(Method::POST, target, None)).await
     }
 
     async fn end_unit(&self, queue: &str, unit: &str) -> Result<()> {
@@ -254,16 +256,16 @@ impl Queues for HttpSession {
     }
 
     async fn units(&self, queue: &str) -> Result<Vec<QueueStatus>> {
-        let body: UnitList = self.get(&queue_path(queue, "/units")).await?;
+        let body: UnitList = self.fetch(&queue_path(queue, "/units")).await?;
         Ok(body.units)
     }
 
     async fn tables(&self) -> Result<QueueTables> {
-        self.get(QUEUE_TABLES).await
+        self.fetch(QUEUE_TABLES).await
     }
 
     async fn change_tables(&self, settings: &QueueTableSettings) -> Result<QueueTables> {
-        self.read(&Request::change(
+        self.request(&Request::change(
             Method::PATCH,
             QUEUE_TABLES,
             Some(&body(settings)?),

@@ -59,16 +59,16 @@ impl HttpSession {
         })
     }
 
-    pub(crate) async fn get<R: DeserializeOwned>(&self, target: &str) -> Result<R> {
-        self.read(&Request::get(target)).await
+    pub(crate) async fn fetch<R: DeserializeOwned>(&self, target: &str) -> Result<R> {
+        self.request(&Request::get(target)).await
     }
 
-    pub(crate) async fn read<R: DeserializeOwned>(&self, request: &Request) -> Result<R> {
+    pub(crate) async fn request<R: DeserializeOwned>(&self, request: &Request) -> Result<R> {
         Ok(self.client.read(request).await?.body)
     }
 
     async fn recorded(&self) -> Result<StoreSchema> {
-        self.get("/v1/schema").await
+        self.fetch("/v1/schema").await
     }
 
     /// Returns the schema as the server reports it, with the settings of queues.
@@ -101,7 +101,7 @@ impl HttpSession {
         request: &BucketsRequest,
     ) -> Result<R> {
         let target = Query::of(request).after(&collection_path(collection, &format!("/{report}")));
-        match self.get(&target).await {
+        match self.fetch(&target).await {
             Ok(reply) => Ok(reply),
             Err(error) => Err(self.about(collection, error).await),
         }
@@ -342,7 +342,7 @@ impl Pages for HttpSession {
     async fn explain(&self, collection: &str, request: &PageRequest, run: bool) -> Result<Explanation> {
         let query = Query::of(request).and(&ExplainOptions { run });
         let path = collection_path(collection, "/records:explain");
-        match self.read(&query.request(&path, &path)).await {
+        match self.request(&query.request(&path, &path)).await {
             Ok(explanation) => Ok(explanation),
             Err(error) => Err(self.about(collection, error).await),
         }
@@ -408,7 +408,7 @@ impl Records for HttpSession {
 impl Tools for HttpSession {
     async fn plan(&self, schema: &Schema, options: &ApplyOptions) -> Result<SchemaPlan> {
         let body = schema_body(schema, options);
-        self.read(&Request::query("/v1/store:plan", &body)).await
+        self.request(&Request::query("/v1/store:plan", &body)).await
     }
 
     async fn apply(
@@ -423,7 +423,7 @@ impl Tools for HttpSession {
     }
 
     async fn views(&self) -> Result<Vec<ViewStatus>> {
-        let list: ViewList = self.get("/v1/collections/-/views").await?;
+        let list: ViewList = self.fetch("/v1/collections/-/views").await?;
         Ok(list.views)
     }
 
@@ -522,14 +522,14 @@ impl Tools for HttpSession {
     }
 
     async fn cursor_keys(&self) -> Result<Vec<CursorKey>> {
-        let list: CursorKeys = self.get("/v1/store:cursorKeys").await?;
+        let list: CursorKeys = self.fetch("/v1/store:cursorKeys").await?;
         Ok(list.keys)
     }
 
     async fn rotate_cursor_keys(&self, earlier: u32) -> Result<Vec<CursorKey>> {
         let body = json!(RotateRequest { earlier });
         let request = Request::change(Method::POST, "/v1/store:rotateCursorKeys", Some(&body));
-        let list: CursorKeys = self.read(&request).await?;
+        let list: CursorKeys = self.request(&request).await?;
         Ok(list.keys)
     }
 

@@ -27,7 +27,8 @@ impl Recto {
     /// Recto creates nothing in that keyspace, and sends only `SELECT` statements to it.
     ///
     /// # Errors
-    /// After an error, nothing is changed.
+    /// After an error, no collection is changed. If the store fails while Recto writes to it, the address of the keyspace
+    /// may be recorded already; the same call completes the rest.
     /// - [`ErrorKind::NotFound`]: the table does not exist.
     /// - [`ErrorKind::Unauthorized`]: Recto may not read the table.
     /// - [`ErrorKind::Unsupported`]: the key has a column that Recto does not support, which the message names; or
