@@ -1,8 +1,8 @@
-//! The words of the command line.
+//! Arguments of the command line.
 
 use std::path::PathBuf;
 
-/// What `--help` prints.
+/// Output of `--help`.
 pub(crate) const HELP: &str = "\
 Measures Recto beside named peers.
 
@@ -58,10 +58,10 @@ Options:
     --recto FILE           the program that `http` serves with (default: built now, in release mode)
 ";
 
-/// The data twenty times over: the largest partition has more than a million rows then.
+/// Twenty times the data. The largest partition then has more than a million rows.
 const DEFAULT_ROWS: u64 = 20 * 336_776;
 
-/// The phases of `all`, in its order.
+/// Phases of `all`, in their order.
 pub(crate) const PHASES: [&str; 25] = [
     "layers",
     "pages",
@@ -90,7 +90,7 @@ pub(crate) const PHASES: [&str; 25] = [
     "instructions",
 ];
 
-/// What is asked for.
+/// Parsed arguments.
 #[derive(Debug, Clone)]
 pub(crate) struct Arguments {
     pub(crate) words: Vec<String>,
@@ -106,7 +106,7 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// Reads them; an error says what is wrong.
+    /// Parses the arguments. The error is a message for the user.
     pub(crate) fn parse(mut given: impl Iterator<Item = String>) -> Result<Self, String> {
         let mut arguments = Self {
             words: Vec::new(),
@@ -147,7 +147,7 @@ impl Arguments {
         Ok(arguments)
     }
 
-    /// The phases asked for.
+    /// Returns the requested phases.
     pub(crate) fn phases(&self) -> Result<Vec<&'static str>, String> {
         if self.words == ["all"] {
             return Ok(PHASES.to_vec());
@@ -158,12 +158,13 @@ impl Arguments {
                 PHASES.join(", ")
             ));
         }
-        // In their own order: the readers' writer changes the data that others compare.
+        // Phases run in their fixed order, because the writer of `readers` changes the data that
+        // other phases compare.
         let is_asked = |phase: &&str| self.words.iter().any(|word| word == phase);
         Ok(PHASES.into_iter().filter(is_asked).collect())
     }
 
-    /// The command that measures a phase as these arguments do.
+    /// Returns the command that measures a phase with these arguments.
     pub(crate) fn command(&self, phase: &str) -> String {
         let mut command = format!("cargo run --release -p recto-benches -- {phase}");
         if self.rows != DEFAULT_ROWS {
@@ -175,7 +176,7 @@ impl Arguments {
         command
     }
 
-    /// `full`, or a fraction of it in a quick run.
+    /// Returns `full`, or a fraction of it in a quick run.
     pub(crate) fn rounds(&self, full: usize) -> usize {
         if self.quick { full.div_ceil(8).max(2) } else { full }
     }

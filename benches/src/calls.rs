@@ -1,4 +1,4 @@
-//! A store that counts what it is asked, and times it.
+//! Store wrapper that counts and times calls.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -12,19 +12,20 @@ use recto_store::{
     StoreError, TableOutcome, TransactionOutcome, WriteOptions, WriteOutcome,
 };
 
-/// What goes on beside the work of a queue: who waits listens to the bell, and the keeper looks at ring and registry.
+/// Tables of background work of a queue: waiting receivers poll the notifier, and maintenance reads the rotation and
+/// the registry.
 const BESIDE: [&str; 2] = ["recto_queue_bell", "recto_queue"];
 
-/// What a call was.
+/// Kind of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Read,
     Plain,
-    /// A conditional write, or a transaction.
+    /// Conditional write or transaction.
     Conditional,
 }
 
-/// A call, from when it was asked until it was answered.
+/// Duration of a call, from the request to the response.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Span {
     pub(crate) kind: Kind,
@@ -32,22 +33,22 @@ pub(crate) struct Span {
     pub(crate) until: Instant,
 }
 
-/// Passes all on to another store.
+/// Store that forwards all calls to another store.
 pub(crate) struct Calls {
     inner: Arc<dyn Store>,
     seen: Arc<Seen>,
 }
 
-/// What was asked.
+/// Observed calls.
 #[derive(Default)]
 pub(crate) struct Seen {
     conditional: AtomicU64,
     emptied: AtomicU64,
-    /// Of a queue's work; none: nobody wants them.
+    /// Calls of a queue's work. `None`: they are not recorded.
     spans: Mutex<Option<Vec<Span>>>,
 }
 
-/// Passes reads on.
+/// Snapshot that forwards reads.
 struct Reads {
     inner: Arc<dyn Snapshot>,
     seen: Arc<Seen>,
@@ -65,17 +66,17 @@ impl Calls {
 }
 
 impl Seen {
-    /// Conditional writes that were sent, those among them that were refused.
+    /// Returns the number of conditional writes sent, including those that were not applied.
     pub(crate) fn conditional(&self) -> u64 {
         self.conditional.load(Ordering::Relaxed)
     }
 
-    /// Tables that were emptied.
+    /// Returns the number of emptied tables.
     pub(crate) fn emptied(&self) -> u64 {
         self.emptied.load(Ordering::Relaxed)
     }
 
-    /// Keeps from now on when each call of a queue's work began and ended; and those that were kept.
+    /// Starts to record the duration of each call of a queue's work. Returns the calls recorded before.
     pub(crate) fn spans(&self) -> Vec<Span> {
         self.spans.lock().unwrap().replace(Vec::new()).unwrap_or_default()
     }
@@ -93,7 +94,7 @@ impl Seen {
     }
 }
 
-/// For how long between two moments something was asked that was not answered yet.
+/// Returns the total time between two moments during which at least one call was in flight.
 pub(crate) fn busy(spans: &[Span], from: Instant, until: Instant) -> Duration {
     let mut spans: Vec<_> = spans
         .iter()

@@ -1,33 +1,33 @@
-//! The flights, as records, as many times over as asked for.
+//! The flights as records, repeated a given number of times.
 
 use std::io::Cursor;
 
 use recto::Record;
 use recto::types::Timestamp;
 
-/// The flights of 2013 out of New York, as the demo carries them.
+/// Flights of 2013 from New York, as in the demo.
 const ARCHIVE: &[u8] = include_bytes!("../../crates/recto-cli/data/flights.csv.zip");
 
-/// How far each further copy of the data lies after the one before: 53 weeks, so that days of the week
-/// stay what they are and no two copies have a row with the same key.
+/// Distance between consecutive copies of the data, in milliseconds: 53 weeks. Days of the week stay the same, and no
+/// two copies have a row with the same key.
 pub(crate) const COPY_MILLISECONDS: i64 = 53 * 7 * 24 * 3_600 * 1_000;
 
-/// The carrier that most flights are of.
+/// Carrier with the most flights.
 pub(crate) const CARRIER: &str = "UA";
 
-/// The eight carriers with most flights.
+/// Eight carriers with the most flights.
 pub(crate) const CARRIERS: [&str; 8] = ["9E", "AA", "B6", "DL", "EV", "MQ", "UA", "US"];
 
-/// A row whose key says which flight it is.
+/// Row whose key identifies its flight.
 pub(crate) trait Keyed {
-    /// Its moment, carrier and number.
+    /// Returns the time, the carrier and the number of the flight.
     fn key(&self) -> (i64, String, i32);
 }
 
 macro_rules! flight {
     ($(#[$doc:meta])* $name:ident, $($attribute:tt)*) => {
         $(#[$doc])*
-        #[allow(clippy::struct_field_names)] // the column's name in the data
+        #[allow(clippy::struct_field_names)] // name of the column in the data
         #[derive(Debug, Clone, PartialEq, Record)]
         #[record(key = ["time_hour", "carrier", "flight"], partition = ["carrier"], writes = "append", $($attribute)*)]
         pub(crate) struct $name {
@@ -61,11 +61,11 @@ macro_rules! flight {
 }
 
 flight!(
-    /// A flight: newest first, then by its number.
+    /// Flight. Order: newest first, then by ascending number.
     Flight, collection = "flights", order = ["-time_hour"]
 );
 flight!(
-    /// A flight: newest first, then by its number downwards, so that all directions are one.
+    /// Flight. Order: newest first, then by descending number, so that all columns have the same direction.
     FlightDown, collection = "flights_down", order = ["-time_hour", "-flight"]
 );
 
@@ -96,11 +96,11 @@ impl From<&Flight> for FlightDown {
     }
 }
 
-/// The columns of a flight, in its order.
+/// Columns of a flight, in order.
 pub(crate) const COLUMNS: &str = "year, month, day, dep_time, sched_dep_time, dep_delay, arr_time, sched_arr_time, \
     arr_delay, carrier, flight, tailnum, origin, dest, air_time, distance, hour, minute, time_hour";
 
-/// The flights of the file, in its order, which is that of their days within each month.
+/// Returns the flights of the file, in its order: by day within each month.
 pub(crate) fn read() -> Vec<Flight> {
     let mut archive = zip::ZipArchive::new(Cursor::new(ARCHIVE)).unwrap();
     let file = archive.by_index(0).unwrap();
@@ -108,7 +108,7 @@ pub(crate) fn read() -> Vec<Flight> {
     reader.records().map(|record| flight(&record.unwrap())).collect()
 }
 
-/// The first `rows` of `flights` repeated for ever, each copy 53 weeks after the one before.
+/// Returns `rows` flights. `flights` is repeated without end, with each copy 53 weeks after the previous copy.
 pub(crate) fn scaled(flights: &[Flight], rows: u64) -> impl Iterator<Item = Flight> {
     let copies = (0..).flat_map(move |copy| flights.iter().map(move |flight| later(flight, copy)));
     copies.take(usize::try_from(rows).unwrap())
@@ -147,7 +147,7 @@ fn flight(record: &csv::StringRecord) -> Flight {
     }
 }
 
-/// The milliseconds of `2013-01-01T10:00:00Z`.
+/// Converts a text like `2013-01-01T10:00:00Z` to milliseconds.
 fn milliseconds(text: &str) -> i64 {
     let timestamp: jiff::Timestamp = text.parse().unwrap();
     timestamp.as_millisecond()

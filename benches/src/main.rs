@@ -1,8 +1,8 @@
-//! Measures Recto beside named peers, on real data, in interleaved rounds: `cargo run --release -p
-//! recto-benches -- help` says what there is to measure. `all` writes `docs/benchmarks.md`.
+//! Compares Recto with named peers, on real data, in interleaved rounds. `cargo run --release -p
+//! recto-benches -- help` lists the phases. `all` writes `docs/benchmarks.md`.
 //!
-//! Everyone decodes every row into a struct. Rounds are interleaved, and medians and ratios are
-//! printed, so that a machine whose speed drifts drifts for all.
+//! Each peer decodes every row into a struct. Rounds are interleaved, and the output shows medians
+//! and ratios, so that changes of the machine's speed affect all peers alike.
 #![allow(
     clippy::doc_markdown,
     clippy::print_stdout,
@@ -35,10 +35,10 @@ use phases::reopen::{VICTIM, fill_until_killed};
 use report::Report;
 use world::World;
 
-/// What the document says before the figures, and after them.
+/// Text of the document before and after the figures.
 const BEFORE: &str = include_str!("before.md");
 const AFTER: &str = include_str!("after.md");
-/// Where `all` writes it.
+/// Path of the document that `all` writes.
 const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/benchmarks.md");
 
 fn main() -> ExitCode {
@@ -91,7 +91,7 @@ fn run(words: Vec<String>) -> Result<(), String> {
     }
 }
 
-/// Runs the phases asked for and writes what they found.
+/// Runs the requested phases, and writes their results.
 fn measure(arguments: Arguments) -> Result<(), String> {
     let phases = arguments.phases()?;
     let is_all = arguments.words == ["all"];
@@ -102,7 +102,7 @@ fn measure(arguments: Arguments) -> Result<(), String> {
     let mut world = World::new(arguments.clone());
     for phase in phases {
         report.sections.push(phases::run(phase, &mut world)?);
-        // What is found so far is kept if a later phase fails.
+        // Save the results after each phase, so that a failure of a later phase does not lose them.
         if let Some(file) = &arguments.json {
             save(&report, file)?;
         }
@@ -117,7 +117,7 @@ fn measure(arguments: Arguments) -> Result<(), String> {
     Ok(())
 }
 
-/// Writes the document of figures that were saved.
+/// Writes the document from saved figures.
 fn render(arguments: &Arguments) -> Result<(), String> {
     let mut report = Report::default();
     for file in &arguments.words[1..] {

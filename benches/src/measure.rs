@@ -1,11 +1,12 @@
-//! Interleaved rounds and their medians, so that a machine whose speed drifts drifts for everyone.
+//! Interleaved rounds and their medians, so that changes of the machine's speed affect all
+//! contenders alike.
 
 use std::time::{Duration, Instant};
 
-/// Measured in turn with others.
+/// Work that is measured in turn with other work.
 pub(crate) struct Contender<'a> {
     pub(crate) name: &'static str,
-    /// Does its work once; how many units of it.
+    /// Does the work once. Returns the number of units done.
     pub(crate) work: Box<dyn FnMut() -> usize + 'a>,
 }
 
@@ -18,20 +19,21 @@ impl<'a> Contender<'a> {
     }
 }
 
-/// What a contender took.
+/// Measured times of a contender.
 #[derive(Debug, Clone)]
 pub(crate) struct Measured {
-    /// Microseconds a unit, round by round.
+    /// Microseconds per unit, by round.
     pub(crate) micros: Vec<f64>,
 }
 
 impl Measured {
-    /// The median of all rounds.
+    /// Returns the median of all rounds.
     pub(crate) fn median(&self) -> f64 {
         median(self.micros.clone())
     }
 
-    /// How many times as long it took as `other`: the median of the ratios of each round.
+    /// Returns the time as a multiple of the time of `other`: the median of the ratios of each
+    /// round.
     pub(crate) fn over(&self, other: &Self) -> f64 {
         median(
             self.micros
@@ -43,7 +45,7 @@ impl Measured {
     }
 }
 
-/// Lets every contender work once unmeasured and then `rounds` times, one after the other.
+/// Runs every contender once unmeasured, and then `rounds` times in turn.
 pub(crate) fn interleaved(contenders: &mut [Contender<'_>], rounds: usize) -> Vec<Measured> {
     let mut measured: Vec<Measured> = contenders
         .iter_mut()
@@ -54,7 +56,7 @@ pub(crate) fn interleaved(contenders: &mut [Contender<'_>], rounds: usize) -> Ve
         .collect();
     for round in 0..rounds {
         for turn in 0..contenders.len() {
-            // Whoever is first in one round is last in the next.
+            // The first contender of one round is the last of the next round.
             let index = (turn + round) % contenders.len();
             let started = Instant::now();
             let units = (contenders[index].work)();
@@ -67,22 +69,22 @@ pub(crate) fn interleaved(contenders: &mut [Contender<'_>], rounds: usize) -> Ve
     measured
 }
 
-/// The middle of some values; not a number if there are none.
+/// Returns the median of some values, or NaN if there are none.
 pub(crate) fn median(values: Vec<f64>) -> f64 {
     quantile(values, 0.5)
 }
 
-/// The value that a part of them lies below.
+/// Returns the value below which this fraction of the values is.
 pub(crate) fn quantile(mut values: Vec<f64>, part: f64) -> f64 {
     if values.is_empty() {
         return f64::NAN;
     }
-    // The bits of floats that are not negative have the floats' order.
+    // The bits of non-negative floats have the order of the floats.
     values.sort_by_key(|value| value.to_bits());
     values[((values.len() - 1) as f64 * part).round() as usize]
 }
 
-/// Microseconds.
+/// Converts a duration to microseconds.
 pub(crate) fn micros(time: Duration) -> f64 {
     time.as_secs_f64() * 1e6
 }

@@ -1,12 +1,12 @@
-//! A line on the standard error that says how far a long run is.
+//! Progress line of a long run, on standard error.
 
 use std::io::{IsTerminal, Write as _};
 use std::time::{Duration, Instant};
 
-/// How often the line is written where it cannot be written over.
+/// Interval between lines if a line cannot be overwritten.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
-/// The line.
+/// Progress line.
 pub(crate) struct Progress {
     started: Instant,
     last: Option<Instant>,
@@ -24,14 +24,14 @@ impl Progress {
         }
     }
 
-    /// Goes on with another phase.
+    /// Starts another phase.
     pub(crate) fn phase(&mut self, name: &str) {
         name.clone_into(&mut self.phase);
         self.last = None;
         self.say("…");
     }
 
-    /// What is being done.
+    /// Shows the current work.
     pub(crate) fn say(&mut self, what: &str) {
         let seconds = self.started.elapsed().as_secs();
         if self.is_terminal {
@@ -43,7 +43,7 @@ impl Progress {
         }
     }
 
-    /// The end.
+    /// Ends the line.
     pub(crate) fn done(&self) {
         if self.is_terminal {
             eprintln!();

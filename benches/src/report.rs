@@ -1,51 +1,50 @@
-//! What was measured: as JSON, to keep and to compare, and as the tables of a document.
+//! Results, as JSON to save and compare them, and as tables of a document.
 
 use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 
-/// Everything one or several runs measured.
+/// Results of one or several runs.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Report {
-    /// The machine and what ran on it, name and value.
+    /// Name and value of the properties of the machine and of the measured programs.
     pub(crate) machine: Vec<(String, String)>,
-    /// A section of each phase that ran.
+    /// Section of each phase that ran.
     pub(crate) sections: Vec<Section>,
 }
 
-/// What one phase measured.
+/// Results of one phase.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Section {
-    /// The phase.
+    /// Name of the phase.
     pub(crate) phase: String,
     pub(crate) title: String,
-    /// What was done, in Markdown.
+    /// Description of the work, in Markdown.
     pub(crate) text: String,
-    /// The command that measures it again.
+    /// Command that repeats the measurement.
     pub(crate) command: String,
     pub(crate) seconds: f64,
     pub(crate) tables: Vec<Table>,
     pub(crate) targets: Vec<Target>,
 }
 
-/// A table of figures.
+/// Table of figures.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Table {
     pub(crate) caption: String,
-    /// The names of the columns: that of what a row is about first.
+    /// Names of the columns. The first column names the subject of a row.
     pub(crate) columns: Vec<String>,
     pub(crate) rows: Vec<Line>,
 }
 
-/// A row of a table: what it is about, and a figure for each further column; none where nothing was
-/// measured.
+/// Row of a table: its subject, and a figure for each further column. `None`: not measured.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Line {
     pub(crate) name: String,
     pub(crate) figures: Vec<Option<f64>>,
 }
 
-/// Something to reach, and how near it is.
+/// Target of a figure, and the measured value.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Target {
     pub(crate) what: String,
@@ -95,7 +94,7 @@ impl Target {
             && self.at_most.is_none_or(|wanted| self.found <= wanted)
     }
 
-    /// What is wanted, in words.
+    /// Returns the target as text.
     fn wanted(&self) -> String {
         match (self.at_least, self.at_most) {
             (Some(wanted), _) => format!("≥ {}", number(wanted)),
@@ -104,7 +103,7 @@ impl Target {
         }
     }
 
-    /// Whether it is met, or by how much it is missed.
+    /// Returns whether the target is met, or the difference to it.
     fn verdict(&self) -> String {
         if self.is_met() {
             return "met".to_owned();
@@ -115,7 +114,7 @@ impl Target {
 }
 
 impl Report {
-    /// Takes over the sections of another report, in the place of those of the same phases.
+    /// Adds the sections of another report, and replaces sections of the same phases.
     pub(crate) fn merge(&mut self, other: Self) {
         if self.machine.is_empty() {
             self.machine = other.machine;
@@ -128,7 +127,8 @@ impl Report {
         }
     }
 
-    /// The document, with `before` ahead of the figures and `after` behind them.
+    /// Returns the document, with the text `before` before the figures and the text `after` after
+    /// them.
     pub(crate) fn to_markdown(&self, before: &str, after: &str) -> String {
         let mut text = before.to_owned();
         text.push_str("\n## Machine and versions\n\n| | |\n|---|---|\n");
@@ -206,7 +206,8 @@ impl Table {
     }
 }
 
-/// A number to three digits or so, thousands apart; a whole one without a fraction.
+/// Formats a number with about three digits and a separator of thousands. A whole number has no
+/// fraction.
 pub(crate) fn number(value: f64) -> String {
     let size = value.abs();
     let is_whole = value.fract().abs() < f64::EPSILON;

@@ -1,4 +1,4 @@
-//! The data that several phases share, in every store that is measured: made once.
+//! Data that several phases share, in every measured store. They are created once.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,43 +13,43 @@ use crate::peers::postgresql::{self, Cluster, Postgresql};
 use crate::peers::sqlite::{self, Layout, Sqlite};
 use crate::progress::Progress;
 
-/// Flights stored at a time.
+/// Number of flights stored at a time.
 const CHUNK_ROWS: usize = 10_000;
-/// A cache that all data fits into, for each store.
+/// Cache of each store in bytes. All data fit into it.
 const WARM_CACHE_BYTES: u64 = 4 << 30;
-/// The largest cache of PostgreSQL, which takes it whole from the machine.
+/// Maximum cache of PostgreSQL in bytes. PostgreSQL allocates it completely at once.
 const POSTGRESQL_CACHE_BYTES: u64 = 2 << 30;
-/// The smallest cache that is tried.
+/// Minimum tested cache, in bytes.
 const MIN_CACHE_BYTES: u64 = 4 << 20;
 
-/// A file in the folder of data that are there whole.
+/// Name of the file that marks a folder with complete data.
 const COMPLETE: &str = "complete";
 
-/// What the phases share.
+/// State that the phases share.
 pub(crate) struct World {
     pub(crate) arguments: Arguments,
     pub(crate) progress: Progress,
-    /// Where temporary stores go.
+    /// Folder of temporary stores.
     pub(crate) folder: PathBuf,
     _temporary: Option<tempfile::TempDir>,
     pub(crate) data: Option<Data>,
 }
 
-/// The flights, stored.
+/// Stored flights.
 pub(crate) struct Data {
     folder: PathBuf,
     pub(crate) rows: u64,
-    /// Seconds that storing took; none if the data was there.
+    /// Seconds that each store took to store the data. Empty if the data existed before.
     pub(crate) seconds: BTreeMap<&'static str, f64>,
     pub(crate) cluster: Option<Cluster>,
 }
 
-/// How much memory each has for pages.
+/// Cache of each store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cache {
-    /// As much as the data.
+    /// Cache of the size of the data.
     Whole,
-    /// A tenth of the data.
+    /// Cache of a tenth of the data.
     Tenth,
 }
 
@@ -71,10 +71,10 @@ impl World {
         }
     }
 
-    /// The data, stored now if it was not yet.
+    /// Returns the data. Stores them first if necessary.
     ///
     /// # Errors
-    /// In words: a peer is missing.
+    /// Returns a message if a peer is missing.
     pub(crate) fn data(&mut self) -> Result<&mut Data, String> {
         if self.data.is_none() {
             self.data = Some(Data::make(self)?);
@@ -113,7 +113,7 @@ impl Data {
         Ok(data)
     }
 
-    /// Says that each store holds other rows from now on, so that no later run takes them for the data.
+    /// Marks the stores as changed, so that no later run uses them as the data.
     pub(crate) fn spoil(&self) {
         let _ = fs::remove_file(self.folder.join(COMPLETE));
     }
@@ -122,12 +122,12 @@ impl Data {
         self.folder.join("recto")
     }
 
-    /// Recto's data file.
+    /// Returns the path of Recto's data file.
     pub(crate) fn recto_file(&self) -> PathBuf {
         self.recto().join("data.redb")
     }
 
-    /// A copy of Recto's data file, for whoever reads it without Recto.
+    /// Returns the path of a copy of Recto's data file, for programs that read it without Recto.
     fn copy(&self) -> PathBuf {
         self.folder.join("copy.redb")
     }
@@ -180,7 +180,7 @@ impl Data {
         self.seconds.insert("PostgreSQL", started.elapsed().as_secs_f64());
     }
 
-    /// A tenth of Recto's data, or room for all of it.
+    /// Returns a tenth of the size of Recto's data, or a size for all data.
     pub(crate) fn cache_bytes(cache: Cache, file: &Path) -> u64 {
         match cache {
             Cache::Whole => WARM_CACHE_BYTES,
@@ -215,12 +215,12 @@ impl Data {
         cluster.start(bytes);
     }
 
-    /// A connection to the server that runs, if it takes part.
+    /// Connects to the running server, if it takes part.
     pub(crate) fn postgresql(&self) -> Option<Postgresql> {
         Some(Postgresql::new(self.cluster.as_ref()?.connect()))
     }
 
-    /// A span of time that leaves out the first and the last fiftieth of it.
+    /// Returns the time span of the data without its first and last fiftieth.
     pub(crate) fn span(&self) -> (i64, i64) {
         let base = flights::read();
         let whole_copies = (self.rows / base.len() as u64).max(1);
@@ -229,12 +229,12 @@ impl Data {
         let last = stored.iter().map(|flight| flight.time_hour.0).max().unwrap();
         let last = last + (whole_copies as i64 - 1) * flights::COPY_MILLISECONDS;
         let part = (last - first) / 50;
-        // Whole seconds, which every peer writes alike.
+        // Whole seconds have the same form for every peer.
         let whole = |moment: i64| moment / 1_000 * 1_000;
         (whole(first + part), whole(last - part))
     }
 
-    /// Rows of the carrier that most flights are of, at least, within [`span`](Self::span).
+    /// Returns the minimum number of rows of the largest carrier within [`span`](Self::span).
     pub(crate) fn deepest(&self) -> u64 {
         let base = flights::read();
         let of_carrier = base
@@ -252,7 +252,7 @@ impl Data {
     }
 }
 
-/// Hands over the flights in chunks, each with how many there were by then.
+/// Passes the flights in chunks to `take`, each with the number of flights so far.
 pub(crate) fn for_chunks(base: &[Flight], rows: u64, mut take: impl FnMut(&[Flight], usize)) {
     let mut all = scaled(base, rows);
     let mut done = 0;

@@ -1,23 +1,24 @@
-//! Where inputs are kept: `fuzz/corpus/TARGET/`, a file each, named by its content.
+//! Storage of inputs: `fuzz/corpus/TARGET/` with one file per input, named by the digest of its
+//! content.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The longest input that is kept or made, in bytes.
+/// Maximum size of an input, in bytes.
 pub const MAX_INPUT_BYTES: usize = 4_096;
 
-/// The folder of a target's corpus.
+/// Returns the folder of a target's corpus.
 pub fn folder(target: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target)
 }
 
-/// Where inputs that broke a property are put.
+/// Returns the folder of inputs that broke a property.
 pub fn failures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("failures")
 }
 
-/// A target's inputs with their names, in the order of the names.
+/// Returns a target's inputs and their names, in the order of the names.
 ///
 /// # Errors
 /// The folder or a file cannot be read.
@@ -34,7 +35,7 @@ pub fn read(target: &str) -> io::Result<Vec<(String, Vec<u8>)>> {
     Ok(inputs)
 }
 
-/// Keeps an input in `folder` under the name of its content; returns where.
+/// Writes an input to `folder` under a name with its digest. Returns the path.
 ///
 /// # Errors
 /// The file cannot be written.

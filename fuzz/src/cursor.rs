@@ -1,4 +1,4 @@
-//! Cursors and the resume tokens of scans: as text, their content behind the seal; and the stored keys.
+//! Cursors and resume tokens of scans: their text, and their content inside the encryption. Also stored keys.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -16,16 +16,16 @@ use crate::memory::limited;
 
 const KEY: [u8; 32] = [7; 32];
 const KEY_ID: u32 = 5;
-/// The kind of store that a scan is of.
+/// Kind of the scanned store.
 pub(crate) const STORE: &str = "memory";
 const NONCE: [u8; 24] = [9; 24];
-/// How many times its text a cursor may take: its bytes, its cells, and where each of them lies.
+/// Memory limit of a cursor, as a multiple of its text: its bytes, its cells, and the position of each cell.
 const MEMORY_FACTOR: usize = 32;
 
-/// First bytes from here on say that the others are of a resume token.
+/// Lowest first byte that selects a resume token.
 const SCAN_TOKENS: u8 = 0xF0;
 
-/// The first byte says what the others are.
+/// Runs the case that the first byte selects, on the remaining bytes.
 pub(crate) fn run(data: &[u8]) {
     let Some((kind, rest)) = data.split_first() else {
         return;
@@ -65,7 +65,7 @@ pub(crate) fn open(
     recto_plan::cursor::open(ring, environment, text)?.bind(identity, || identity.clone())
 }
 
-/// Whatever text it is, it is refused: nobody sealed it.
+/// Checks that any text is rejected, because nobody sealed it.
 fn text(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let opened = limited(text.len(), 4, || {
@@ -76,7 +76,7 @@ fn text(bytes: &[u8]) {
     assert!(!error.to_string().is_empty());
 }
 
-/// An authentic cursor of any content, as a later or a faulty release might seal it.
+/// Opens an authentic cursor with any content, as a later or a faulty release might seal it.
 fn content(bytes: &[u8]) {
     let identity = identity();
     let fingerprints = [identity.collection, identity.order, identity.query];
@@ -110,7 +110,7 @@ fn sealed_by_hand(prefix: &[u8], plain: &[u8]) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
-/// What a cursor holds is sealed and opened again without a change.
+/// Checks that the content of a cursor does not change when it is sealed and opened again.
 fn opens_again(opened: &OpenedCursor) {
     let hint = opened.bucket_hint.as_deref();
     let again = seal(
@@ -127,7 +127,7 @@ fn opens_again(opened: &OpenedCursor) {
     assert_eq!(&again, opened);
 }
 
-/// A position of any cells opens as it was sealed; altered in one place, it does not.
+/// Checks that a position with any cells opens unchanged, and does not open after one bit changed.
 fn position(bytes: &[u8]) {
     let Some(([flags, at, bit], mut rest)) = bytes.split_first_chunk() else {
         return;
@@ -170,7 +170,7 @@ fn position(bytes: &[u8]) {
         .expect_err("a cursor with one bit flipped does not open");
 }
 
-/// A sealed text with one bit of its bytes flipped.
+/// Returns a sealed text with one flipped bit.
 pub(crate) fn flipped(sealed: &str, at: u8, bit: u8) -> String {
     let mut bytes = URL_SAFE_NO_PAD
         .decode(sealed)
@@ -180,7 +180,7 @@ pub(crate) fn flipped(sealed: &str, at: u8, bit: u8) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
-/// Whatever text it is, no scan goes on from it: nobody sealed it.
+/// Checks that no scan continues from any text, because nobody sealed it.
 fn scan_text(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let opened = limited(text.len(), 4, || {
@@ -191,8 +191,8 @@ fn scan_text(bytes: &[u8]) {
     assert!(!error.to_string().is_empty());
 }
 
-/// An authentic resume token of any content: what is read of it is sealed and opened again without a
-/// change, and no cursor opens as one.
+/// Opens an authentic resume token with any content. Checks that its content does not change when it is sealed and
+/// opened again, and that it does not open as a cursor.
 fn scan_content(bytes: &[u8]) {
     let identity = identity();
     let front = bytes.len().min(2);
@@ -213,7 +213,7 @@ fn scan_content(bytes: &[u8]) {
     }
 }
 
-/// Stored keys with a checksum that fits: what is read is written back as it was.
+/// Reads stored keys with a valid checksum. Checks that they are written back unchanged.
 fn stored_keys(bytes: &[u8]) {
     assert!(KeyRing::from_bytes(bytes).is_err() || bytes.len() > 14);
     let mut stored = bytes.to_vec();

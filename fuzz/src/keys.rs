@@ -9,12 +9,12 @@ use recto_model::{Direction, Type, cell as cells, json, key as encoded, order};
 
 use crate::memory::{limited, limited_beside};
 
-/// What decoding a key part may take whatever its length. A decimal whose exponent does not fit the scale
-/// of its cell has zeros written out, up to the longest cell that a key part may have; the arithmetic
-/// takes a few times that.
+/// Memory limit of decoding a key part, in addition to the share for its length. If the exponent of a decimal does not
+/// fit the scale of its cell, the zeros are written out, up to the maximum size of a cell in a key part. The arithmetic
+/// needs a few times this size.
 const FREE_BYTES: usize = 8 * encoded::MAX_KEY_PART_BYTES;
 
-/// Types that hold others.
+/// Types that contain other types.
 static NESTED: LazyLock<Vec<Type>> = LazyLock::new(|| {
     let texts = [
         "duration",
@@ -45,7 +45,8 @@ fn ordered(choice: u8) -> (&'static Type, Direction) {
     (&TYPES[usize::from(choice & 0x7f) % TYPES.len()], direction)
 }
 
-/// The first byte chooses type and direction, the second how the rest is split in two.
+/// Tests keys. The first byte selects the type and the direction, and the second splits the remaining bytes into two
+/// cells.
 pub(crate) fn key(data: &[u8]) {
     let Some(([choice, split], rest)) = data.split_first_chunk() else {
         return;
@@ -70,7 +71,7 @@ pub(crate) fn key(data: &[u8]) {
     }
 }
 
-/// Sort keys are in the order of what they are of, be it text or not.
+/// Checks that sort keys are in the order of their values, even if the values are not text.
 fn sort_keys(choice: u8, left: &[u8], right: &[u8]) {
     let collation = LOCALES.get(usize::from(choice) % LOCALES.len());
     let Some(collation) = collation.and_then(|locale| Collation::named(locale)) else {
@@ -85,7 +86,7 @@ fn sort_keys(choice: u8, left: &[u8], right: &[u8]) {
     );
 }
 
-/// Whatever decodes is what encoding its cell writes, and nothing is taken that is not its own.
+/// Checks that encoding a decoded cell gives the decoded bytes, and that decoding does not consume other bytes.
 fn components(ty: &Type, direction: Direction, bytes: &[u8]) {
     let mut rest = bytes;
     let mut cell = vec![0xEE];
@@ -110,7 +111,8 @@ fn components(ty: &Type, direction: Direction, bytes: &[u8]) {
     assert_eq!(again, &bytes[..bytes.len() - rest.len()]);
 }
 
-/// A cell and its key, if it is one; the key decodes to the cell's canonical form.
+/// Returns a cell and its key, or `None` if the bytes are no cell. Checks that the key decodes to the cell's canonical
+/// form.
 fn encoded_cell(ty: &Type, direction: Direction, cell: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     let mut key = vec![0xEE];
     if encoded::encode(ty, direction, cell, &mut key).is_err() {
@@ -127,7 +129,7 @@ fn encoded_cell(ty: &Type, direction: Direction, cell: &[u8]) -> Option<(Vec<u8>
     Some((cell.to_vec(), key))
 }
 
-/// The first byte chooses a type, the rest are a cell of it, or not.
+/// Tests cells. The first byte selects a type, and the remaining bytes may be a cell of this type.
 pub(crate) fn cell(data: &[u8]) {
     let Some((choice, bytes)) = data.split_first() else {
         return;
@@ -142,7 +144,7 @@ pub(crate) fn cell(data: &[u8]) {
     let Ok(value) = decoded else {
         return;
     };
-    // Sets and maps are put in order when they are written, so the second form is the lasting one.
+    // Writing sorts sets and maps, so the second form is stable.
     let mut written = Vec::new();
     if cells::encode(ty, &value, &mut written).is_err() {
         return;
@@ -154,11 +156,11 @@ pub(crate) fn cell(data: &[u8]) {
     as_text(ty, &again, &written);
 }
 
-/// A value's text reads as the same cell.
+/// Checks that a value's text is read as the same cell.
 fn as_text(ty: &Type, value: &recto_model::Value, written: &[u8]) {
     let text = json::to_text(ty, value);
     let Ok(read) = json::from_text(ty, &text) else {
-        // The text of a number has a limit; its cell has another.
+        // The text of a number and its cell have different limits.
         assert!(text.len() > 10_000, "{ty}: {text:?} does not read back");
         return;
     };

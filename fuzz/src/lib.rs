@@ -1,27 +1,30 @@
-//! What Recto must do with any bytes at all.
+//! Properties of Recto that hold for any bytes.
 //!
-//! A target is a function of bytes that panics if a property does not hold: not only that nothing
-//! else panics, but that what was read is written back the same, that order is kept, that errors
-//! point into the text, and that memory stays in proportion to the input.
+//! A target is a function of bytes that panics if a property does not hold. The properties are more
+//! than the absence of panics: a parsed value is written back unchanged, order is kept, errors
+//! point into the text, and memory is proportional to the input.
 //!
-//! The same functions run three ways: on the corpus, in `cargo test`; on mutations of the corpus,
-//! by this crate's program, which needs nothing but cargo (`scripts/test fuzz`); and under
-//! libFuzzer, guided by coverage, which is how the corpus grows (`scripts/fuzz`).
+//! The functions run in three ways:
 //!
-//! | module | holds |
+//! * on the corpus, in `cargo test`;
+//! * on mutations of the corpus, by the program of this crate, which needs only cargo
+//!   (`scripts/test fuzz`);
+//! * under libFuzzer, guided by coverage (`scripts/fuzz`). These runs extend the corpus.
+//!
+//! | module | content |
 //! |---|---|
-//! | `target` | what a target is, and the list of them |
-//! | `memory` | the limit on memory in proportion to an input |
-//! | `cursor` | cursors, their content behind the seal, and stored cursor keys |
-//! | `place` | tokens of the place where a comparison is, and what is behind their seal |
-//! | `text` | filter and sort text, bound to a collection of every type |
+//! | `target` | definition and list of targets |
+//! | `memory` | memory limit in proportion to an input |
+//! | `cursor` | cursors, their encrypted content, and stored cursor keys |
+//! | `place` | checkpoint tokens of comparisons, and their encrypted content |
+//! | `text` | text of filters and sort orders, bound to a collection with every type |
 //! | `schema` | schema TOML |
 //! | `keys` | byte-comparable keys and cells |
 //! | `stored` | stored rows and table definitions of the embedded store |
-//! | `queues` | what is stored of queues, and receipts |
+//! | `queues` | stored data of queues, and receipts |
 //! | `load` | CSV and NDJSON |
-//! | `corpus` | where inputs are kept |
-//! | `mutate` | new inputs from old ones, by a seed |
+//! | `corpus` | storage of inputs |
+//! | `mutate` | seeded mutation of inputs |
 
 pub mod corpus;
 mod cursor;

@@ -1,4 +1,4 @@
-//! Files that are loaded: CSV and NDJSON.
+//! Loaded files: CSV and NDJSON.
 
 use recto::fuzzing;
 
@@ -24,7 +24,7 @@ pub(crate) const WORDS: &[&str] = &[
     "NaN",
 ];
 
-/// The first byte says what the others are.
+/// Runs the case that the first byte selects, on the remaining bytes.
 pub(crate) fn run(data: &[u8]) {
     let Some((kind, rest)) = data.split_first() else {
         return;

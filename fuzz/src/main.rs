@@ -1,4 +1,4 @@
-//! Runs targets on their corpora and on mutations of them: all that is needed is cargo.
+//! Runs targets on their corpora and on mutations of the corpora. The program needs only cargo.
 //!
 //! ```text
 //! recto-fuzz list
@@ -6,7 +6,7 @@
 //! recto-fuzz replay TARGET FILE…
 //! ```
 
-#![allow(clippy::print_stdout, clippy::print_stderr)] // it is a program: that is how it speaks
+#![allow(clippy::print_stdout, clippy::print_stderr)] // this is a command-line program
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,9 +17,10 @@ use recto_fuzz::mutate::{Draws, mutate};
 use recto_fuzz::{TARGETS, Target, corpus, target};
 use recto_model::Environment;
 
-/// How long one input may take: far more than any of its size needs.
+/// Maximum time of one input, in nanoseconds. It is far longer than any input of the permitted size
+/// needs.
 const MAX_INPUT_NANOS: u64 = 5_000_000_000;
-/// How often a mutation is mutated once more, before another input of the corpus is taken.
+/// Maximum number of successive mutations of an input, before the next input of the corpus.
 const MAX_GENERATIONS: usize = 4;
 
 const USAGE: &str = "recto-fuzz list | run TARGET SECONDS [SEED] | replay TARGET FILE…";
@@ -37,7 +38,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether every property held.
+/// Runs a command. Returns whether every property held.
 fn command(words: &[&str]) -> Result<bool, Box<dyn std::error::Error>> {
     match words {
         ["list"] => {
@@ -72,7 +73,7 @@ fn named(name: &str) -> Result<&'static Target, String> {
     })
 }
 
-/// Runs the corpus, then mutations of it for `seconds`.
+/// Runs the corpus, and then mutations of it for `seconds` seconds.
 fn run(target: &Target, seconds: u64, seed: u64) -> io::Result<bool> {
     let clock = Environment::system();
     let kept = corpus::read(target.name)?;
@@ -112,7 +113,8 @@ fn run(target: &Target, seconds: u64, seed: u64) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Whether the properties hold for an input, in time; an input for which they do not is kept.
+/// Returns whether the properties hold for an input within the time limit. Saves the input if they
+/// do not.
 fn holds(target: &Target, clock: &Environment, input: &[u8]) -> io::Result<bool> {
     let begun = clock.monotonic_nanos();
     let outcome = catch_unwind(AssertUnwindSafe(|| (target.run)(input)));

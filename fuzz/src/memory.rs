@@ -1,17 +1,18 @@
-//! The limit on memory in proportion to an input.
+//! Memory limit in proportion to an input.
 
-/// What may be taken whatever the input: fixed buffers, messages of errors.
+/// Memory that every input may use: fixed buffers and error messages.
 const FREE_BYTES: usize = 64 << 10;
 
-/// What `work` gives, which may take `factor` times the bytes of its input at most, at any one time.
+/// Returns the result of `work`, which may use at most `factor` times the size of its input at any one time, in
+/// addition to a fixed amount.
 ///
 /// # Panics
-/// If it takes more.
+/// `work` used more memory.
 pub(crate) fn limited<T>(input_bytes: usize, factor: usize, work: impl FnOnce() -> T) -> T {
     limited_beside(FREE_BYTES, input_bytes, factor, work)
 }
 
-/// As [`limited`], where so much may be taken whatever the input.
+/// Works as [`limited`], with this fixed amount of memory.
 pub(crate) fn limited_beside<T>(
     free_bytes: usize,
     input_bytes: usize,

@@ -1,21 +1,21 @@
-//! New inputs from old ones, by a seed.
+//! Seeded mutation of inputs.
 
 use crate::corpus::MAX_INPUT_BYTES;
 
-/// The most changes that are made to one input.
+/// Maximum number of changes to one input.
 const MAX_CHANGES: usize = 8;
-/// The longest piece that is inserted, copied or removed, in bytes.
+/// Maximum size of a piece that is inserted, copied or removed, in bytes.
 const MAX_PIECE_BYTES: usize = 64;
 
-/// Numbers at the edges of what lengths and counts can be.
+/// Values at the limits of lengths and counts.
 const EDGES: [u8; 10] = [0, 1, 0x7e, 0x7f, 0x80, 0x81, 0xfe, 0xff, b'0', b'\n'];
 
-/// Draws from a seed. (`SplitMix64`: every seed is a good one.)
+/// Seeded random generator (`SplitMix64`, for which every seed is good).
 #[derive(Debug, Clone)]
 pub struct Draws(u64);
 
 impl Draws {
-    /// The draws of this seed.
+    /// Creates the generator of this seed.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -28,7 +28,7 @@ impl Draws {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `end`, which is not 0.
+    /// Returns a number below `end`, which is not 0.
     pub fn below(&mut self, end: usize) -> usize {
         (self.next() % end as u64) as usize
     }
@@ -41,7 +41,7 @@ impl Draws {
         }
     }
 
-    /// A range of at most [`MAX_PIECE_BYTES`] inside `length`.
+    /// Returns a range of at most [`MAX_PIECE_BYTES`] within `length`.
     fn piece(&mut self, length: usize) -> std::ops::Range<usize> {
         let start = self.below(length + 1);
         let longest = (length - start).min(MAX_PIECE_BYTES);
@@ -49,7 +49,8 @@ impl Draws {
     }
 }
 
-/// Changes `input`, with pieces of `other` and of `words`; it stays within [`MAX_INPUT_BYTES`].
+/// Changes `input`, with pieces of `other` and of `words`. The result has at most
+/// [`MAX_INPUT_BYTES`].
 pub fn mutate(input: &mut Vec<u8>, other: &[u8], words: &[&str], draws: &mut Draws) {
     for _ in 0..=draws.below(MAX_CHANGES) {
         change(input, other, words, draws);

@@ -1,4 +1,4 @@
-//! Tokens of the place where a comparison of views is: as text, sealed, and what the engine reads behind the seal.
+//! Checkpoint tokens of comparisons of views: their text, their encryption, and the engine's parser of their content.
 
 use recto::fuzzing;
 use recto_plan::{place_token, scan_token};
@@ -27,12 +27,12 @@ pub(crate) const WORDS: &[&str] = &[
     "UAE",
 ];
 
-/// How many times its text a token may take.
+/// Memory limit of a token, as a multiple of its text.
 const TEXT_FACTOR: usize = 4;
-/// How many times its text what is behind the seal may take: it is read, written, and read again.
+/// Memory limit of the content, as a multiple of its size: it is read, written, and read again.
 const MEMORY_FACTOR: usize = 64;
 
-/// The first byte says what the others are.
+/// Runs the case that the first byte selects, on the remaining bytes.
 pub(crate) fn run(data: &[u8]) {
     let Some((kind, rest)) = data.split_first() else {
         return;
@@ -44,7 +44,7 @@ pub(crate) fn run(data: &[u8]) {
     }
 }
 
-/// Whatever text it is, nothing goes on from it: nobody sealed it.
+/// Checks that no comparison continues from any text, because nobody sealed it.
 fn text(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let opened = limited(text.len(), TEXT_FACTOR, || {
@@ -54,7 +54,7 @@ fn text(bytes: &[u8]) {
     assert!(!error.to_string().is_empty());
 }
 
-/// What is sealed opens as it was, and as nothing else; altered in one place, it does not.
+/// Checks that a sealed token opens unchanged and only as its own kind, and does not open after one bit changed.
 fn sealed(bytes: &[u8]) {
     let Some(([at, bit], place @ [_, ..])) = bytes.split_first_chunk() else {
         return;

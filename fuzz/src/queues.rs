@@ -1,4 +1,4 @@
-//! What is stored of queues, and receipts: what is read is written as the same bytes, and can be worked on.
+//! Stored data of queues, and receipts. Parsed data is written as the same bytes, and can be processed.
 
 use recto_protocol::queues::stored::{
     decode_head, decode_log, decode_log_header, decode_log_row, decode_registry, decode_registry_row,
@@ -13,14 +13,14 @@ use recto_protocol::queues::{
 
 use crate::memory::limited;
 
-/// How many times its bytes what is read may take: a place's row has 20 at least.
+/// Memory limit of parsed data, as a multiple of its bytes. The row of a place has at least 20 bytes.
 const MEMORY_FACTOR: usize = 64;
 
-/// What the column beside a register says.
+/// Version in the column next to a versioned cell.
 const COLUMN: u64 = 77;
 const NOW: i64 = 1_800_000_000_000_000;
 
-/// The first byte says what the others are.
+/// Runs the case that the first byte selects, on the remaining bytes.
 pub(crate) fn run(data: &[u8]) {
     let Some((kind, rest)) = data.split_first() else {
         return;
@@ -39,7 +39,7 @@ pub(crate) fn run(data: &[u8]) {
     });
 }
 
-/// Written again, what was read is the same; otherwise it is said what is wrong.
+/// Checks that parsed data is written as the same bytes, or that an error has a message and a hint.
 fn is_same<T>(bytes: &[u8], read: Result<T, StoredError>, encode: impl Fn(&T) -> Vec<u8>) {
     match read {
         Ok(read) => assert_eq!(encode(&read), bytes),
@@ -47,7 +47,7 @@ fn is_same<T>(bytes: &[u8], read: Result<T, StoredError>, encode: impl Fn(&T) ->
     }
 }
 
-/// Pieces, each with its length before it, in a byte pair; the last one may be cut.
+/// Splits bytes into pieces. Each piece has its length before it, in two bytes. The last piece may be cut off.
 fn pieces(mut bytes: &[u8]) -> Vec<&[u8]> {
     let mut pieces = Vec::new();
     while let Some((length, rest)) = bytes.split_first_chunk() {
@@ -59,7 +59,7 @@ fn pieces(mut bytes: &[u8]) -> Vec<&[u8]> {
     pieces
 }
 
-/// The static column, and rows that follow each other.
+/// Tests a log: the static column, and consecutive rows.
 fn log(bytes: &[u8]) {
     let pieces = pieces(bytes);
     let Some((column, rows)) = pieces.split_first() else {
@@ -90,7 +90,7 @@ fn state(bytes: &[u8]) {
     is_same(bytes, read, encode_state);
 }
 
-/// What is read may be asked for messages.
+/// Checks that messages can be claimed from parsed data.
 fn claims(mut state: State, log: &Log) {
     let segment = Segment(log.segment().0.max(state.segment().0));
     let context = StateContext {
@@ -167,7 +167,7 @@ fn ring(bytes: &[u8]) {
     is_same(bytes, read, encode_ring);
 }
 
-/// The static column, and rows at their places; then a queue more, and one less.
+/// Tests a registry: the static column, and rows at their places. Then deletes and adds a queue.
 fn registry(bytes: &[u8]) {
     let pieces = pieces(bytes);
     let Some((column, rows)) = pieces.split_first() else {

@@ -43,12 +43,14 @@ pub(crate) const WORDS: &[&str] = &[
     "\\u0000",
 ];
 
-/// How many times its text a schema may take: the parser's tree and the model with its tables.
+/// Memory limit of a schema, as a multiple of its text: the parser's tree, and the model with its
+/// tables.
 const MEMORY_FACTOR: usize = 150;
-/// What a schema may take whatever its text: as many errors as are reported, each with its words.
+/// Memory that every schema may use: the maximum number of reported errors, with their messages.
 const FREE_BYTES: usize = 1 << 20;
 
-/// A schema that is read is written and read again without a change; an error points into the text.
+/// Checks that a parsed schema does not change when it is written and read again, and that an error
+/// points into the text.
 pub(crate) fn run(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     match limited_beside(FREE_BYTES, text.len(), MEMORY_FACTOR, || Schema::parse(&text)) {

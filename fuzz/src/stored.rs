@@ -1,10 +1,10 @@
-//! What the embedded store holds: rows and definitions of tables.
+//! Data of the embedded store: rows and definitions of tables.
 
 use recto_embedded::fuzzing;
 
 use crate::memory::limited;
 
-/// How many times its bytes a row may take: its cells with their lives.
+/// Memory limit of a row, as a multiple of its bytes: its cells and their lifetimes.
 const MEMORY_FACTOR: usize = 1_024;
 
 pub(crate) fn row(data: &[u8]) {

@@ -1,15 +1,15 @@
-//! What a target is, and the list of them.
+//! Definition and list of targets.
 
 use crate::{cursor, keys, load, place, queues, schema, stored, text};
 
-/// A function of bytes, and what finds its way into it.
+/// Function of bytes, and words for its inputs.
 #[derive(Debug, Clone, Copy)]
 pub struct Target {
-    /// Its name: that of its corpus.
+    /// Name of the target and of its corpus.
     pub name: &'static str,
     /// Panics if a property does not hold for these bytes.
     pub run: fn(&[u8]),
-    /// Words that stand in inputs: chance alone would take long to write them.
+    /// Words that occur in inputs. Random mutations alone would rarely produce them.
     pub words: &'static [&'static str],
 }
 
@@ -72,7 +72,7 @@ pub const TARGETS: &[Target] = &[
     },
 ];
 
-/// The target of this name.
+/// Returns the target with this name.
 pub fn find(name: &str) -> Option<&'static Target> {
     TARGETS.iter().find(|target| target.name == name)
 }

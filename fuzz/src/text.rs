@@ -1,4 +1,4 @@
-//! Filter and sort text, as they are parsed and as they are bound to a collection.
+//! Text of filters and sort orders: parsed, and bound to a collection.
 
 use std::sync::{Arc, LazyLock};
 
@@ -68,10 +68,10 @@ pub(crate) const SORT_WORDS: &[&str] = &[
     " desc", " asc", ", ", ",", "text_f", "int_f", "double_f", "uuid_f", "DESC", "nulls", "`", "\"", "-", ".",
 ];
 
-/// How many times its text a tree may take.
+/// Memory limit of a tree, as a multiple of its text.
 const MEMORY_FACTOR: usize = 64;
 
-/// A collection with a field of every type that has an order.
+/// Collection with a field of every type that has an order.
 static COLLECTION: LazyLock<Arc<Collection>> = LazyLock::new(|| {
     let types = [
         "ascii",
@@ -103,7 +103,7 @@ static COLLECTION: LazyLock<Arc<Collection>> = LazyLock::new(|| {
     Arc::clone(&schema.collections[0])
 });
 
-/// An error of the parser points at characters of the text.
+/// Checks that an error of the parser points at characters of the text.
 fn inside(text: &str, error: &TextError) {
     let span = error.span;
     assert!(span.start <= span.end && span.end <= text.len(), "{span:?}");
@@ -112,7 +112,7 @@ fn inside(text: &str, error: &TextError) {
     assert!(error.render(text).contains('^'));
 }
 
-/// An error of the binder names a column that the text has, or its end.
+/// Checks that an error of the binder names a column of the text, or its end.
 fn bound_inside(text: &str, error: &QueryError) {
     if let Some(column) = error.column {
         assert!(

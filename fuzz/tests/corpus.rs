@@ -1,11 +1,11 @@
-//! Every input that is kept still holds.
+//! Every stored input still satisfies its properties.
 #![allow(clippy::unwrap_used)]
 
 use recto_fuzz::corpus::MAX_INPUT_BYTES;
 use recto_fuzz::mutate::{Draws, mutate};
 use recto_fuzz::{TARGETS, corpus};
 
-/// What all corpora together may take in the repository, in bytes.
+/// Maximum size of all corpora in the repository, in bytes.
 const MAX_CORPUS_BYTES: usize = 1 << 20;
 
 #[test]

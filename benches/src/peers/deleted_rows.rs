@@ -1,11 +1,12 @@
-//! The queue that articles warn of: a row a message, deleted when it is done with.
+//! Queue in the form that articles warn about: one row per message, deleted after the message is
+//! handled.
 
 use scylla::client::session::Session;
 use scylla::statement::prepared::PreparedStatement;
 
 use crate::peers::driver::session;
 
-/// A queue of rows that are deleted.
+/// Queue whose rows are deleted.
 pub(crate) struct DeletedRows {
     session: Session,
     put: PreparedStatement,
@@ -14,7 +15,7 @@ pub(crate) struct DeletedRows {
 }
 
 impl DeletedRows {
-    /// Makes its table in a keyspace that is there.
+    /// Creates the table in an existing keyspace.
     pub(crate) async fn make(address: &str, keyspace: &str) -> Self {
         let session = session(address, keyspace).await;
         let table = "CREATE TABLE IF NOT EXISTS deleted_rows (queue text, number bigint, body blob, PRIMARY KEY (queue, number))";
@@ -37,10 +38,10 @@ impl DeletedRows {
             .unwrap();
     }
 
-    /// The numbers of the oldest messages.
+    /// Returns the numbers of the oldest messages.
     ///
     /// # Errors
-    /// The read crossed more tombstones than Cassandra lets it.
+    /// The read crossed more tombstones than Cassandra allows.
     pub(crate) async fn first(&self, count: i32) -> Result<Vec<i64>, String> {
         let read = self.session.execute_unpaged(&self.first, (count,)).await;
         let rows = read
@@ -51,7 +52,7 @@ impl DeletedRows {
         Ok(rows.map(|row| row.unwrap().0).collect())
     }
 
-    /// Is done with a message.
+    /// Deletes a handled message.
     pub(crate) async fn delete(&self, number: i64) {
         self.session
             .execute_unpaged(&self.delete, (number,))

@@ -1,4 +1,4 @@
-//! The driver alone: pages of Cassandra as a careful person writes them without Recto.
+//! The driver alone: pages of Cassandra, written with care and without Recto.
 
 use std::cmp::Reverse;
 
@@ -13,9 +13,9 @@ use scylla::value::CqlTimestamp;
 use crate::flights::{CARRIER, CARRIERS, COLUMNS};
 use crate::peers::Start;
 
-/// A flight as the driver decodes it.
+/// Flight, as the driver decodes it.
 #[derive(Debug, scylla::DeserializeRow)]
-#[allow(dead_code, clippy::struct_field_names)] // every column is decoded, as in a program that uses them
+#[allow(dead_code, clippy::struct_field_names)] // the driver decodes every column, as for a program that uses them
 pub(crate) struct Row {
     year: i16,
     month: i8,
@@ -39,13 +39,13 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// What says which flight it is.
+    /// Returns the key that identifies the flight.
     pub(crate) fn key(&self) -> (i64, String, i32) {
         (self.time_hour.0, self.carrier.clone(), self.flight)
     }
 }
 
-/// A page, and what it took.
+/// Page and its cost.
 pub(crate) struct Page {
     pub(crate) rows: Vec<Row>,
     pub(crate) round_trips: u32,
@@ -53,7 +53,7 @@ pub(crate) struct Page {
     pub(crate) rows_read: usize,
 }
 
-/// A session with its statements, prepared.
+/// Session with prepared statements.
 pub(crate) struct Driver {
     session: Session,
     first: PreparedStatement,
@@ -66,7 +66,7 @@ pub(crate) struct Driver {
     newer: PreparedStatement,
 }
 
-/// A statement that may be conditional, at the levels that Recto asks for.
+/// Prepares a statement that may be conditional, with the consistency levels that Recto uses.
 pub(super) async fn conditional(session: &Session, text: &str) -> PreparedStatement {
     let mut statement = session.prepare(text).await.unwrap();
     statement.set_consistency(Consistency::LocalQuorum);
@@ -74,13 +74,13 @@ pub(super) async fn conditional(session: &Session, text: &str) -> PreparedStatem
     statement
 }
 
-/// The driver's own, on a keyspace that is there.
+/// Opens a session of the driver on an existing keyspace.
 pub(super) async fn session(address: &str, keyspace: &str) -> Session {
     let builder = SessionBuilder::new().known_node(address);
     builder.use_keyspace(keyspace, false).build().await.unwrap()
 }
 
-/// What a phase made goes with it: a node keeps something of each table in memory.
+/// Drops the keyspaces of a phase, because a node keeps some memory for each table.
 pub(crate) async fn drop_keyspaces(address: &str, keyspaces: &[String]) {
     let session = session(address, &keyspaces[0]).await;
     for keyspace in keyspaces {
@@ -125,7 +125,7 @@ impl Driver {
         answer.rows::<Row>().unwrap().map(Result::unwrap).collect()
     }
 
-    /// A page of one statement; the row beyond it says whether there is more.
+    /// Returns the page of one statement. The row after the page shows whether there are more rows.
     fn page(mut rows: Vec<Row>, size: i32, backward: bool) -> Page {
         let rows_read = rows.len();
         rows.truncate(size as usize);
@@ -140,13 +140,13 @@ impl Driver {
         }
     }
 
-    /// The first page.
+    /// Returns the first page.
     pub(crate) async fn first(&self, size: i32) -> Page {
         let rows = self.rows(&self.first, (CARRIER, size + 1)).await;
         Self::page(rows, size, false)
     }
 
-    /// The page after or before a row where all directions are one.
+    /// Returns the page after or before a row, if all columns have the same direction.
     pub(crate) async fn one_direction(&self, start: &Start, size: i32, backward: bool) -> Page {
         let statement = if backward {
             &self.down_before
@@ -157,7 +157,8 @@ impl Driver {
         Self::page(self.rows(statement, values).await, size, backward)
     }
 
-    /// The page after or before a row in mixed directions: the rest of its moment, then what is beyond it.
+    /// Returns the page after or before a row with mixed directions: the remaining rows of the same time, then the rows
+    /// beyond that time.
     pub(crate) async fn mixed(&self, start: &Start, size: i32, backward: bool) -> Page {
         let (same, beyond) = if backward {
             (&self.same_before, &self.newer)
@@ -192,13 +193,14 @@ impl Driver {
         (rows, 2)
     }
 
-    /// The page after a row of eight carriers together: each one's, side by side, merged.
+    /// Returns the page after a row of eight carriers together. It reads the page of each carrier concurrently, and
+    /// merges them.
     pub(crate) async fn merged(&self, start: Option<&Start>, size: i32) -> Page {
         let reads = CARRIERS.map(|carrier| async move {
             let Some(start) = start else {
                 return (self.rows(&self.first, (carrier, size + 1)).await, 1);
             };
-            // Of flights at the same moment with the same number, the carrier decides.
+            // The carrier orders flights with the same time and number.
             let same = if carrier > start.carrier.as_str() {
                 &self.same_from
             } else {
@@ -228,7 +230,7 @@ impl Driver {
         }
     }
 
-    /// The version of Cassandra.
+    /// Returns the version of Cassandra.
     pub(crate) async fn version(&self) -> String {
         let text = "SELECT release_version FROM system.local";
         let answer = self.session.query_unpaged(text, ()).await.unwrap();
@@ -245,7 +247,7 @@ impl Driver {
     }
 }
 
-/// Drops a keyspace of a benchmark that has ended.
+/// Drops the keyspace of a finished benchmark.
 pub(crate) async fn drop_keyspace(session: &Session, keyspace: &str) {
     let text = format!("DROP KEYSPACE {keyspace}");
     session.query_unpaged(text, ()).await.unwrap();

@@ -1,4 +1,5 @@
-//! The engine under Recto's embedded store, asked for the raw rows of a copy of its file: the floor.
+//! The engine of Recto's embedded store. It reads the raw rows of a copy of the store's file, which is the minimum
+//! cost.
 
 use std::ops::Bound;
 use std::path::Path;
@@ -9,21 +10,21 @@ use crate::flights::CARRIER;
 
 type Rows = ReadOnlyTable<&'static [u8], &'static [u8]>;
 
-/// The table of flights in a data file, open in a snapshot.
+/// Table of flights in a data file, open in a snapshot.
 pub(crate) struct Engine {
     rows: Rows,
     _database: Database,
 }
 
 impl Engine {
-    /// Opens a data file that nobody else has open.
+    /// Opens a data file that no other process has open.
     pub(crate) fn open(file: &Path, cache_bytes: u64) -> Self {
         let database = Database::builder()
             .set_cache_size(usize::try_from(cache_bytes).unwrap())
             .open(file)
             .unwrap();
         let transaction = database.begin_read().unwrap();
-        // The flights are by far the most.
+        // The table of flights is by far the largest.
         let names: Vec<String> = transaction
             .list_tables()
             .unwrap()
@@ -41,9 +42,9 @@ impl Engine {
         }
     }
 
-    /// The keys of rows of the carrier: `count` of them, `apart` rows from one another, from `depth` on.
+    /// Returns `count` keys of the carrier's rows, with `apart` rows between consecutive keys, starting at row `depth`.
     pub(crate) fn keys(&self, depth: usize, count: usize, apart: usize) -> Vec<Vec<u8>> {
-        // A key begins with the carrier's letters.
+        // A key begins with the letters of the carrier.
         let rows = self.rows.range::<&[u8]>(CARRIER.as_bytes()..).unwrap();
         let keys = rows.map(|entry| entry.unwrap().0.value().to_vec());
         let keys: Vec<Vec<u8>> = keys.skip(depth).step_by(apart).take(count).collect();
@@ -54,8 +55,7 @@ impl Engine {
         keys
     }
 
-    /// Looks at so many rows beyond a key, or the rows of the carrier from the first on; how many there
-    /// were.
+    /// Reads at most `rows` rows after a key, or from the first row of the carrier. Returns the number of rows.
     pub(crate) fn read(&self, after: Option<&[u8]>, rows: u32) -> usize {
         let from = after.map_or(Bound::Included(CARRIER.as_bytes()), Bound::Excluded);
         let mut range = self.rows.range::<&[u8]>((from, Bound::Unbounded)).unwrap();

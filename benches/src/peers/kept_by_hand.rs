@@ -1,4 +1,4 @@
-//! The driver alone: records with views in Cassandra as a careful person keeps them without Recto.
+//! The driver alone: records with views in Cassandra, maintained with care and without Recto.
 
 use futures::future::join_all;
 use scylla::client::session::Session;
@@ -9,16 +9,16 @@ use scylla::statement::prepared::PreparedStatement;
 
 use crate::peers::driver::{conditional, session};
 
-/// The most attempts at one change that others came before.
+/// Maximum number of attempts at a change that conflicts with other changes.
 const MAX_ATTEMPTS: u32 = 10_000;
 
-/// What a record is as it was read: its status, its moment and its version.
+/// State of a record when it was read: its status, time and version.
 type Seen = (String, i64, i64);
 
-/// A session with its tables and statements.
+/// Session with its tables and statements.
 pub(crate) struct KeptByHand {
     session: Session,
-    /// One logged batch of four inserts.
+    /// Logged batch of four inserts.
     append: Batch,
     read: PreparedStatement,
     insert: PreparedStatement,
@@ -28,7 +28,7 @@ pub(crate) struct KeptByHand {
 }
 
 impl KeptByHand {
-    /// Makes the tables in a keyspace that is there.
+    /// Creates the tables in an existing keyspace.
     pub(crate) async fn connect(address: &str, keyspace: &str) -> Self {
         let session = session(address, keyspace).await;
         for table in [
@@ -80,7 +80,7 @@ impl KeptByHand {
         self.session.execute_unpaged(statement, values).await.unwrap();
     }
 
-    /// An event and its three entries, in one logged batch.
+    /// Inserts an event and its three entries in one logged batch.
     pub(crate) async fn append(&self, id: i64, [a, b, c]: [&str; 3], body: &str) {
         let row = (id, a, b, c, id, body);
         self.session
@@ -89,7 +89,7 @@ impl KeptByHand {
             .unwrap();
     }
 
-    /// A ticket that is not there, and its entry.
+    /// Inserts a new ticket and its entry.
     pub(crate) async fn insert(&self, id: i64, status: &str, at: i64, body: &str) {
         self.run(&self.insert, (id, status, at, body)).await;
         self.run(&self.put_entry, (status, at, id, body)).await;
@@ -100,8 +100,8 @@ impl KeptByHand {
         answer.into_rows_result().unwrap().single_row().unwrap()
     }
 
-    /// A ticket gets another status and moment: read, changed on condition of its version, its entry moved. Whoever
-    /// comes late reads again.
+    /// Changes the status and the time of a ticket: reads it, changes it if its version is unchanged, and moves its
+    /// entry. If another writer was faster, it reads the ticket again.
     pub(crate) async fn change(&self, id: i64, status: &str, at: i64, body: &str) {
         for _ in 0..MAX_ATTEMPTS {
             let seen = self.read(id).await;
@@ -119,10 +119,10 @@ impl KeptByHand {
         panic!("{MAX_ATTEMPTS} attempts were not enough");
     }
 
-    /// The conditional write alone: whether it was applied.
+    /// Sends only the conditional write. Returns whether it was applied.
     pub(crate) async fn change_if(&self, id: i64, status: &str, at: i64, version: i64) -> bool {
         let values = (status, at, version + 1, id, version);
-        // Among several nodes it may time out, and be applied or not: who comes back reads again.
+        // With several nodes, the write may time out with an unknown outcome. The caller then reads the ticket again.
         let Ok(answer) = self.session.execute_unpaged(&self.change, values).await else {
             return false;
         };
@@ -139,7 +139,7 @@ impl KeptByHand {
         super::driver::drop_keyspace(&self.session, keyspace).await;
     }
 
-    /// The versions of tickets.
+    /// Returns the versions of tickets.
     pub(crate) async fn versions(&self, ids: impl Iterator<Item = i64>) -> Vec<i64> {
         join_all(ids.map(|id| async move { self.read(id).await.2 })).await
     }

@@ -1,4 +1,4 @@
-//! Those who are measured: each answers the same questions with the same rows.
+//! Measured peers. All answer the same queries with the same rows.
 
 pub(crate) mod deleted_rows;
 pub(crate) mod driver;
@@ -13,14 +13,14 @@ pub(crate) mod sqlite;
 
 use crate::flights::Flight;
 
-/// Which rows are paged, newest first.
+/// Filter of the paged rows, which are ordered newest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Filter {
-    /// Those of one carrier.
+    /// Rows of one carrier.
     Equal,
-    /// Those of one carrier within a span of time that holds most of them.
+    /// Rows of one carrier within a time span that contains most of them.
     Range,
-    /// Those of eight carriers.
+    /// Rows of eight carriers.
     AnyOf,
 }
 
@@ -36,17 +36,17 @@ impl Filter {
     }
 }
 
-/// Which page.
+/// Page to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Question {
     pub(crate) filter: Filter,
     pub(crate) backward: bool,
     pub(crate) rows: u32,
-    /// The span of [`Filter::Range`]: from the first moment on, before the second, in milliseconds.
+    /// Time span of [`Filter::Range`] in milliseconds: start (inclusive) and end (exclusive).
     pub(crate) span: (i64, i64),
 }
 
-/// A row that a page lies beyond.
+/// Row after or before which a page starts.
 #[derive(Debug, Clone)]
 pub(crate) struct Start {
     pub(crate) cursor: String,
@@ -55,14 +55,14 @@ pub(crate) struct Start {
     pub(crate) flight: i32,
 }
 
-/// Someone who answers with pages.
+/// Peer that returns pages.
 pub(crate) trait Peer {
-    /// Reads the page beyond each start, or as often the page at the near end; hands the rows of each to
-    /// `take`, in the order of the question.
+    /// Reads the page beyond each start, or the page at the near end the same number of times. Passes the rows of each
+    /// page to `take`, in the order of the question.
     fn pages(&mut self, question: &Question, starts: &[Start], at_end: bool, take: &mut dyn FnMut(&[Flight]));
 }
 
-/// The rows of all those pages.
+/// Returns the number of rows of all these pages.
 pub(crate) fn count(peer: &mut dyn Peer, question: &Question, starts: &[Start], at_end: bool) -> usize {
     let mut rows = 0;
     peer.pages(question, starts, at_end, &mut |page| {

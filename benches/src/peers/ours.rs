@@ -9,21 +9,21 @@ use tokio::runtime::Runtime;
 use super::{Filter, Peer, Question, Start};
 use crate::flights::{CARRIER, CARRIERS, Flight};
 
-/// Rows read at a time on the way to a depth.
+/// Number of rows per read on the way to a depth.
 const STRIDE_ROWS: u32 = 1_000;
 
-/// An open store, and the thread's runtime.
+/// Open store, and the runtime of the thread.
 pub(crate) struct Ours {
     pub(crate) runtime: Runtime,
     pub(crate) recto: Recto,
     pub(crate) flights: Collection<Flight>,
-    /// Whether the page's far cursor is sealed, as whoever shows a page needs it.
+    /// Whether to seal the cursor at the far end of the page, as a program that shows pages needs it.
     pub(crate) seal: bool,
-    /// Queries asked before: whoever keeps one has planned it once.
+    /// Earlier queries. A program that keeps a query plans it only once.
     planned: Vec<(Question, PageQuery<Flight>)>,
 }
 
-/// A runtime on the caller's thread.
+/// Creates a runtime on the caller's thread.
 pub(crate) fn runtime() -> Runtime {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -31,13 +31,13 @@ pub(crate) fn runtime() -> Runtime {
         .unwrap()
 }
 
-/// The address of a store in a folder.
+/// Returns the address of a store in a folder.
 pub(crate) fn address(folder: &Path) -> StoreAddress {
     StoreAddress::Embedded(folder.to_owned())
 }
 
 impl Ours {
-    /// Opens the store in a folder with a cache of so many bytes.
+    /// Opens the store in a folder, with a cache of this size.
     pub(crate) fn open(folder: &Path, cache_bytes: u64) -> Self {
         let runtime = runtime();
         let options = OpenOptions::new()
@@ -54,7 +54,7 @@ impl Ours {
         Self::of(recto, runtime)
     }
 
-    /// The same store, for another thread.
+    /// Returns the same store for another thread.
     pub(crate) fn beside(&self) -> Self {
         Self::of(self.recto.clone(), runtime())
     }
@@ -70,7 +70,7 @@ impl Ours {
         }
     }
 
-    /// The query of a question, planned.
+    /// Returns the planned query of a question.
     pub(crate) fn query(&mut self, question: &Question) -> PageQuery<Flight> {
         if let Some((_, query)) = self.planned.iter().find(|(known, _)| known == question) {
             return query.clone();
@@ -89,7 +89,8 @@ impl Ours {
         query
     }
 
-    /// `count` rows to page from, `apart` rows from one another, the first of them `depth` rows deep.
+    /// Returns `count` rows from which pages start. The first is `depth` rows deep, and `apart` rows are between
+    /// consecutive starts.
     pub(crate) fn starts(&mut self, question: &Question, depth: u64, count: usize, apart: u32) -> Vec<Start> {
         let query = self.query(question);
         self.runtime.block_on(async {

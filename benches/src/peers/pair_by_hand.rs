@@ -1,11 +1,11 @@
-//! The driver alone: records of which one field is unique, as two conditional inserts.
+//! The driver alone: records with one unique field, as two conditional inserts.
 
 use scylla::client::session::Session;
 use scylla::statement::prepared::PreparedStatement;
 
 use crate::peers::driver::{conditional, session};
 
-/// A session with its tables and statements.
+/// Session with its tables and statements.
 pub(crate) struct PairByHand {
     session: Session,
     claim: PreparedStatement,
@@ -13,7 +13,7 @@ pub(crate) struct PairByHand {
 }
 
 impl PairByHand {
-    /// Makes the tables in a keyspace that is there.
+    /// Creates the tables in an existing keyspace.
     pub(crate) async fn connect(address: &str, keyspace: &str) -> Self {
         let session = session(address, keyspace).await;
         for table in [
@@ -32,7 +32,7 @@ impl PairByHand {
         }
     }
 
-    /// Claims an address, then inserts its record.
+    /// Claims an email address, then inserts its record.
     pub(crate) async fn insert(&self, id: i32) {
         let email = format!("{id}@example.org");
         let claim = self.session.execute_unpaged(&self.claim, (&email, id));

@@ -1,5 +1,5 @@
-//! PostgreSQL 15 with the matching index: a cluster of its own, over a local socket, statements
-//! prepared.
+//! PostgreSQL 15 with the matching index: its own cluster, over a local socket, with prepared
+//! statements.
 
 use std::collections::HashMap;
 use std::io::Write as _;
@@ -14,13 +14,13 @@ use super::sql::{self, Dialect};
 use super::{Filter, Peer, Question, Start};
 use crate::flights::{COLUMNS, Flight};
 
-/// Where Debian puts the programs of this version.
+/// Folder in which Debian installs the programs of this version.
 const PROGRAMS: &str = "/usr/lib/postgresql/15/bin";
-/// The user that the server runs as when this process is root, which it refuses to be.
+/// User of the server if this process runs as root, which the server rejects.
 const USER: &str = "postgres";
-/// The microseconds of PostgreSQL's epoch, the year 2000.
+/// Start of PostgreSQL's epoch, the year 2000, in microseconds.
 const EPOCH_MICROS: i64 = 946_684_800_000_000;
-/// The most clients: as many as writers, and some.
+/// Maximum number of clients: one per writer, and a reserve.
 const MAX_CONNECTIONS: u32 = 100;
 
 const DIALECT: Dialect = Dialect {
@@ -28,17 +28,17 @@ const DIALECT: Dialect = Dialect {
     moment: |milliseconds| format!("to_timestamp({milliseconds}::bigint / 1000)"),
 };
 
-/// A server of one's own; stopped and removed at the end.
+/// Server of this benchmark. It is stopped and removed at the end.
 pub(crate) struct Cluster {
     folder: PathBuf,
     is_running: bool,
 }
 
 impl Cluster {
-    /// Makes a cluster.
+    /// Creates a cluster.
     ///
     /// # Errors
-    /// In words: the server is not installed.
+    /// Returns a message if the server is not installed.
     pub(crate) fn new() -> Result<Self, String> {
         if !Path::new(PROGRAMS).join("initdb").exists() {
             return Err("PostgreSQL 15 is not installed: apt-get install postgresql-15, \
@@ -70,12 +70,12 @@ impl Cluster {
         self.folder.join("data").to_str().unwrap().to_owned()
     }
 
-    /// Starts the server with so much memory for pages, or starts it again with another.
+    /// Starts or restarts the server with this amount of memory for pages.
     pub(crate) fn start(&mut self, cache_bytes: u64) {
         self.start_with(cache_bytes, "off");
     }
 
-    /// The same, and what is deleted is cleared away meanwhile.
+    /// Starts the server so that it also removes deleted rows during the run.
     pub(crate) fn start_vacuuming(&mut self, cache_bytes: u64) {
         self.start_with(cache_bytes, "on");
     }
@@ -115,7 +115,7 @@ impl Cluster {
         Client::connect(&self.options(), NoTls).unwrap()
     }
 
-    /// What a client connects by.
+    /// Returns the connection options of a client.
     pub(crate) fn options(&self) -> String {
         format!("host={} user={USER} dbname=postgres", self.folder.display())
     }
@@ -123,7 +123,7 @@ impl Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        // What cannot be removed is in a folder for temporary files.
+        // Files that cannot be removed are in a folder for temporary files.
         if self.is_running {
             let _ = run(&["pg_ctl", "stop", "-w", "-m", "immediate", "-D", &self.data()]);
         }
@@ -131,7 +131,7 @@ impl Drop for Cluster {
     }
 }
 
-/// Runs a program as a user that may run the server; what it prints.
+/// Runs a program as a user that may run the server. Returns its output.
 fn run(words: &[&str]) -> Result<String, String> {
     let program = Path::new(PROGRAMS).join(words[0]);
     let program = if program.exists() {
@@ -150,7 +150,7 @@ fn run(words: &[&str]) -> Result<String, String> {
     } else {
         Command::new(program)
     };
-    // A server that is started keeps what it was given as output: that of `pg_ctl` goes to its log.
+    // A started server inherits the output of `pg_ctl`, so the output of `pg_ctl` goes to its log.
     let is_start = words.get(1) == Some(&"start");
     command.args(&words[1..]).current_dir("/").stdin(Stdio::null());
     if is_start {
@@ -168,7 +168,7 @@ fn run(words: &[&str]) -> Result<String, String> {
     }
 }
 
-/// Makes the table of flights.
+/// Creates the table of flights.
 pub(crate) fn create(client: &mut Client) {
     client
         .batch_execute(
@@ -182,9 +182,9 @@ pub(crate) fn create(client: &mut Client) {
         .unwrap();
 }
 
-/// Makes its index, when the rows are there.
+/// Creates its index after the rows were stored.
 pub(crate) fn index(client: &mut Client) {
-    // VACUUM stands in no transaction, and so in no text with others.
+    // VACUUM cannot run in a transaction, and therefore not in a text with other statements.
     for text in [
         "CREATE UNIQUE INDEX by_carrier ON flights (carrier, time_hour DESC, flight)",
         "VACUUM (ANALYZE) flights",
@@ -231,7 +231,7 @@ fn line(f: &Flight) -> String {
     )
 }
 
-/// The INSERT of one flight, which takes its moment in milliseconds.
+/// Returns the INSERT of one flight, with its time in milliseconds.
 pub(crate) fn insert_text() -> String {
     let values: Vec<String> = (1..=18).map(|number| format!("${number}")).collect();
     let moment = (DIALECT.moment)("$19");
@@ -241,7 +241,7 @@ pub(crate) fn insert_text() -> String {
     )
 }
 
-/// Stores one flight in a transaction of its own.
+/// Stores one flight in its own transaction.
 pub(crate) fn insert(client: &mut Client, statement: &Statement, f: &Flight) {
     let (month, day) = (i16::from(f.month), i16::from(f.day));
     let (hour, minute) = (i16::from(f.hour), i16::from(f.minute));
@@ -254,7 +254,7 @@ pub(crate) fn insert(client: &mut Client, statement: &Statement, f: &Flight) {
     client.execute(statement, &values).unwrap();
 }
 
-/// Bytes of the table and its index.
+/// Returns the sizes of the table and of its index, in bytes.
 pub(crate) fn bytes(client: &mut Client) -> (u64, u64) {
     let row = client
         .query_one("SELECT pg_table_size('flights'), pg_indexes_size('flights')", &[])
@@ -262,7 +262,7 @@ pub(crate) fn bytes(client: &mut Client) -> (u64, u64) {
     (row.get::<_, i64>(0) as u64, row.get::<_, i64>(1) as u64)
 }
 
-/// A connection.
+/// Connection to the server.
 pub(crate) struct Postgresql {
     client: Client,
     prepared: HashMap<String, Statement>,
@@ -285,7 +285,7 @@ impl Postgresql {
         statement
     }
 
-    /// The page at an offset.
+    /// Returns the page at an offset.
     pub(crate) fn at_offset(&mut self, question: &Question, offset: u64) -> Vec<Flight> {
         let statement = self.prepare(&sql::at_offset(question, offset));
         self.client
@@ -323,7 +323,7 @@ impl Peer for Postgresql {
     }
 }
 
-/// A moment, in microseconds of PostgreSQL's own epoch.
+/// Time in microseconds since PostgreSQL's epoch.
 struct Moment(i64);
 
 impl<'a> FromSql<'a> for Moment {

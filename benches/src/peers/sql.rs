@@ -1,25 +1,25 @@
-//! The pages as careful people write them in SQL.
+//! Pages in carefully written SQL.
 
 use super::{Filter, Question};
 use crate::flights::{CARRIER, CARRIERS, COLUMNS};
 
-/// What differs from one database to another.
+/// Differences between databases.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Dialect {
-    /// What stands before the number of a parameter.
+    /// Character before the number of a parameter.
     pub(crate) marker: char,
-    /// How a moment is written that parameters and literals give in milliseconds.
+    /// Returns the SQL of a time that parameters and literals give in milliseconds.
     pub(crate) moment: fn(&str) -> String,
 }
 
-/// The statement of a page. Its parameters, in a page beyond a row: 1 the row's moment, 2 its flight,
-/// and where carriers are merged 3 its carrier. The numbers of rows are literals, as the planner likes them.
+/// Returns the statement of a page. The parameters of a page beyond a row are the row's time (1), its flight (2) and,
+/// if carriers are merged, its carrier (3). The numbers of rows are literals, which the planner handles best.
 pub(crate) fn page(dialect: Dialect, question: &Question, at_end: bool) -> String {
     let limit = question.rows;
     match question.filter {
         Filter::AnyOf => {
-            // One branch of each carrier, which the index orders and ends, and the first rows of them all: an
-            // IN would read and sort every row of the eight.
+            // The statement has one branch per carrier, which the index orders and limits, and takes the first rows of
+            // all branches. An IN would read and sort every row of the eight carriers.
             let branches: Vec<String> = CARRIERS
                 .iter()
                 .map(|carrier| {
@@ -42,7 +42,7 @@ pub(crate) fn page(dialect: Dialect, question: &Question, at_end: bool) -> Strin
 fn branch(dialect: Dialect, question: &Question, at_end: bool, carrier: &str) -> String {
     let mut conditions = vec![format!("carrier = '{carrier}'")];
     if question.filter == Filter::Range {
-        // The end that the page lies beyond is the tighter bound there.
+        // The row beyond which the page starts is the tighter bound there.
         let (from, to) = question.span;
         let moment = |value: i64| (dialect.moment)(&value.to_string());
         if at_end || !question.backward {
@@ -70,7 +70,7 @@ fn branch(dialect: Dialect, question: &Question, at_end: bool, carrier: &str) ->
     )
 }
 
-/// The page at an offset, and with an IN that is left to the planner.
+/// Returns the statement of the page at an offset, with an IN that the planner handles.
 pub(crate) fn at_offset(question: &Question, offset: u64) -> String {
     let condition = match question.filter {
         Filter::AnyOf => format!("carrier IN ('{}')", CARRIERS.join("', '")),

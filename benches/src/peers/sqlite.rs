@@ -9,12 +9,12 @@ use super::sql::{self, Dialect};
 use super::{Filter, Peer, Question, Start};
 use crate::flights::{COLUMNS, Flight};
 
-/// How it keeps its rows.
+/// Storage of the rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Layout {
-    /// A plain table with an index in the page's order.
+    /// Table with an index in the page's order.
     Indexed,
-    /// A table that is stored in the page's order.
+    /// Table that is stored in the page's order.
     WithoutRowid,
 }
 
@@ -34,12 +34,12 @@ const DIALECT: Dialect = Dialect {
     moment: str::to_owned,
 };
 
-/// An open database.
+/// Open database.
 pub(crate) struct Sqlite {
     connection: Connection,
 }
 
-/// Opens a database file. `synchronous`: FULL, where a commit is on disk when it is answered, or NORMAL.
+/// Opens a database file. `synchronous` is FULL, where a commit is on disk when it returns, or NORMAL.
 pub(crate) fn open(path: &Path, cache_bytes: u64, map: bool, synchronous: &str) -> Connection {
     let flags =
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -56,7 +56,7 @@ pub(crate) fn open(path: &Path, cache_bytes: u64, map: bool, synchronous: &str) 
     connection
 }
 
-/// Makes the table of flights.
+/// Creates the table of flights.
 pub(crate) fn create(connection: &Connection, layout: Layout) {
     let (key, suffix) = match layout {
         Layout::Indexed => ("", ""),
@@ -67,7 +67,7 @@ pub(crate) fn create(connection: &Connection, layout: Layout) {
         .unwrap();
 }
 
-/// Makes a plain table's index. SQLite is fastest when it comes after the rows.
+/// Creates a plain table's index. SQLite is fastest if the rows are stored first.
 pub(crate) fn index(connection: &Connection, layout: Layout) {
     if layout == Layout::Indexed {
         connection
@@ -101,14 +101,14 @@ pub(crate) fn insert(connection: &Connection, flights: &[Flight]) {
 }
 
 impl Sqlite {
-    /// Opens a database that is there. `map`: whether it may map the file into memory, too.
+    /// Opens an existing database. `map`: whether it may also map the file into memory.
     pub(crate) fn open(folder: &Path, layout: Layout, cache_bytes: u64, map: bool) -> Self {
         Self {
             connection: open(&layout.file(folder), cache_bytes, map, "NORMAL"),
         }
     }
 
-    /// The page at an offset.
+    /// Returns the page at an offset.
     pub(crate) fn at_offset(&self, question: &Question, offset: u64) -> Vec<Flight> {
         let mut statement = self
             .connection

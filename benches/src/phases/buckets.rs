@@ -1,5 +1,5 @@
-//! A list in buckets beside the same one that lies in one partition: its pages at the beginning and a million rows down, writes to it, and
-//! how much of them one node gets.
+//! List in buckets, compared with the same list in one partition. Measures pages at the start and a million rows deep,
+//! writes, and the share of the requests that one node receives.
 
 use std::fs;
 use std::io::{BufWriter, Write as _};
@@ -18,25 +18,25 @@ use crate::peers::ours::address;
 use crate::report::{Section, Table, Target};
 use crate::world::World;
 
-/// The collections, by how they are kept; the last one only where there are nodes.
+/// Collections by their storage. The last one is only for stores with nodes.
 const KEPT: [(&str, &str); 4] = [
     ("plain", ""),
     ("bucketed", "bucket = { target = \"1MB\" }"),
-    // What buckets cost that are not being cut.
+    // Cost of buckets that are not split.
     ("uncut", "bucket = { target = \"1GiB\" }"),
     ("sharded", "bucket = { target = \"1MB\", shards = 8 }"),
 ];
 const ROWS: i64 = 1_001_000;
 const QUICK_ROWS: i64 = 101_000;
-/// So many rows of a list are left behind its deepest page.
+/// Number of rows after the deepest page of a list.
 const BEHIND: i64 = 1_000;
 const PAGE: u32 = 50;
-/// How many pages one round reads, one after the other.
+/// Number of pages that one round reads one after another.
 const PAGES: usize = 20;
 const ROUNDS: usize = 30;
-/// How many pages are looked at for how many buckets each has.
+/// Number of pages whose number of buckets is measured.
 const COSTED_PAGES: usize = 2_000;
-/// How many rows are gone by at a time on the way down.
+/// Number of rows per step on the way to the depth.
 const STRIDE: u32 = 1_000;
 const WRITERS: [usize; 3] = [1, 16, 64];
 const SPELL: Duration = Duration::from_secs(3);
@@ -44,10 +44,10 @@ const WRITE_ROUNDS: usize = 3;
 const BODY: &str =
     "a hundred bytes or so of what each row of the list says beside when it came - as short messages do.";
 
-/// Numbers what is new.
+/// Number of the next new row.
 static NEXT: AtomicI64 = AtomicI64::new(2_000_000_000);
 
-/// The same list, kept in several ways.
+/// The same list, stored in several ways.
 struct Lists {
     runtime: Runtime,
     recto: Recto,
@@ -70,7 +70,7 @@ pub(super) fn embedded(world: &mut World) -> Result<Section, String> {
 
 pub(super) fn cassandra(world: &mut World) -> Result<Section, String> {
     let mut store = stores::cassandra(world, "buckets");
-    // One copy of each row, so that it is seen which node has it.
+    // One copy of each row, so that the test can see which node has a row.
     store.replication = Some("1".to_owned());
     let lists = Lists::open(&StoreAddress::Cassandra(Box::new(store)), 4)?;
     let mut section = measure(world, &lists, "Cassandra", (1.1, 1.15))?;
@@ -109,7 +109,7 @@ fn measure(
     Ok(section)
 }
 
-/// A CSV file of the list, the oldest row first.
+/// Writes a CSV file of the list, with the oldest row first.
 fn written(folder: &Path, rows: i64) -> PathBuf {
     let file = folder.join("list.csv");
     let mut writer = BufWriter::new(fs::File::create(&file).unwrap());
@@ -141,7 +141,7 @@ impl Lists {
         })
     }
 
-    /// The cursor of the row so far down.
+    /// Returns the cursor of the row at this depth.
     fn cursor_at(&self, list: &Collection<DynamicRecord>, depth: i64) -> String {
         self.runtime.block_on(async {
             let mut cursor: Option<String> = None;
@@ -163,7 +163,7 @@ impl Lists {
         })
     }
 
-    /// So many pages behind a row, with what each cost.
+    /// Reads a number of pages after a row. Returns the cost of each page.
     fn read(&self, list: &Collection<DynamicRecord>, from: &str, pages: usize) -> Vec<PageCost> {
         self.runtime.block_on(async {
             let (mut cursor, mut costs) = (from.to_owned(), Vec::with_capacity(pages));
@@ -255,7 +255,7 @@ fn pages(world: &mut World, lists: &Lists, rows: i64, (store, wanted): (&str, f6
     section.tables.extend([times, costs]);
 }
 
-/// How many rows a second so many writers put to one list.
+/// Returns the rows per second that a number of writers put to one list.
 fn rate(lists: &Lists, of: usize, writers: usize, time: Duration) -> f64 {
     let list = &lists.of[of].1;
     let begun = Instant::now();
@@ -304,7 +304,7 @@ fn writes(world: &mut World, lists: &Lists, (store, wanted): (&str, f64), sectio
         for round in 0..=rounds {
             for (of, found) in found.iter_mut().enumerate() {
                 let rate = rate(lists, of, writers, time);
-                // The first is not counted: statements are prepared, and the server compiles.
+                // The first round does not count, because statements are prepared and the server compiles.
                 if round > 0 {
                     found.push(rate);
                 }
@@ -312,7 +312,7 @@ fn writes(world: &mut World, lists: &Lists, (store, wanted): (&str, f64), sectio
         }
         let rates: Vec<f64> = found.into_iter().map(median).collect();
         let ratios: Vec<f64> = rates[1..].iter().map(|rate| rates[0] / rate).collect();
-        // Rows come to the others so fast that they are cut all the time, and go to two buckets.
+        // The other lists receive rows so fast that their buckets are split all the time, and writes go to two buckets.
         let uncut = KEPT[1..]
             .iter()
             .zip(&ratios)
@@ -329,7 +329,7 @@ fn writes(world: &mut World, lists: &Lists, (store, wanted): (&str, f64), sectio
     section.tables.push(table);
 }
 
-/// How requests are shared among nodes while all write to one list.
+/// Measures the share of requests of each node while all writers write to one list.
 fn hot_spot(world: &mut World, lists: &Lists, section: &mut Section) {
     let mut table = Table::new(
         "64 writers to one list, one copy of each row",

@@ -1,4 +1,4 @@
-//! Pages from anywhere in the data, with caches a tenth of it.
+//! Pages from anywhere in the data, with caches of a tenth of the data.
 
 use crate::measure::{Contender, Measured, interleaved};
 use crate::peers::sqlite::Layout;
@@ -8,12 +8,12 @@ use crate::world::{Cache, Data, World};
 
 use super::pages::COLUMNS;
 
-/// Pages of a round.
+/// Number of pages of a round.
 const PAGES: usize = 100;
 const ROUNDS: usize = 20;
-/// Places to read from: so many that the rows around them do not fit into the caches.
+/// Number of starting rows. The rows around them do not fit into the caches.
 const STARTS: usize = 20_000;
-/// Draws of places are the same in every run.
+/// Seed, so that the starting rows are the same in every run.
 const SEED: u64 = 7;
 
 pub(super) fn run(world: &mut World) -> Result<Section, String> {
@@ -32,7 +32,7 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
     );
     let mut table = Table::new(
         "One carrier, a page anywhere",
-        // No page has a depth here.
+        // Pages have no depth in this phase.
         &COLUMNS[..COLUMNS.len() - 1],
     );
     for (rows, backward) in questions {
@@ -77,7 +77,7 @@ fn data_rows(world: &mut World) -> Result<u64, String> {
     Ok(world.data()?.deepest())
 }
 
-/// Places spread over the partition, in random order.
+/// Returns starting rows from the whole partition, in random order.
 fn anywhere(ours: &mut crate::peers::ours::Ours, rows: u64) -> Vec<Start> {
     let question = Question {
         filter: Filter::Equal,

@@ -1,4 +1,4 @@
-//! Pages of Cassandra beside the same statements hand-written on the driver.
+//! Pages of Cassandra, compared with the same statements written by hand with the driver.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -16,19 +16,19 @@ use crate::world::World;
 
 const ROWS: u64 = 60_000;
 const QUICK_ROWS: u64 = 10_000;
-/// Rows stored at a time.
+/// Number of rows stored at a time.
 const CHUNK_ROWS: usize = 1_000;
 const STARTS: usize = 100;
 const DEPTH: u32 = 1_000;
-/// Pages of a round.
+/// Number of pages of a round.
 const PAGES: usize = 50;
-/// So many, because what takes the time is the server and the wakings between the two: of 30 rounds the medians of two
-/// runs differ by up to a tenth.
+/// Number of rounds. Most of the time is spent in the server and in wakeups between the two processes. With 30 rounds,
+/// the medians of two runs differ by up to a tenth.
 const ROUNDS: usize = 100;
-/// What a page may take where others use the machine.
+/// Time limit of a request on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A page that both sides read.
+/// Page that both sides read.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Case {
     First(u32),
@@ -71,7 +71,7 @@ struct Sides {
     mixed: PageQuery<Flight>,
     down: PageQuery<FlightDown>,
     merged: PageQuery<Flight>,
-    /// Places in the orders of the three queries.
+    /// Starting rows in the orders of the three queries.
     starts: [Vec<Start>; 3],
 }
 
@@ -148,7 +148,7 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
     })
 }
 
-/// Reads a page and seals the cursor at its far end; its rows' keys if they are asked for, and its cost.
+/// Reads a page and seals the cursor at its far end. Returns the keys of its rows, if requested, and its cost.
 async fn read<T: Keyed + Send + 'static>(
     query: PageQuery<T>,
     backward: bool,
@@ -168,7 +168,7 @@ async fn read<T: Keyed + Send + 'static>(
     (found, page.cost())
 }
 
-/// Makes a keyspace with the flights, and opens it for both.
+/// Creates a keyspace with the flights, and opens it for both sides.
 async fn open(
     address: &str,
     keyspace: &str,
@@ -204,7 +204,7 @@ async fn open(
     Ok((recto, Driver::connect(address, keyspace).await))
 }
 
-/// Places from [`DEPTH`] on.
+/// Returns starting rows from [`DEPTH`] on.
 async fn starts<T: Keyed + Send + 'static>(query: &PageQuery<T>) -> Vec<Start> {
     let way = query.clone().first(DEPTH).await.unwrap();
     let next = way
@@ -253,7 +253,7 @@ impl Sides {
         }
     }
 
-    /// Recto's page: its rows' keys if they are asked for, and its cost.
+    /// Reads Recto's page. Returns the keys of its rows, if requested, and its cost.
     async fn ours(&self, case: Case, start: &Start, keys: bool) -> (Vec<(i64, String, i32)>, PageCost) {
         let cursor = start.cursor.as_str();
         let (mixed, down, merged) = (self.mixed.clone(), self.down.clone(), self.merged.clone());
@@ -283,7 +283,7 @@ impl Sides {
         }
     }
 
-    /// Both sides give the same rows; what the last page cost each.
+    /// Checks that both sides return the same rows. Returns the cost of the last page for each side.
     fn compare(&self, case: Case) -> (PageCost, Page) {
         self.runtime.block_on(async {
             let mut last = None;

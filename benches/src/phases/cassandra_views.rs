@@ -1,4 +1,4 @@
-//! Views on Cassandra beside the same kept by hand on the driver.
+//! Views on Cassandra, compared with views maintained by hand with the driver.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -53,9 +53,10 @@ verify = false
 ";
 
 const WRITERS: [usize; 3] = [1, 4, 16];
-/// How many tickets there are; each writer has its own, but where all change one.
+/// Number of tickets. Each writer has its own ticket, except in the case where all writers change
+/// one ticket.
 const TICKETS: i64 = 64;
-/// The ticket that all change.
+/// Ticket that all writers change.
 const HOT: i64 = 0;
 const SPELL: Duration = Duration::from_secs(2);
 const ROUNDS: usize = 3;
@@ -63,10 +64,10 @@ const PAGES: usize = 50;
 const PAGE_ROUNDS: usize = 30;
 const BODY: &str = "two hundred bytes or so of what a record says beside its key, as most records do: who wrote it, what about, \
     what came of it, and whatever else there is to be said of it in a field of text that no view is by.";
-/// What a request may take where others use the machine.
+/// Time limit of a request on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Numbers what is new.
+/// Number of the next new record.
 static NEXT: AtomicI64 = AtomicI64::new(1_000);
 
 /// Both sides, open.
@@ -77,7 +78,7 @@ struct Sides {
     by_hand: KeptByHand,
 }
 
-/// What is written again and again.
+/// Repeated write.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Work {
     Append,
@@ -112,7 +113,8 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
         ),
         ..Section::default()
     };
-    // Before records move: a page would look at where they were.
+    // Measure pages before records move, because afterwards a page would also read their former
+    // positions.
     pages(world, &runtime, &sides, &mut section);
     appends(world, &runtime, &sides, (rounds, time), &mut section);
     updates(world, &runtime, &sides, (rounds, time), &mut section);
@@ -152,7 +154,7 @@ fn record(collection: &Collection<DynamicRecord>, json: &serde_json::Value) -> D
 }
 
 impl Sides {
-    /// Does something once, as one of so many writers.
+    /// Does the work once, as one of several writers.
     fn once<'a>(&'a self, work: Work, writer: usize, version: &'a mut i64) -> BoxFuture<'a, ()> {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let ticket = move |hot| if hot { HOT } else { 1 + writer as i64 };
@@ -190,7 +192,7 @@ impl Sides {
     }
 }
 
-/// How often a second so many writers do it.
+/// Returns how often per second a number of writers do the work.
 fn rate(runtime: &Runtime, sides: &Arc<Sides>, work: Work, writers: usize, time: Duration) -> f64 {
     let ids = 1..=writers as i64;
     let versions = runtime.block_on(sides.by_hand.versions(ids));
@@ -217,7 +219,7 @@ fn rate(runtime: &Runtime, sides: &Arc<Sides>, work: Work, writers: usize, time:
     count as f64 / begun.elapsed().as_secs_f64()
 }
 
-/// The median rates of several works, in turn.
+/// Returns the median rates of several kinds of work, measured in turn.
 fn rates(
     runtime: &Runtime,
     sides: &Arc<Sides>,
@@ -229,7 +231,8 @@ fn rates(
     for round in 0..=rounds {
         for (work, found) in works.iter().zip(&mut found) {
             let rate = rate(runtime, sides, *work, writers, time);
-            // The first is not counted: statements are prepared, and the server compiles.
+            // The first round does not count, because statements are prepared and the server
+            // compiles.
             if round > 0 {
                 found.push(rate);
             }

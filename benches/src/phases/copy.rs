@@ -1,4 +1,5 @@
-//! Copying a collection from one store into another, beside loading the same records from a file.
+//! Copies of a collection from one store to another, compared with loads of the same records from a
+//! file.
 
 use std::fs;
 use std::io::{BufWriter, Write as _};
@@ -14,7 +15,8 @@ use crate::report::{Section, Table};
 use crate::world::World;
 
 const ROWS: u64 = 300_000;
-/// Records that change are written one by one on Cassandra, each by the protocol.
+/// Number of records in collections whose records change. On Cassandra, the protocol writes them
+/// one by one.
 const CHANGING_ROWS: u64 = 20_000;
 const QUICK_ROWS: u64 = 5_000;
 const MODES: [&str; 2] = ["append", "update"];
@@ -101,7 +103,7 @@ fn schema(writes: &str) -> String {
     )
 }
 
-/// A CSV file of so many records, a hundred of a topic.
+/// Writes a CSV file with a number of records, a hundred per topic.
 fn written(folder: &Path, rows: u64) -> std::path::PathBuf {
     let file = folder.join("notes.csv");
     let mut writer = BufWriter::new(fs::File::create(&file).unwrap());

@@ -1,5 +1,4 @@
-//! Instructions of one page, counted by valgrind's callgrind: figures that do not depend on how busy
-//! the machine is.
+//! Instructions per page, counted by valgrind's callgrind. These figures do not depend on other load on the machine.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,18 +11,18 @@ use crate::peers::{Filter, Peer, Question, count};
 use crate::report::{Section, Table};
 use crate::world::{World, for_chunks};
 
-/// The data are few: how many there are is no matter of instructions a page, but for a level of a tree.
+/// Number of rows. It is small, because it affects the instructions per page only by a level of a tree.
 const ROWS: u64 = 50_000;
 const CACHE_BYTES: u64 = 256 << 20;
 const STARTS: usize = 20;
 const ROWS_APART: u32 = 40;
 const DEPTH: u64 = 1_000;
-/// Pages of the two runs whose difference is counted.
+/// Numbers of pages of the two runs whose difference is counted.
 const PAGES: [usize; 2] = [100, 500];
-/// What makes the data when there are none.
+/// Argument that creates the data if there are none.
 const PREPARE: &str = "prepare";
 
-/// A kind of page that is read in a loop.
+/// Kind of page that is read in a loop.
 struct Shape {
     name: &'static str,
     about: &'static str,
@@ -153,7 +152,7 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
     })
 }
 
-/// The instructions of a whole run of this program that reads so many pages.
+/// Returns the number of instructions of a whole run of this program that reads a number of pages.
 fn instructions(folder: &Path, shape: &str, pages: usize) -> Result<f64, String> {
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
@@ -174,7 +173,7 @@ fn instructions(folder: &Path, shape: &str, pages: usize) -> Result<f64, String>
     counted.ok_or_else(|| format!("valgrind counted nothing:\n{text}"))
 }
 
-/// Makes the data: in a process of its own, so that those who count begin with it in place.
+/// Creates the data in a separate process, so that counted processes start with existing data.
 fn prepare(folder: &Path) {
     let status = Command::new(std::env::current_exe().unwrap())
         .args(["loop", PREPARE, "0", "--folder", folder.to_str().unwrap()])
@@ -199,10 +198,10 @@ fn make(folder: &Path) {
     }
 }
 
-/// Reads so many pages of a shape: what a profiler looks at.
+/// Reads a number of pages of a shape, for a profiler.
 ///
 /// # Errors
-/// In words: there is no such shape.
+/// Returns a message if there is no such shape.
 pub(crate) fn read_in_a_loop(folder: &Path, shape: &str, pages: usize) -> Result<(), String> {
     if shape == PREPARE {
         make(folder);
@@ -229,7 +228,7 @@ pub(crate) fn read_in_a_loop(folder: &Path, shape: &str, pages: usize) -> Result
         filter: shape.filter,
         backward: shape.backward,
         rows: shape.rows,
-        // All of 2013, and what comes after.
+        // All of 2013, and later times.
         span: (1_356_998_400_000, 4_102_444_800_000),
     };
     let mut ours = Ours::open(&folder.join("recto"), CACHE_BYTES);

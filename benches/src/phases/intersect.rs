@@ -1,5 +1,5 @@
-//! Pages of several filters: by views of one filter each that are walked side by side, by the view of all of them, and by one view whose rows
-//! are looked at one after the other.
+//! Pages of several filters, read in three ways: by concurrent reads of views with one filter each, by one view of all
+//! filters, and by a filter scan of one view.
 
 use std::fs;
 use std::io::{BufWriter, Write as _};
@@ -20,16 +20,18 @@ const ROWS_ON_CASSANDRA: u64 = 100_000;
 const QUICK_ROWS: u64 = 20_000;
 const PAGE: u32 = 50;
 const ROUNDS: usize = 15;
-/// How many filters a record can match, each with a view of its own.
+/// Maximum number of filters that a record can match. Each filter has its own view.
 const FIELDS: usize = 4;
-/// What is looked for, by the value that so many records of a thousand have, each field for itself.
+/// Values that filters search for, with the number of records per thousand that have the value, independently for each
+/// field.
 const SHARES: [(&str, &str, u64); 3] = [("50 %", "half", 500), ("5 %", "some", 50), ("0.5 %", "few", 5)];
-/// A value that a record has in one field at most: of so many records that follow one another, one for each field.
+/// Value that a record has in at most one field. Of the given number of consecutive records, one record per field has
+/// the value.
 const NEVER_TOGETHER: (&str, &str, u64) = ("none", "lone", 40);
-/// The most rows that one page may look at: filter scan scans go on behind them.
+/// Maximum number of rows that one page may read. Filter scans continue after it.
 const SCAN_BUDGET: u64 = 20_000;
 
-/// Records that have a view for each field, and the same with a view for the first 2, 3 and 4 of them.
+/// Records with a view for each field, and the same records with a view for the first 2, 3 and 4 fields.
 struct Records {
     runtime: Runtime,
     recto: Recto,
@@ -151,7 +153,7 @@ fn schema() -> String {
     collection("apart", apart.collect()) + &collection("composite", composite.collect())
 }
 
-/// What a record has in a field.
+/// Returns the value of a record's field.
 fn value(id: u64, field: u64) -> &'static str {
     let (_, lone, turn) = NEVER_TOGETHER;
     let place = id % turn;
@@ -162,7 +164,7 @@ fn value(id: u64, field: u64) -> &'static str {
             "rest"
         };
     }
-    // SplitMix64: the same records in every run.
+    // SplitMix64 produces the same records in every run.
     let mut bits = (id * FIELDS as u64 + field).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
@@ -200,7 +202,8 @@ impl Records {
         })
     }
 
-    /// The newest records that match, and what reading them cost: by as many pages as the budget of one makes.
+    /// Returns the number of the newest matching records, and the cost of reading them. The read takes as many pages as
+    /// the budget of a page requires.
     fn newest(&self, list: &Collection<DynamicRecord>, filter: &str, view: &str) -> (usize, PageCost) {
         let query = list
             .query()
@@ -231,7 +234,7 @@ impl Records {
         })
     }
 
-    /// One line of both tables: how many records there are, and how many times as long as by a composite view it takes.
+    /// Adds a line to both tables: the number of records, and the time as a multiple of the time by a composite view.
     fn compare(
         &self,
         filter: &str,

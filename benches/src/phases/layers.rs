@@ -1,4 +1,4 @@
-//! What a page consists of: each layer measured by itself, on the same rows.
+//! Layers of a page, each measured alone on the same rows.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::peers::{Filter, Question, Start, count};
 use crate::report::{Section, Table, Target};
 use crate::world::{Cache, World};
 
-/// Rows of the page, and one more that says whether there is more.
+/// Number of rows of the page, plus one row that shows whether there are more.
 const PAGE_ROWS: u32 = 20;
 const STARTS: usize = 200;
 const ROWS_APART: u32 = 40;
@@ -94,7 +94,7 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
     })
 }
 
-/// The slices of those pages, as the plan makes them.
+/// Returns the slices of these pages, as the plan creates them.
 fn slices(ours: &Ours, starts: &[Start], at_end: bool) -> Vec<Slice> {
     let tables = ours.runtime.block_on(ours.recto.store().list_tables()).unwrap();
     let table = Arc::new(

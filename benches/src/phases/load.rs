@@ -1,4 +1,4 @@
-//! Loading CSV files.
+//! Loads of CSV files.
 
 use std::fs;
 use std::io::{BufWriter, Write as _};
@@ -15,14 +15,14 @@ use crate::peers::ours::address;
 use crate::report::{Section, Table, Target};
 use crate::world::World;
 
-/// The flights and their schema, as the demo carries them.
+/// Flights and their schema, as in the demo.
 const ARCHIVE: &[u8] = include_bytes!("../../../crates/recto-cli/data/flights.csv.zip");
 const SCHEMA: &str = include_str!("../../../crates/recto-cli/data/flights.toml");
 const ROUNDS: usize = 3;
-/// How often the flights stand in the large file.
+/// Number of copies of the flights in the large file.
 const COPIES: usize = 10;
 
-/// What a load did.
+/// Results of a load.
 struct Loaded {
     rows: u64,
     seconds: f64,
@@ -37,7 +37,7 @@ pub(super) fn run(world: &mut World) -> Section {
     let archive = folder.join("flights.csv.zip");
     fs::write(&archive, ARCHIVE).unwrap();
     let mut four = Schema::parse(SCHEMA).unwrap();
-    // The list of all is kept in buckets, which are measured elsewhere.
+    // The list of all flights is stored in buckets, which another phase measures.
     let in_buckets = |view: &recto::schema::View| view.bucket.is_some();
     Arc::make_mut(&mut four.collections[0])
         .views
@@ -90,11 +90,11 @@ pub(super) fn run(world: &mut World) -> Section {
     }
 }
 
-/// Loads a file into the flights of a new store, and their views.
+/// Loads a file into the flights of a new store, and into their views.
 fn load(folder: &Path, file: &Path, schema: &Schema) -> Loaded {
     let store = folder.join("store");
     let _ = fs::remove_dir_all(&store);
-    // A load replaces no file that it did not make.
+    // A load does not replace a file that it did not create.
     let rejects = folder.join("rejects.csv");
     let _ = fs::remove_file(&rejects);
     let request = LoadRequest {
@@ -131,7 +131,7 @@ fn load(folder: &Path, file: &Path, schema: &Schema) -> Loaded {
     }
 }
 
-/// The flights ten times over, as a plain CSV file: each copy some years on.
+/// Writes ten copies of the flights as a plain CSV file, each some years later.
 fn large(folder: &Path) -> PathBuf {
     let file = folder.join("flights.csv");
     let mut archive = zip::ZipArchive::new(std::io::Cursor::new(ARCHIVE)).unwrap();
@@ -142,7 +142,7 @@ fn large(folder: &Path) -> PathBuf {
     writeln!(writer, "{head}").unwrap();
     for copy in 0..COPIES {
         for line in lines.lines() {
-            // The moment is the last column. A year has no 29th of February, whatever year it becomes.
+            // The time is the last column. The data have no February 29, so each date exists in every year.
             let (rest, moment) = line.rsplit_once(',').unwrap();
             let year: usize = moment[..4].parse().unwrap();
             writeln!(writer, "{rest},{}{}", year + 2 * copy, &moment[4..]).unwrap();

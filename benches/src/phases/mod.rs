@@ -1,4 +1,4 @@
-//! What can be measured, one module a phase.
+//! Measurements, with one module per phase.
 
 mod buckets;
 mod cache;
@@ -32,10 +32,10 @@ pub(crate) use instructions::read_in_a_loop;
 /// Runs a phase.
 ///
 /// # Errors
-/// In words: what it needs is missing.
+/// Returns a message if something that the phase needs is missing.
 pub(crate) fn run(phase: &str, world: &mut World) -> Result<Section, String> {
     world.progress.phase(phase);
-    // What phases share is not part of any one's time.
+    // The preparation of shared data does not count as time of a phase.
     if matches!(phase, "layers" | "pages" | "cache" | "size" | "readers") {
         world.data()?;
     }

@@ -1,4 +1,4 @@
-//! Pages beside SQLite's and PostgreSQL's: every filter, depth, direction and size, all data cached.
+//! Pages, compared with pages of SQLite and PostgreSQL: every filter, depth, direction and size, with all data cached.
 
 use std::cell::RefCell;
 
@@ -11,21 +11,21 @@ use crate::progress::Progress;
 use crate::report::{Section, Table, Target};
 use crate::world::{Cache, World};
 
-/// Places that pages of one depth are read from.
+/// Number of starting rows of the pages of one depth.
 const STARTS: usize = 200;
-/// How many rows lie between them.
+/// Number of rows between them.
 const ROWS_APART: u32 = 40;
-/// Pages of a round.
+/// Number of pages of a round.
 const PAGES: usize = 40;
-/// Pages of a round by OFFSET, where depth costs.
+/// Number of pages of a round by OFFSET, whose cost grows with the depth.
 const OFFSET_PAGES: usize = 2;
 const ROUNDS: usize = 25;
 const OFFSET_ROUNDS: usize = 5;
-/// Pages whose rows are compared before anything is measured.
+/// Number of pages whose rows are compared before the measurement.
 const COMPARED: usize = 20;
 const SIZES: [u32; 2] = [20, 100];
 
-/// What a table of pages says; the depth last.
+/// Columns of a table of pages. The depth is the last column.
 pub(super) const COLUMNS: [&str; 9] = [
     "page",
     "Recto, µs",
@@ -38,7 +38,7 @@ pub(super) const COLUMNS: [&str; 9] = [
     "depth, rows",
 ];
 
-/// Everyone, open.
+/// All peers, open.
 struct Peers {
     ours: Ours,
     indexed: Sqlite,
@@ -46,17 +46,17 @@ struct Peers {
     postgresql: Option<Postgresql>,
 }
 
-/// A page that is measured.
+/// Measured page.
 #[derive(Clone, Copy)]
 struct Case {
     question: Question,
     depth: u64,
 }
 
-/// What each took for it.
+/// Measured times of a page.
 struct Outcome {
     case: Case,
-    /// Recto, SQLite, WITHOUT ROWID and, if it took part, PostgreSQL.
+    /// Times of Recto, SQLite, WITHOUT ROWID and, if it takes part, PostgreSQL.
     measured: Vec<Measured>,
 }
 
@@ -157,7 +157,7 @@ fn everyone(peers: &mut Peers) -> Vec<(&'static str, &mut dyn Peer)> {
     all
 }
 
-/// Everyone gives the same rows.
+/// Checks that all peers return the same rows.
 fn compare(peers: &mut Peers, case: &Case, starts: &[Start]) {
     let mut expected = Vec::new();
     for (name, peer) in everyone(peers) {
@@ -189,7 +189,7 @@ fn measure(peers: &mut Peers, case: &Case, starts: &[Start], rounds: usize) -> V
     interleaved(&mut contenders, rounds)
 }
 
-/// Pages by OFFSET beside Recto's at the same depths, and the plain IN.
+/// Measures pages by OFFSET, compared with Recto's pages at the same depths, and a plain IN.
 fn offsets(peers: &mut Peers, progress: &mut Progress, depths: &[u64], rounds: usize) -> Table {
     let mut table = Table::new(
         "20 rows forward by OFFSET; µs",

@@ -1,4 +1,5 @@
-//! Queues beside a table of PostgreSQL that is one by `SKIP LOCKED`; and after millions of messages.
+//! Queues, compared with a table of PostgreSQL that serves as a queue by `SKIP LOCKED`. Also queues after millions of
+//! messages.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,25 +18,25 @@ use crate::report::{Section, Table, Target, number};
 use crate::world::World;
 
 const CLIENTS: usize = 64;
-/// Messages a call.
+/// Numbers of messages per call.
 const BATCHES: [usize; 2] = [1, 10];
-/// How long each side works in a round.
+/// Time for which each side works in a round.
 const SPELL: Duration = Duration::from_secs(4);
 const ROUNDS: usize = 5;
 pub(super) const BODY: [u8; 100] = [b'x'; 100];
 const CACHE_BYTES: u64 = 256 << 20;
-/// Messages that have been through the queue when they are timed again.
+/// Number of messages that the queue has processed before the second measurement.
 const PROCESSED: u64 = 3_000_000;
-/// Messages a call while those go through.
+/// Number of messages per call during this processing.
 const PROCESSED_BATCH: usize = 100;
-/// Receives that are timed at a time.
+/// Number of receives that are timed in a row.
 const TIMED: usize = 500;
-/// How often, of a queue and of a new one in turn.
+/// Number of measurements of a queue and of a new queue, in turn.
 pub(super) const BESIDE_ROUNDS: usize = 7;
 
 const TABLE: &str = "CREATE TABLE jobs (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, body bytea NOT NULL, \
                      claimed_until timestamptz, attempts int NOT NULL DEFAULT 0)";
-/// Of one message, and of several: the statements that it does each fastest by.
+/// Statements that are fastest for one message, and for several messages.
 const SEND: [&str; 2] = [
     "INSERT INTO jobs (body) VALUES ($1)",
     "INSERT INTO jobs (body) SELECT $1 FROM generate_series(1, $2::int)",
@@ -138,22 +139,23 @@ async fn open(folder: &Path) -> (Recto, Queue) {
     (recto, queue)
 }
 
-/// Messages a second that so many clients send, receive and acknowledge, so many a call.
+/// Returns the messages per second that a number of clients send, receive and acknowledge, with a number of messages
+/// per call.
 fn cycles(runtime: &Runtime, queue: &Queue, case: (usize, usize), time: Duration) -> f64 {
     let spell = spell(runtime, queue, case, time);
-    // What a client left to another that was done: so that each round begins with none.
+    // Remove messages that a finished client left to others, so that each round starts with an empty queue.
     runtime.block_on(queue.purge()).unwrap();
     spell.rate
 }
 
-/// What clients did.
+/// Work of clients.
 pub(super) struct Spell {
     pub(super) messages: u64,
-    /// Messages a second.
+    /// Messages per second.
     pub(super) rate: f64,
 }
 
-/// So many clients send, receive and acknowledge, so many a call.
+/// Lets `clients` clients send, receive and acknowledge messages, with `batch` messages per call.
 pub(super) fn spell(
     runtime: &Runtime,
     queue: &Queue,
@@ -206,7 +208,7 @@ fn postgresql() -> Result<Cluster, String> {
     Ok(cluster)
 }
 
-/// A client of PostgreSQL with its statements.
+/// Client of PostgreSQL with its statements.
 struct Theirs {
     client: Client,
     batch: usize,
@@ -249,7 +251,7 @@ impl Theirs {
     }
 }
 
-/// The same of PostgreSQL.
+/// Measures PostgreSQL in the same way.
 fn cycles_of_postgresql(runtime: &Runtime, cluster: &Cluster, batch: usize, time: Duration) -> f64 {
     let options = cluster.options();
     let rate = runtime.block_on(async {
@@ -275,7 +277,7 @@ fn cycles_of_postgresql(runtime: &Runtime, cluster: &Cluster, batch: usize, time
     rate
 }
 
-/// What a receive costs, and how large the file is, before and after many messages.
+/// Measures the cost of a receive and the size of the file before and after many messages.
 fn after_many(
     world: &mut World,
     runtime: &Runtime,
@@ -296,7 +298,7 @@ fn after_many(
     );
     let mut found = Vec::new();
     let mut sofar = 0;
-    // What is allocated at first is not growth.
+    // The first allocation of the file does not count as growth.
     for part in [0, processed / 10, processed] {
         while sofar < part {
             sofar += process(runtime, &queue, part - sofar);
@@ -325,7 +327,7 @@ fn after_many(
     table
 }
 
-/// Lets about as many messages go through, at most so many as a spell allows.
+/// Processes about `count` messages, but at most 50 batches per client. Returns the number of processed messages.
 fn process(runtime: &Runtime, queue: &Queue, count: u64) -> u64 {
     let rounds = (count as usize)
         .div_ceil(PROCESSED_BATCH)
@@ -348,15 +350,16 @@ fn process(runtime: &Runtime, queue: &Queue, count: u64) -> u64 {
         }
         done
     });
-    // What clients left that received fewer than they sent: else the file would grow by that.
+    // Remove messages that clients sent but did not receive. Otherwise the file would grow by their size.
     runtime.block_on(queue.purge()).unwrap();
     done
 }
 
-/// What a receive of one message takes in the middle, in microseconds: of a queue, of a new one, and the ratio of rounds.
+/// Returns the median times of a receive in microseconds, for a queue and for a new queue, and the median ratio of the
+/// rounds.
 pub(super) fn beside_new(runtime: &Runtime, queue: &Queue, new: &Queue, count: usize) -> [f64; 3] {
     let receive = |queue| runtime.block_on(receives(queue, count));
-    // The first makes what a queue needs.
+    // The first receive creates the data that a queue needs.
     receive(queue);
     receive(new);
     let rounds = (0..BESIDE_ROUNDS).map(|_| (receive(queue), receive(new)));

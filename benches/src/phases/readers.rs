@@ -1,4 +1,4 @@
-//! Readers at the same time, alone and beside a writer at full speed.
+//! Concurrent readers, alone and with a writer at full speed.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -17,28 +17,28 @@ const PAGE_ROWS: u32 = 20;
 const STARTS: usize = 2_000;
 const ROWS_APART: u32 = 20;
 const DEPTH: u64 = 1_000;
-/// How long each number of readers reads in a round.
+/// Time for which each number of readers reads in a round.
 const SPELL: Duration = Duration::from_millis(1_500);
 const ROUNDS: usize = 5;
-/// Rows a writer stores at a time.
+/// Number of rows that a writer stores at a time.
 const BATCH_ROWS: usize = 100;
-/// Memory for each SQLite connection, which shares none with the others.
+/// Cache of each SQLite connection in bytes. Connections share no cache.
 const CONNECTION_CACHE_BYTES: u64 = 256 << 20;
 const READERS: [usize; 3] = [1, 2, 8];
 
-/// Makes a reader for a thread.
+/// Creates a reader for a thread.
 type MakeReader<'a> = Box<dyn Fn() -> Box<dyn Peer> + Sync + 'a>;
-/// Stores batches of new rows, one a call.
+/// Stores one batch of new rows per call.
 type Writer<'a> = Box<dyn FnMut(&[Flight]) + Send + 'a>;
 
-/// Someone who is measured.
+/// Measured peer.
 struct Side<'a> {
     name: &'static str,
     reader: MakeReader<'a>,
     writer: Box<dyn Fn() -> Writer<'a> + 'a>,
 }
 
-/// What a spell of reading came to.
+/// Results of a measurement.
 struct Spell {
     pages_per_second: f64,
     micros: Vec<f64>,
@@ -161,7 +161,7 @@ fn sides<'a>(data: &'a Data, ours: &'a Ours) -> Vec<Side<'a>> {
     sides
 }
 
-/// For each side and number of readers, a spell of each round.
+/// Returns the measurements of each round, by peer and number of readers.
 fn alone_rounds(
     sides: &[Side<'_>],
     question: &Question,
@@ -234,7 +234,7 @@ fn beside_a_writer(
     table
 }
 
-/// Lets readers read for some time, beside a writer if there are rows to write.
+/// Lets readers read for some time, with a concurrent writer if there are rows to write.
 fn read(
     side: &Side<'_>,
     question: &Question,
@@ -280,7 +280,7 @@ fn read(
     })
 }
 
-/// Reads pages until it is over; what each took.
+/// Reads pages until the end of the measurement. Returns the time of each page.
 fn pages(
     peer: &mut dyn Peer,
     question: &Question,
@@ -299,7 +299,7 @@ fn pages(
     taken
 }
 
-/// Stores rows a hundred years after all others until it is over.
+/// Stores rows a hundred years after all others until the end of the measurement.
 fn write_on(
     mut writer: Writer<'_>,
     base: &[Flight],
@@ -318,7 +318,7 @@ fn write_on(
             .map(|(index, flight)| {
                 let mut new = flight.clone();
                 CARRIERS[index % CARRIERS.len()].clone_into(&mut new.carrier);
-                // Every row is new: its number is its flight.
+                // Every row is new, because its number is its flight.
                 new.flight = i32::try_from(*from + index).unwrap();
                 new.time_hour.0 += CENTURY_MILLISECONDS;
                 new

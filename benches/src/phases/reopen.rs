@@ -1,4 +1,4 @@
-//! Opening a store whose process was killed.
+//! Opening of a store whose process was killed.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -12,15 +12,15 @@ use crate::peers::{Filter, Question, Start, count};
 use crate::report::{Section, Table};
 use crate::world::{World, for_chunks};
 
-/// The word that makes this program the one that is killed.
+/// Argument that starts this program as the process to kill.
 pub(crate) const VICTIM: &str = "fill-until-killed";
 const ROWS: u64 = 5_000_000;
 const QUICK_ROWS: u64 = 200_000;
 const ROUNDS: usize = 5;
 const CACHE_BYTES: u64 = 1 << 30;
-/// How long the victim goes on putting single rows before it is killed.
+/// Time for which the process puts single rows before it is killed.
 const PUTTING: Duration = Duration::from_millis(500);
-/// What the victim prints when the rows are stored.
+/// Output of the process when the rows are stored.
 const FILLED: &str = "filled";
 
 pub(super) fn run(world: &mut World) -> Section {
@@ -63,7 +63,7 @@ pub(super) fn run(world: &mut World) -> Section {
     }
 }
 
-/// Starts the victim and kills it.
+/// Starts the process and kills it.
 fn kill(folder: &Path, rows: u64) {
     let mut victim = Command::new(std::env::current_exe().unwrap())
         .args([VICTIM, folder.to_str().unwrap(), &rows.to_string()])
@@ -80,7 +80,7 @@ fn kill(folder: &Path, rows: u64) {
     victim.wait().unwrap();
 }
 
-/// What opening took, and the first page, in microseconds.
+/// Returns the times to open the store and to read the first page, in microseconds.
 fn reopen(folder: &Path) -> (f64, f64) {
     let started = Instant::now();
     let mut ours = Ours::open(folder, CACHE_BYTES);
@@ -102,7 +102,7 @@ fn reopen(folder: &Path) -> (f64, f64) {
     (opened, micros(started.elapsed()))
 }
 
-/// Stores so many rows, says so, and puts single ones until it is killed.
+/// Stores a number of rows, prints that, and puts single rows until the process is killed.
 pub(crate) fn fill_until_killed(folder: &Path, rows: u64) {
     let base = flights::read();
     let ours = Ours::open(folder, CACHE_BYTES);

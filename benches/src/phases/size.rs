@@ -1,4 +1,4 @@
-//! Bytes on disk, and how long storing took.
+//! Bytes on disk, and time to store the data.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -12,9 +12,9 @@ use crate::peers::sqlite::Layout;
 use crate::report::{Section, Table};
 use crate::world::World;
 
-/// What the file system counts a file's space in.
+/// Unit in which the file system counts a file's space, in bytes.
 const BLOCK_BYTES: u64 = 512;
-/// Memory for compacting.
+/// Cache for compaction, in bytes.
 const CACHE_BYTES: u64 = 1 << 30;
 
 pub(super) fn run(world: &mut World) -> Result<Section, String> {
@@ -72,7 +72,7 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
     })
 }
 
-/// The bytes of a compacted copy of a store.
+/// Returns the size of a compacted copy of a store, in bytes.
 fn compacted(store: &Path, copy: &Path) -> u64 {
     let _ = fs::remove_dir_all(copy);
     fs::create_dir_all(copy).unwrap();

@@ -1,4 +1,4 @@
-//! Stores of a phase's own: opened, with a schema, and loaded from files.
+//! Stores that belong to a single phase: opened with a schema, and loaded from files.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use tokio::runtime::Runtime;
 
 use crate::world::World;
 
-/// What a request may take where others use the machine.
+/// Time limit of a request on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(super) fn runtime() -> Runtime {
@@ -21,13 +21,13 @@ pub(super) fn runtime() -> Runtime {
         .unwrap()
 }
 
-/// A keyspace of this process, of a name that says what it is for.
+/// Returns a keyspace for this process, with a name that shows its purpose.
 pub(super) fn cassandra(world: &World, name: &str) -> CassandraAddress {
     let keyspace = format!("recto_benches_{name}_{}", std::process::id());
     CassandraAddress::new(vec![world.arguments.cassandra.clone()], &keyspace)
 }
 
-/// A store, made if need be, that holds this schema; of none: whatever it holds.
+/// Opens a store, and creates it if it does not exist. Applies the schema, if there is one.
 pub(super) fn open(runtime: &Runtime, store: &StoreAddress, schema: Option<&str>) -> Result<Recto, String> {
     runtime.block_on(async {
         let options = OpenOptions::new().create().request_timeout(TIMEOUT);
@@ -41,9 +41,9 @@ pub(super) fn open(runtime: &Runtime, store: &StoreAddress, schema: Option<&str>
     })
 }
 
-/// Loads a file into a collection: in how many seconds.
+/// Loads a file into a collection. Returns the time in seconds.
 pub(super) fn load(runtime: &Runtime, recto: &Recto, file: &Path, collection: &str) -> Result<f64, String> {
-    // A load replaces no file that it did not make.
+    // A load does not replace a file that it did not create.
     let rejects = file.with_extension(format!("{collection}.rejects.csv"));
     let _ = fs::remove_file(&rejects);
     let request = LoadRequest {

@@ -1,4 +1,4 @@
-//! Durable puts, one row a call, by several writers.
+//! Durable puts by several writers, with one row per call.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -14,15 +14,15 @@ use crate::report::{Section, Table};
 use crate::world::World;
 
 const WRITERS: [usize; 3] = [1, 8, 64];
-/// How long each number of writers writes in a round.
+/// Time for which each number of writers writes in a round.
 const SPELL: Duration = Duration::from_secs(2);
 const ROUNDS: usize = 3;
 const CACHE_BYTES: u64 = 512 << 20;
 
-/// Numbers rows, so that each is new.
+/// Number of the next new row.
 static NEXT: AtomicI32 = AtomicI32::new(0);
 
-/// A round of puts: puts a second, and what each took in microseconds.
+/// Round of puts: puts per second, and the time of each put in microseconds.
 type Spell = (f64, Vec<f64>);
 
 pub(super) fn run(world: &mut World) -> Result<Section, String> {
@@ -110,7 +110,7 @@ fn postgresql() -> Result<Cluster, String> {
     Ok(cluster)
 }
 
-/// A flight that was not stored before.
+/// Returns a flight that was not stored before.
 fn next(base: &[Flight]) -> Flight {
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let mut flight = base[number as usize % base.len()].clone();

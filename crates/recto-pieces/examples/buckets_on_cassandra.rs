@@ -1,11 +1,13 @@
-//! Measures what buckets that are never cut cost on Cassandra: writes of one row and pages, beside the same table without buckets, through the
-//! same stores; how long each takes, the processor time of this process and of the node, and how many requests.
+//! Measures the cost of buckets on Cassandra, for buckets that are never split. The program writes single rows and
+//! reads pages, and does the same with a table without buckets, through the same stores. It reports the latency, the
+//! processor time of this process and of the node, and the number of requests.
 //!
 //! ```text
 //! recto-rig start
 //! cargo run --release -p recto-pieces --example buckets_on_cassandra -- 127.0.0.1:9042 PID
 //! ```
-//! PID is that of the node. For a profile, one of `puts` and `pages`, of so many at once: `… 127.0.0.1:9042 PID puts 64`.
+//! PID is the process of the node. For a profile, add `puts` or `pages`, and the number of concurrent calls, as in
+//! `… PID puts 64`.
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::cast_precision_loss)]
 
 use std::sync::Arc;
@@ -20,12 +22,12 @@ use recto_store::{
     Mutation, Operation, PartitionWrite, ReadOptions, Stamp, Store, WriteOptions, WriteOutcome,
 };
 
-/// Rounds, in each of which both tables have their turn; the first is not counted.
+/// Number of rounds. Both tables take a turn in each. The first round does not count.
 const ROUNDS: usize = 9;
 const TURN: Duration = Duration::from_secs(1);
 const AT_ONCE: [usize; 3] = [1, 16, 64];
 const PAGE_ROWS: u32 = 51;
-/// Rows that are there before anything is measured, and behind so many of which pages begin.
+/// Number of rows before the measurement. A page begins after one of them.
 const ROWS: i64 = 20_000;
 const BODY: &[u8] =
     b"a hundred bytes or so of what each row of the list says beside when it came - as short messages do.";
@@ -35,11 +37,11 @@ struct Side {
     table: Arc<Table>,
 }
 
-/// What one turn took, for each thing that was done.
+/// Cost of one turn, per operation.
 #[derive(Clone, Copy)]
 struct Turn {
     micros: f64,
-    /// Of this process, and of the node.
+    /// Processor time of this process and of the node.
     processor: [f64; 2],
     requests: f64,
 }
@@ -66,7 +68,7 @@ fn cells(cells: &[&[u8]]) -> Cells {
     cells.iter().copied().map(Some).collect()
 }
 
-/// The stores, one over the other.
+/// Stack of the stores.
 struct Stores {
     cassandra: Arc<CassandraStore>,
     bucketed: BucketedStore,
@@ -101,7 +103,7 @@ impl Stores {
             cells: cells(&[BODY]),
             replace: false,
         };
-        // A copy of a directory that is read meanwhile is newer.
+        // Retry: a range map that was read concurrently may be newer than the cached one.
         for _ in 0..3 {
             let write = PartitionWrite {
                 table: Arc::clone(table),
@@ -136,17 +138,17 @@ impl Stores {
     }
 }
 
-/// The processor time of a process in seconds; of none it is 0.
+/// Returns the processor time of a process in seconds; 0 if the process does not exist.
 fn processor_of(process: &str) -> f64 {
     const TICKS_A_SECOND: f64 = 100.0;
     let told = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    // Behind its name, which may have anything in it.
+    // The fields come after the process name, which may contain any character.
     let behind = told.rsplit_once(") ").map_or("", |(_, behind)| behind);
     let fields = behind.split(' ').skip(11).take(2);
     fields.filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>() / TICKS_A_SECOND
 }
 
-/// Has so many tasks do it for a turn.
+/// Runs `at_once` concurrent tasks for one turn.
 async fn turn(stores: &Arc<Stores>, side: &Side, (what, at_once): (&str, usize), node: &str) -> Turn {
     static NEXT: AtomicI64 = AtomicI64::new(1_000_000_000);
     let processor = || ["self", node].map(processor_of);

@@ -1,11 +1,12 @@
-//! Measures what buckets cost in the embedded store: loads of the flights in three orders, and pages, beside the same table without
-//! buckets, through the same store.
+//! Measures the cost of buckets in the embedded store: loads of the flights in three orders, and pages. The program
+//! does the same with a table without buckets, through the same store.
 //!
 //! ```text
 //! unzip -p crates/recto-cli/data/flights.csv.zip > /tmp/flights.csv
 //! cargo run --release -p recto-pieces --example buckets_speed -- /tmp/flights.csv
 //! ```
-//! For a profile, one load of one order into buckets of so many KB (0: none), or pages after it:
+//! For a profile, run one load of one order into buckets of the given size in KB (0: no buckets), optionally followed
+//! by pages:
 //!
 //! ```text
 //! valgrind --tool=callgrind …/buckets_speed /tmp/flights.csv "a tenth" file 100 [pages]
@@ -32,36 +33,37 @@ use recto_store::{
     WriteOutcome,
 };
 
-/// Rounds, in each of which everything has its turn.
+/// Number of rounds. Each combination takes a turn in each round.
 const ROUNDS: usize = 3;
-/// How many calls are with the store at once, as a load has them.
+/// Number of concurrent calls, as in a load.
 const CALLS_IN_FLIGHT: usize = 3;
 const PAGE_ROWS: u32 = 21;
 const PAGES: usize = 20_000;
 
-/// A flight: its carrier, its hour, its number, and all else.
+/// Flight: its carrier, its hour, its number, and the rest of its row.
 type Flight = (String, i64, i32, String);
 
-/// How a load comes.
+/// Order and sizes of a load.
 struct Load {
     name: &'static str,
-    /// Rows that are sorted before they are written, and of one call.
+    /// Number of rows that are sorted before they are written, and number of rows per call.
     buffer: usize,
     call: usize,
-    /// Whether it is said what comes before it is written, and each buffer written before the next one, as `load` does it.
+    /// Whether the load announces the rows before it writes them, and writes each buffer before the next one, as `load`
+    /// does.
     by_buffers: bool,
 }
 
-/// Of so many rows one is said.
+/// Interval of the announced rows: one row in 16.
 const ROOM_EACH: usize = 16;
 
-/// Rows that are sorted before they are written: what is said of them, and the calls that write them.
+/// Rows that are sorted before they are written: the announced sample, and the calls that write them.
 struct Buffer {
     sample: Vec<PartitionWrite>,
     calls: Vec<Vec<PartitionWrite>>,
 }
 
-/// All flights sorted, in calls as `load` makes them; a tenth of the flights sorted; and 100 rows at a time.
+/// All flights sorted, in calls of the size that `load` uses; a tenth of the flights sorted; and 100 rows at a time.
 const LOADS: [Load; 3] = [
     Load {
         name: "all sorted",
@@ -106,7 +108,7 @@ fn table(buckets: Option<BucketBound>) -> Arc<Table> {
     Arc::new(Table::new("flights", columns, options).unwrap())
 }
 
-/// Days since 1970 of a day of this calendar.
+/// Returns the days since 1970 of a day of the Gregorian calendar.
 fn days(year: i64, month: i64, day: i64) -> i64 {
     let (year, month) = if month > 2 {
         (year, month - 3)
@@ -167,7 +169,7 @@ fn partition(carrier: &str) -> Cells {
     std::iter::once(Some(carrier.as_bytes())).collect()
 }
 
-/// Some flights that are sorted, as one write for each partition.
+/// Returns the writes of some sorted flights, one per partition.
 fn writes<'f>(table: &Arc<Table>, sorted: impl Iterator<Item = &'f Flight>) -> Vec<PartitionWrite> {
     let mut writes: Vec<PartitionWrite> = Vec::new();
     for (number, flight) in sorted.enumerate() {
@@ -185,7 +187,7 @@ fn writes<'f>(table: &Arc<Table>, sorted: impl Iterator<Item = &'f Flight>) -> V
     writes
 }
 
-/// The buffers of a load.
+/// Returns the buffers of a load.
 fn buffers(table: &Arc<Table>, flights: &[Flight], load: &Load) -> Vec<Buffer> {
     let buffers = flights.chunks(load.buffer.min(flights.len()));
     let made = buffers.map(|buffer| {
@@ -200,7 +202,7 @@ fn buffers(table: &Arc<Table>, flights: &[Flight], load: &Load) -> Vec<Buffer> {
     made.collect()
 }
 
-/// A store over an embedded one in a directory of its own.
+/// Store over an embedded store in its own directory.
 struct Open {
     store: Arc<BucketedStore>,
     inner: Arc<dyn Store>,
@@ -228,7 +230,7 @@ impl Open {
         }
     }
 
-    /// How large the largest bucket is, and how many there are.
+    /// Returns the size of the largest bucket, and the number of buckets.
     async fn largest(&self) -> (u64, usize) {
         let tables = self.inner.list_tables().await.unwrap();
         let table = tables
@@ -252,7 +254,7 @@ impl Open {
     }
 }
 
-/// What a load was like.
+/// Measurements of a load.
 struct Loaded {
     seconds: f64,
     largest: u64,
@@ -285,7 +287,7 @@ async fn load(open: &Open, buffers: Vec<Buffer>, plan: &Load, watches: bool) -> 
             return send(open, calls.collect()).await;
         }
         for buffer in buffers {
-            // Without buckets it is told at once that there is room.
+            // Without buckets, this call returns at once.
             let room = open
                 .store
                 .make_room(buffer.sample, ROOM_EACH as u32, Duration::from_secs(60));
@@ -303,7 +305,7 @@ async fn load(open: &Open, buffers: Vec<Buffer>, plan: &Load, watches: bool) -> 
     };
     let write = async {
         writes.await;
-        // All of it is on disk then.
+        // This write returns when all rows are on disk.
         let last = put(&("last".to_owned(), 0, 0, "last".to_owned()), 1);
         let write = PartitionWrite {
             table: Arc::clone(&open.table),
@@ -319,7 +321,7 @@ async fn load(open: &Open, buffers: Vec<Buffer>, plan: &Load, watches: bool) -> 
     Loaded { seconds, largest }
 }
 
-/// A load into buckets when nothing is left to be cut.
+/// Waits until no bucket is split any more. Returns the size of the largest bucket and the number of buckets.
 async fn settle(open: &Open) -> (u64, usize) {
     let (mut last, mut same) = ((0, 0), 0);
     while same < 5 {
@@ -336,7 +338,7 @@ fn median(mut all: Vec<f64>) -> f64 {
     all[all.len() / 2]
 }
 
-/// Microseconds of a page after each of some rows.
+/// Returns the mean time of a page, in microseconds, for pages that begin after some of the flights.
 async fn page(open: &Open, flights: &[Flight]) -> f64 {
     let options = ReadOptions::default();
     let slice = |flight: &Flight| {
@@ -422,7 +424,7 @@ async fn measure(order: &str, flights: &[Flight], plan: &Load, buckets: BucketBo
     );
 }
 
-/// One load, and pages.
+/// Runs one load, and reads pages if `has_pages`.
 async fn once(flights: &[Flight], plan: &Load, buckets: Option<BucketBound>, has_pages: bool) {
     let open = Open::new(buckets).await;
     let buffers = buffers(&open.table, flights, plan);

@@ -1,5 +1,5 @@
-//! Measures what it costs to count the rows of a list in the embedded store, by how many buckets it lies in; and what a page costs at both
-//! ends of it.
+//! Measures the cost of counting the rows of a list in the embedded store, depending on the number of its buckets; and
+//! the cost of a page at each end of the list.
 //!
 //! ```text
 //! cargo run --release -p recto-pieces --example estimates_speed
@@ -20,9 +20,9 @@ use recto_store::{
 };
 
 const BUCKETS: [i64; 3] = [10, 1_000, 10_000];
-/// Rows of each bucket.
+/// Number of rows of each bucket.
 const EACH: i64 = 20;
-/// How many rows a call writes.
+/// Number of rows that a call writes.
 const CALL: i64 = 10_000;
 const ROUNDS: usize = 9;
 
@@ -96,7 +96,7 @@ impl Measured {
         loop {
             match self.store.write(self.write(ats.clone()), options).await.unwrap() {
                 WriteOutcome::Done | WriteOutcome::Counted(_) => return,
-                // It was cut meanwhile.
+                // The bucket was split concurrently.
                 WriteOutcome::Unknown(error) if error.kind() == StoreErrorKind::Moved => {}
                 outcome => panic!("{outcome:?}"),
             }
@@ -111,7 +111,8 @@ impl Measured {
         }
     }
 
-    /// The median of some rounds, in microseconds: of all rows, of those from the middle on, where 60 % end, and a page at each end.
+    /// Measures the median of some rounds, in microseconds: of counting all rows, of counting the rows from the middle
+    /// on, of finding the row at 60 %, and of a page at each end.
     async fn measure(&self, what: &str, buckets: i64, rows: i64) {
         let snapshot = self.store.snapshot().unwrap();
         let options = ReadOptions {
@@ -170,7 +171,7 @@ async fn main() {
         for first in (0..rows).step_by(usize::try_from(CALL).unwrap()) {
             measured.put(first..rows.min(first + CALL)).await;
         }
-        // Until nothing is cut any more.
+        // Wait until no bucket is split any more.
         let mut made = 0;
         while made != measured.store.bucket_metrics().made {
             made = measured.store.bucket_metrics().made;

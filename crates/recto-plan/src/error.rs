@@ -1,45 +1,45 @@
-//! Why a query cannot be asked.
+//! Errors of a query.
 
 use std::fmt;
 
 use recto_api::suggestion::Suggestion;
 use recto_api::{ErrorKind, ErrorPart};
 
-/// What is wrong with a query.
+/// Kind of error in a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum QueryErrorKind {
-    /// The filter's text or values.
+    /// Error in the text or the values of the filter.
     Filter,
-    /// The sort's text or fields.
+    /// Error in the text or the fields of the sort.
     Sort,
-    /// A limit of the filter's conditions and values.
+    /// The query exceeds a limit on the number of conditions, values, or combinations of values.
     Limit,
     /// No view serves the query.
     NoPlan,
 }
 
-/// Why a query cannot be asked: what is wrong, where, and what to do.
+/// Reason why a query cannot be executed, with its position and a hint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueryError {
-    /// What is wrong.
+    /// Kind of the error.
     pub kind: QueryErrorKind,
-    /// What it is, in a sentence.
+    /// Message, one sentence.
     pub message: String,
-    /// The field it is about.
+    /// Field that caused the error.
     pub field: Option<String>,
-    /// The column in the filter or sort text, 1-based, in characters.
+    /// Column in the text of the filter or sort, 1-based, in characters.
     pub column: Option<usize>,
-    /// The fields to pin with `=`, after which a view serves the query. Empty if something else is missing.
+    /// Fields to fix with `=`. A view then serves the query. Empty if another condition is missing.
     pub missing_partition_fields: Box<[String]>,
-    /// The collection that would serve it, where the hint is about one.
+    /// Suggested view or collection that would serve the query, if the hint describes one.
     pub suggestion: Option<Box<Suggestion>>,
-    /// What to do about it.
+    /// Hint for the user.
     pub hint: Option<String>,
 }
 
 impl QueryError {
-    /// An error of `kind` that says `message`.
+    /// Returns an error of `kind` with `message`.
     pub fn new(kind: QueryErrorKind, message: impl Into<String>) -> Self {
         Self {
             kind,
@@ -52,21 +52,21 @@ impl QueryError {
         }
     }
 
-    /// Names the field it is about.
+    /// Sets the field that caused the error.
     #[must_use]
     pub fn with_field(mut self, field: &str) -> Self {
         self.field = Some(field.to_owned());
         self
     }
 
-    /// Says where in the text it is.
+    /// Sets the position in the text.
     #[must_use]
     pub fn with_column(mut self, column: usize) -> Self {
         self.column = Some(column);
         self
     }
 
-    /// Says what to do about it.
+    /// Sets the hint.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());

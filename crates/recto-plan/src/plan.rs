@@ -1,4 +1,4 @@
-//! Plans: which slices of which table answer a query, and in which order their rows are given.
+//! Plans: the slices of tables that answer a query, and the order of their rows.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -12,55 +12,56 @@ use crate::filter_scan::ScanCondition;
 use crate::query::Query;
 use crate::sort_order::SortOrder;
 
-/// The most sources one plan may read: the products of all IN lists and split ranges.
+/// Maximum number of sources of one plan: of the product of the lengths of all IN lists and the number of split ranges.
 pub const MAX_SOURCES: usize = 128;
 
-/// The most views that one plan intersects.
+/// Maximum number of views that one plan intersects.
 pub const MAX_INTERSECTED: usize = 8;
 
-/// A column of the query's order.
+/// Column of the query's order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct OrderTerm {
-    /// The column of the sort order's table.
+    /// Column of the sort order's table.
     pub column: usize,
-    /// Its direction in the query's order.
+    /// Direction of the column in the query's order.
     pub direction: Direction,
 }
 
-/// One contiguous piece of one partition.
+/// Contiguous range of one partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
-    /// The cells of the partition columns that hold fields.
+    /// Cells of the partition columns that hold fields.
     pub partition: Cells,
-    /// The cells of the leading clustering columns that the filter pins.
+    /// Cells of the leading clustering columns that the filter fixes by `=`.
     pub pinned: Cells,
-    /// Where it begins, in clustering order.
+    /// Start of the range, in clustering order.
     pub from: Bound,
-    /// Where it ends, in clustering order.
+    /// End of the range, in clustering order.
     pub to: Bound,
 }
 
-/// One of the views that a plan intersects.
+/// View that a plan intersects with other views.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Intersected {
     /// The view.
     pub sort_order: Arc<SortOrder>,
-    /// For each term of the plan's order, the view's column.
+    /// For each term of the plan's order, the column of the view.
     pub columns: Vec<usize>,
-    /// Whether the query's order runs against the clustering order of its table.
+    /// Whether the query's order is the reverse of the clustering order of the view's table.
     pub reversed: bool,
-    /// The columns among and after those that the filter pins, though the view does not begin with them: rows with other cells there are
-    /// none of the query's.
+    /// Columns that the filter fixes by `=`, but that are not among the leading columns of the view; and their cells. A
+    /// row with another cell in such a column does not match the query.
     pub constants: Vec<(usize, Vec<u8>)>,
-    /// The conditions that it does not serve: the other views do.
+    /// Conditions that this view does not serve. The other views serve them.
     pub unserved: Vec<ScanCondition>,
-    /// If its rows have the fields of these conditions, and all columns of the first view's: where they have each of those. So they can be
-    /// judged, and shown, without the other views.
+    /// For each column of the first view, the column of this view. `None` if this view lacks a column of the first
+    /// view, or a field of the [`unserved`](Self::unserved) conditions. Otherwise its rows can be checked and shown
+    /// without the other views.
     pub as_first: Option<Vec<usize>>,
 }
 
 impl Intersected {
-    /// Whether a row of the view can be one of the query's.
+    /// Returns whether a row of the view can match the query.
     pub fn accepts(&self, row: RowRef<'_>) -> bool {
         let is_it = |(column, cell): &(usize, Vec<u8>)| {
             let ty = self.sort_order.type_of(*column);
@@ -70,8 +71,8 @@ impl Intersected {
         self.constants.iter().all(is_it)
     }
 
-    /// Where a position lies in its piece: clustering cells that rows at the position begin with. Where `to_the_row`, those
-    /// too that the filter pins behind the last of them.
+    /// Returns the clustering cells that begin a position in its source: the rows at the position begin with them. If
+    /// `to_the_row` is set, the cells include the following columns that the filter fixes.
     fn cells_at(&self, source: &Source, position: &Position, to_the_row: bool) -> Cells {
         let mut cells = source.pinned.clone();
         for value in position.values.iter() {
@@ -84,7 +85,7 @@ impl Intersected {
         cells
     }
 
-    /// Adds the cells of the next columns, as long as the filter pins them.
+    /// Adds the cells of the next columns, as long as the filter fixes these columns.
     fn add_constants(&self, cells: &mut Cells) {
         let partition_len = self.sort_order.partition_len();
         for (column, cell) in &self.constants {
@@ -94,8 +95,10 @@ impl Intersected {
         }
     }
 
-    /// Where the next row of the query's can be, beyond one that has another cell in one of the columns that the filter pins: values
-    /// of the first terms of the order, and whether the row stands before what it looks for among those that begin with them.
+    /// Returns the position of the next row that can match the query, after a row that has another cell in a column
+    /// that the filter fixes. The position has the values of the first terms of the order. The flag says whether the
+    /// row is before the matching rows among the rows that begin with these values. `None` if the row has the cells
+    /// that the filter fixes.
     fn beyond_other(&self, row: RowRef<'_>) -> Option<(Cells, bool)> {
         let (column, ordering) = self.constants.iter().find_map(|(column, cell)| {
             let ordering = order::compare(self.sort_order.type_of(*column), row.get(*column)?, cell);
@@ -108,7 +111,7 @@ impl Intersected {
     }
 }
 
-/// Which way a page is read from its position, in the query's order.
+/// Direction in which a page is read from its position, in the query's order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Travel {
     /// Towards the end.
@@ -117,33 +120,34 @@ pub enum Travel {
     Backward,
 }
 
-/// How a query is answered.
+/// Plan that answers a query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// The sort order that is read.
+    /// Sort order that is read.
     pub sort_order: Arc<SortOrder>,
-    /// How its sources make one sequence.
+    /// Way in which the sources become one sequence of rows.
     pub shape: Shape,
-    /// The query's total order: every key column that the filter does not pin to one value.
+    /// Total order of the query: all key columns that the filter does not fix to one value.
     pub order: Vec<OrderTerm>,
-    /// Whether the query's order runs against the table's clustering order.
+    /// Whether the query's order is the reverse of the table's clustering order.
     pub reversed: bool,
-    /// What is read; in the query's order where the shape is [`Shape::Concat`].
+    /// Sources that are read. If the shape is [`Shape::Concat`], they are in the query's order.
     pub sources: Vec<Source>,
-    /// Where the shape is [`Shape::Intersect`], the view of each source: the first is the sort order, whose rows are given.
+    /// If the shape is [`Shape::Intersect`], the view of each source. The first view is the sort order, whose rows the
+    /// plan returns.
     pub views: Vec<Intersected>,
-    /// What is checked row by row.
+    /// Conditions that are checked row by row.
     pub filter_scan: Vec<ScanCondition>,
-    /// The fields that are asked for and that the sort order lacks: they are read from the base table, row by row.
+    /// Requested fields that the sort order lacks. They are read from the base table, row by row.
     pub looked_up: Vec<usize>,
-    /// What is asked.
+    /// The query.
     pub query: Arc<Query>,
-    /// What a cursor of this query is bound to.
+    /// Identity to which a cursor of this query is bound.
     pub identity: QueryIdentity,
 }
 
 impl Plan {
-    /// How its pages are found.
+    /// Returns the shape of the plan, for an explanation.
     pub fn shape(&self) -> PlanShape {
         PlanShape {
             sources: self.shape,
@@ -151,11 +155,10 @@ impl Plan {
         }
     }
 
-    /// The slice of a source that lies beyond `edge` in the direction of `travel`, or all of it
-    /// without an edge; `None` if nothing of it does.
+    /// Returns the slice of a source beyond `edge` in the direction of `travel`, or the whole source if there is no
+    /// edge. `None` if no row of the source can be beyond the edge.
     ///
-    /// This and the functions beside it are the one place where going backwards is done: whoever reads the slice
-    /// gets rows in the order of travel.
+    /// Only this function and its helpers handle reads backward: the rows of the slice are in the order of travel.
     pub fn slice(&self, source: usize, edge: Option<&Position>, travel: Travel, limit: u32) -> Option<Slice> {
         let view = self.views.get(source);
         let source = &self.sources[source];
@@ -185,7 +188,8 @@ impl Plan {
         }
     }
 
-    /// What of a source lies between two positions of the query's order, in that order; none of them: the end. `None` if nothing does.
+    /// Returns the slice of a source between two positions of the query's order, in that order. Without a position, the
+    /// slice extends to that end of the source. `None` if no row can be between the positions.
     pub fn slice_between(
         &self,
         source: usize,
@@ -202,11 +206,12 @@ impl Plan {
         is_some.then_some(Slice { from, to, ..behind })
     }
 
-    /// Where a position of the query's order lies within a source, as an edge in clustering order.
+    /// Returns the position of the query's order within a source, as an edge in clustering order.
     ///
-    /// The order's columns are walked together with the position's values. A column that the
-    /// source pins has one value there: where it equals the position's, the walk goes on; where it
-    /// lies beyond, all the source's rows that agreed so far lie after the position; else before.
+    /// The function compares the order's columns with the position's values, one after the other. In a column that the
+    /// source fixes, all rows of the source have one value. If that value equals the position's value, the function
+    /// continues with the next column. If it is beyond the position's value, all rows of the source are after the
+    /// position. Otherwise all rows of the source are before it.
     fn edge(&self, source: &Source, position: &Position) -> Bound {
         let mut cells = source.pinned.clone();
         let partition_len = self.sort_order.partition_len();
@@ -238,26 +243,27 @@ impl Plan {
         beside(cells, side, self.reversed)
     }
 
-    /// Whether the base row of each row is read after it: to look fields up, or because the row may be none of the
-    /// view's any more. Then all conditions are asked of the base row, too.
+    /// Returns whether the base row of each row is read after it: to look up fields, or because the view may no longer
+    /// contain the record. In that case the base row is also checked against all conditions.
     pub fn reads_base(&self) -> bool {
         self.sort_order.is_verified || !self.looked_up.is_empty()
     }
 
-    /// The position of a row of one of the views that are intersected.
+    /// Returns the position of a row of one of the intersected views.
     pub fn position_in(&self, source: usize, row: RowRef<'_>, side: Side) -> Position {
         let columns = self.views[source].columns.iter();
         let values = columns.map(|column| row.get(*column)).collect();
         Position { values, side }
     }
 
-    /// Where the next row of the query's can be in one of the views that are intersected, beyond a row that was read, in the
-    /// direction of travel.
+    /// Returns the position of the next row that can match the query in one of the intersected views, beyond a row that
+    /// was read, in the direction of travel.
     pub fn position_beyond(&self, source: usize, row: RowRef<'_>, travel: Travel) -> Position {
         let (values, is_before) = self.views[source].beyond_other(row).unwrap_or_else(|| {
             let columns = self.views[source].columns.iter();
             let values = columns.map(|column| row.get(*column)).collect();
-            // It is where it looks for itself, and is passed.
+            // This row has the cells that the filter fixes, so the next row is directly after it in the direction of
+            // travel.
             (values, travel == Travel::Backward)
         });
         let side = if is_before { Side::Before } else { Side::After };
@@ -276,7 +282,8 @@ impl Plan {
                 return term.direction.apply(ordering);
             }
         }
-        // Of two that begin alike the shorter stands before all that begins so, or after it.
+        // If one position is a prefix of the other, the shorter position is before or after all rows that begin with
+        // it.
         let sign = |side| if side == Side::Before { -1 } else { 1 };
         match one.len().cmp(&other.len()) {
             Ordering::Less => sign(left.side).cmp(&0),
@@ -285,7 +292,7 @@ impl Plan {
         }
     }
 
-    /// Compares rows of two of the views that are intersected, in the query's order: equal are those of one record.
+    /// Compares rows of two intersected views in the query's order. Rows of the same record are equal.
     pub fn compare_in(&self, left: (usize, RowRef<'_>), right: (usize, RowRef<'_>)) -> Ordering {
         let (one, other) = (&self.views[left.0].columns, &self.views[right.0].columns);
         for ((term, left_column), right_column) in self.order.iter().zip(one).zip(other) {
@@ -300,7 +307,7 @@ impl Plan {
         Ordering::Equal
     }
 
-    /// The position of a row: the edge before or after it.
+    /// Returns the position of a row: the edge before or after it.
     pub fn position(&self, row: RowRef<'_>, side: Side) -> Position {
         let values = self.order.iter().map(|term| row.get(term.column)).collect();
         Position { values, side }
@@ -320,7 +327,7 @@ impl Plan {
         Ordering::Equal
     }
 
-    /// The names of the sort orders that are read: one, or several where they are intersected.
+    /// Returns the names of the sort orders that are read: one name, or several if views are intersected.
     pub fn read_from(&self) -> Vec<&str> {
         if self.views.is_empty() {
             return vec![&self.sort_order.name];
@@ -329,12 +336,12 @@ impl Plan {
         views.map(|view| view.sort_order.name.as_str()).collect()
     }
 
-    /// Whether conditions are checked row by row that any row may fail.
+    /// Returns whether the plan has a filter scan that any number of rows can fail.
     pub fn rejects_many(&self) -> bool {
         !self.filter_scan.iter().all(ScanCondition::is_of_edges)
     }
 
-    /// Whether a row satisfies the conditions that its source does not already guarantee.
+    /// Returns whether a row satisfies the conditions that its source does not already guarantee.
     pub fn accepts(&self, row: RowRef<'_>) -> bool {
         self.filter_scan
             .iter()
@@ -342,8 +349,8 @@ impl Plan {
     }
 }
 
-/// The edge on one side of all rows that begin with some clustering cells, in the query's order, which may run against the
-/// table's.
+/// Returns the edge before or after all rows that begin with some clustering cells, in the query's order. That order
+/// may be the reverse of the table's order.
 fn beside(cells: Cells, side: Side, reversed: bool) -> Bound {
     if (side == Side::Before) == reversed {
         Bound::After(cells)
@@ -352,7 +359,7 @@ fn beside(cells: Cells, side: Side, reversed: bool) -> Bound {
     }
 }
 
-/// What of a slice lies beyond a row of it, in the direction it is read in.
+/// Returns the part of a slice beyond one of its rows, in the direction of the read. `None` if no row can be there.
 pub fn beyond_row(slice: Slice, row: RowRef<'_>) -> Option<Slice> {
     let table = &slice.table;
     let clustering = table.partition().len()..table.key_len();
@@ -364,7 +371,7 @@ pub fn beyond_row(slice: Slice, row: RowRef<'_>) -> Option<Slice> {
     beyond(slice, edge)
 }
 
-/// What of a slice lies beyond an edge, in the direction it is read in; `None` if nothing does.
+/// Returns the part of a slice beyond an edge, in the direction of the read. `None` if no row can be there.
 fn beyond(mut slice: Slice, edge: Bound) -> Option<Slice> {
     let table = &slice.table;
     match slice.direction {

@@ -1,4 +1,4 @@
-//! Choosing the view that serves a query, and laying out what to read of it.
+//! Choice of the views that serve a query, and layout of the reads.
 
 mod intersecting;
 
@@ -20,32 +20,34 @@ use crate::segments::{self, Segment};
 use crate::sort_order::SortOrder;
 use crate::text::Operator;
 
-/// What else a plan depends on, beside the query.
+/// Parameters of a plan, in addition to the query.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Wishes<'a> {
     /// Whether conditions that no sort order serves may be checked row by row.
     pub allow_filter_scan: bool,
-    /// The sort order that was asked for by its name, which then decides alone.
+    /// Sort order that the caller requested by its name. The planner then considers no other sort order.
     pub view: Option<&'a str>,
-    /// The fields whose values are asked for; none for all. A sort order that lacks some is looked up from.
+    /// Fields whose values the caller requested; `None` for all fields. If a sort order lacks requested fields, the
+    /// plan looks them up in the base table.
     pub fields: Option<&'a [usize]>,
 }
 
-/// The plans for a query, one for each sort order that serves it.
+/// Plans for a query: one for each sort order that serves it, and plans that intersect several sort orders.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plans {
-    /// The best first: it is taken, unless a cursor goes on in the order of another. At least one.
+    /// At least one plan, the best first. The first plan is used, unless a cursor continues in the order of another
+    /// plan.
     pub plans: Vec<Arc<Plan>>,
-    /// The sort orders that do not serve, and why.
+    /// Sort orders that do not serve the query, with reasons.
     pub refused: Vec<RejectedView>,
 }
 
 impl Plans {
-    /// The sort orders of a collection that are not taken when the plan at `taken` is, and why.
+    /// Returns the sort orders of a collection that are not used if the plan at `taken` is used, with reasons.
     pub fn rejected(&self, collection: &Collection, taken: usize) -> Vec<RejectedView> {
         let best = &self.plans[taken];
         let is_other = |(index, other): &(usize, &Arc<Plan>)| {
-            // Several views need no word where one does.
+            // If one view serves the query without a scan, a plan that intersects views needs no explanation.
             *index != taken && (other.views.is_empty() || best.rejects_many())
         };
         let others = self.plans.iter().enumerate().filter(is_other);
@@ -79,10 +81,12 @@ impl Plans {
         others.chain(refused.cloned()).collect()
     }
 
-    /// Adds the plans of several sort orders each: those that one serves alone, without many rows in vain, come before them.
+    /// Adds the plans that intersect several sort orders. They come after the plans of single sort orders that do not
+    /// reject many of the rows that they read.
     fn add_intersecting(&mut self, plans: Vec<Plan>, is_sorted: bool) {
         for plan in plans {
-            // Without a sort it takes nobody's place but that of one in its own order.
+            // Without a sort, insert the plan only before a worse plan of the same identity, so that the order of the
+            // rows stays the same.
             let is_worse = |other: &Arc<Plan>| rank(other) > rank(&plan) && other.identity == plan.identity;
             let place = self.plans.iter().position(is_worse).filter(|_| !is_sorted);
             let place = place.unwrap_or(self.plans.len());
@@ -91,15 +95,22 @@ impl Plans {
     }
 }
 
-/// The plans for a query over a collection's sort orders.
+/// Returns the plans for a query over the sort orders of a collection.
 ///
-/// Without a sort, the first sort order that serves decides the order of the rows, so that one that is added
-/// changes no list. With one, the best is taken that has no conditions to check row by row, then with the fewest
-/// sources, then without looking fields up, then the first. Several that serve it together come after one that does alone, and
-/// before one that leaves conditions to be checked on many rows: without a sort, before such a one in their own order.
+/// Without a sort, the first sort order that serves the query decides the order of the rows. So an additional sort
+/// order changes no list. With a sort, the best plan comes first:
+///
+/// 1. a plan without conditions that are checked row by row;
+/// 2. then the plan with the fewest sources;
+/// 3. then a plan that looks up no fields;
+/// 4. then the first.
+///
+/// A plan that intersects several sort orders comes after a plan of a single sort order, and before a plan that checks
+/// conditions on many rows. Without a sort, it comes before such a plan only if the orders are the same.
 ///
 /// # Errors
-/// No sort order serves it, nor do several together: why not each, and the view that would.
+/// No sort order serves the query, and several sort orders together do not serve it either. The refusal contains the
+/// reason for each sort order, and advice, such as a view that would serve the query.
 pub fn plan(
     collection: &Collection,
     sort_orders: &[Arc<SortOrder>],
@@ -156,11 +167,11 @@ pub fn plan(
             ..*wishes
         };
         let plans = plan(collection, sort_orders, query, &any).ok()?;
-        // Several views that serve the query together have no one name.
+        // Several views that serve the query together have no single name.
         let best = plans.plans.iter().find(|plan| plan.views.is_empty())?;
         Some(best.sort_order.name.clone())
     });
-    // The query names a partition: its sort or another condition is why no view serves it.
+    // The query fixes a partition, so its sort or another condition is the reason why no view serves it.
     if has_pinned {
         missing_partition_fields.clear();
     }
@@ -176,8 +187,9 @@ pub fn plan(
     })
 }
 
-/// How much a plan reads in vain: nothing, rows at the edges of what it reads, rows of one view that are not in another, or any; of
-/// several views fewer than of one.
+/// Returns a rank by the rows that a plan reads and rejects: 0 for none, 1 for rows at the edges of the slices, 2 for
+/// rows that only some of the intersected views have, and 3 or 4 for any rows. A plan that intersects views (3) reads
+/// fewer of these rows than a plan on one view (4).
 fn rank(plan: &Plan) -> u8 {
     match (plan.rejects_many(), plan.views.is_empty()) {
         (false, true) => u8::from(!plan.filter_scan.is_empty()),
@@ -187,13 +199,13 @@ fn rank(plan: &Plan) -> u8 {
     }
 }
 
-/// Why a sort order does not serve a query.
+/// Reason why a sort order does not serve a query.
 enum Unserved {
-    /// Its columns are not those that the query needs.
+    /// The query needs other columns, for the reason given.
     SortOrder(String),
-    /// These columns of its partition are not pinned.
+    /// The query does not fix these columns of the partition.
     MissingPartitionFields(Vec<usize>),
-    /// It would be read at more places than a plan may.
+    /// The plan would need more sources than [`MAX_SOURCES`] allows.
     Sources(String),
 }
 
@@ -215,7 +227,8 @@ impl From<String> for Unserved {
     }
 }
 
-/// The view made for the query, if it serves it: that is asked of the planner itself.
+/// Returns advice for a query that no view serves. Suggests the view made for the query only if the planner can serve
+/// the query with it.
 fn advice(collection: &Collection, query: &Arc<Query>) -> Advice {
     let Some(suggested) = SuggestedView::new(collection, query) else {
         return Advice::Pin;
@@ -233,7 +246,7 @@ fn advice(collection: &Collection, query: &Arc<Query>) -> Advice {
         let sort_order = SortOrder::new(&collection.arranged(view), &*view.name).map(Arc::new);
         sort_order.is_ok_and(|sort_order| plan_on(collection, &sort_order, query, &wishes).is_ok())
     };
-    // A view that leaves out records without a value may serve more, since nothing stands between its fields.
+    // A view that leaves out records without a value may serve more, because no column for null separates its fields.
     for with_filter_scan in [false, true] {
         for nulls in [Nulls::Last, Nulls::Skip] {
             let view = suggested.view(collection, nulls);
@@ -259,7 +272,7 @@ fn plan_on(
         reversed,
         filter_scan,
     } = match lay_out(collection, sort_order, query, wishes.allow_filter_scan) {
-        // Conditions that contradict give an empty page, whatever else is asked.
+        // Conditions that contradict each other give an empty page, regardless of the rest of the query.
         Err(_) if query.contradiction => return Ok(nothing(collection, sort_order, query)),
         laid_out => laid_out?,
     };
@@ -287,14 +300,14 @@ fn plan_on(
     Ok(plan)
 }
 
-/// The field whose empty value is asked for, if a sort order lacks the records that have it.
+/// Returns the field whose empty value the query allows, if the sort order lacks the records that have this value.
 fn lacks_empty(sort_order: &SortOrder, query: &Query) -> Option<usize> {
     let field = sort_order.lacks_empty_values_of()?;
     query.allows_empty(field).then_some(field)
 }
 
-/// Refuses a sort order that lacks records that may be asked for. Records whose key is too large could be in any answer:
-/// the operator allowed that the view lacks them, so that pages and explanations only tell.
+/// Rejects a sort order that lacks records that may match the query. Records whose key is too large may match any
+/// query. The operator allowed the view to lack these records, so they are only reported, in pages and explanations.
 fn check_records(
     collection: &Collection,
     sort_order: &SortOrder,
@@ -307,7 +320,7 @@ fn check_records(
             collection.fields[field].name
         ));
     }
-    // Who names the view means the records that are in it.
+    // A query that names the view requests only the records that the view contains.
     let lacks = |field: &&usize| wishes.view.is_none() && !query.fields().any(|one| one == **field);
     match sort_order.skips_nulls_of.iter().find(lacks) {
         Some(&field) => Err(format!(
@@ -318,7 +331,7 @@ fn check_records(
     }
 }
 
-/// The fields that are asked for or compared and that a sort order lacks; none where the base row is read anyway.
+/// Returns the requested or compared fields that a sort order lacks. Returns none if the base row is read anyway.
 fn looked_up(sort_order: &SortOrder, query: &Query, wishes: &Wishes<'_>) -> Vec<usize> {
     if sort_order.is_verified || sort_order.is_full() {
         return Vec::new();
@@ -330,7 +343,7 @@ fn looked_up(sort_order: &SortOrder, query: &Query, wishes: &Wishes<'_>) -> Vec<
     needed.collect()
 }
 
-/// Names of fields, for people.
+/// Returns the names of fields, for messages.
 fn names(collection: &Collection, fields: &[usize]) -> String {
     let names: Vec<&str> = fields
         .iter()
@@ -339,7 +352,8 @@ fn names(collection: &Collection, fields: &[usize]) -> String {
     names.join(", ")
 }
 
-/// The plan of a query that no row can match and that the sort order could not serve either.
+/// Returns the plan of a query whose conditions contradict each other and that the sort order could not serve without
+/// the contradiction. No row can match the query.
 fn nothing(collection: &Collection, sort_order: &Arc<SortOrder>, query: &Arc<Query>) -> Plan {
     let partition_len = sort_order.partition_len();
     let columns = (partition_len..sort_order.table.key_len()).chain(0..partition_len);
@@ -363,7 +377,7 @@ fn nothing(collection: &Collection, sort_order: &Arc<SortOrder>, query: &Arc<Que
     }
 }
 
-/// The part of a query that a sort order serves, whatever the values in its conditions.
+/// Part of a query that a sort order serves, independent of the values in its conditions.
 struct LaidOut<'a> {
     layout: Layout<'a>,
     order: Vec<OrderTerm>,
@@ -392,17 +406,17 @@ fn lay_out<'a>(
     })
 }
 
-/// The part of a query that a sort order serves. [`serves`] returns it.
+/// Part of a query that a sort order serves. [`serves`] returns it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Serves {
-    /// The fields of the query's total order, the first deciding first.
+    /// Fields of the query's total order, the most significant first.
     pub order: Vec<usize>,
-    /// The fields whose conditions are checked row by row.
+    /// Fields whose conditions are checked row by row.
     pub filter_scan: Vec<usize>,
 }
 
-/// Returns the part of a query that a sort order serves, if it can serve the query. The values in conditions and the number
-/// of sources do not matter.
+/// Returns the part of a query that a sort order serves, if it can serve the query. The values in conditions and the
+/// number of sources do not matter.
 pub fn serves(
     collection: &Collection,
     sort_order: &SortOrder,
@@ -442,7 +456,7 @@ impl Serves {
     }
 }
 
-/// The columns of a sort order's partition that a query does not pin.
+/// Returns the columns of a sort order's partition that a query does not fix.
 pub(crate) fn missing_partition_fields(sort_order: &SortOrder, query: &Query) -> Vec<usize> {
     let is_pinned = |column: &usize| match sort_order.holds[*column] {
         Holds::Field(field) => matches!(query.constraint(field), Some(Constraint::In(_))),
@@ -453,14 +467,14 @@ pub(crate) fn missing_partition_fields(sort_order: &SortOrder, query: &Query) ->
     columns.filter(|column| !is_pinned(column)).collect()
 }
 
-/// Whether a query pins every field that a sort order is partitioned by, and there is one.
+/// Returns whether a query fixes every field of a sort order's partition, if the partition has a field.
 fn names_partition(sort_order: &SortOrder, query: &Query) -> bool {
     let is_hidden = |column: &usize| matches!(sort_order.holds[*column], Holds::Hidden);
     !(0..sort_order.partition_len()).all(|column| is_hidden(&column))
         && missing_partition_fields(sort_order, query).iter().all(is_hidden)
 }
 
-/// Whether a sort order would serve a query that also pinned these columns.
+/// Returns whether a sort order would serve a query that also fixed these columns.
 fn serves_with_pinned(
     collection: &Collection,
     sort_order: &SortOrder,
@@ -476,33 +490,34 @@ fn serves_with_pinned(
     }
     let has_records_for =
         |field: &usize| wishes.view.is_some() || pinned.fields().any(|pinned| pinned == *field);
-    // The value is a stand-in, so it is not compared with the values that a view lacks records of.
+    // Do not compare this value with the values whose records a view lacks: it is only a placeholder for the value that
+    // the user would add.
     sort_order.skips_nulls_of.iter().all(has_records_for)
         && lay_out(collection, sort_order, &pinned, wishes.allow_filter_scan).is_ok()
 }
 
-/// How a query's conditions fall on a sort order's columns.
+/// Assignment of a query's conditions to the columns of a sort order.
 struct Layout<'a> {
     sort_order: &'a SortOrder,
-    /// The values of every partition column, then of the leading clustering columns that have an
-    /// IN or an `=`. A hidden partition column has a value of each piece: here one that is not used.
+    /// Values of every partition column, then of the leading clustering columns that have an IN or an `=`. A hidden
+    /// partition column has one value per bucket; here it has a placeholder that is not used.
     pinned: Vec<Cow<'a, [Vec<u8>]>>,
-    /// The range on the clustering column after them.
+    /// Range on the clustering column after the fixed columns.
     range: Option<Cow<'a, Constraint>>,
-    /// Tuple ranges whose columns are in the pinned ones and then in those after them.
+    /// Tuple ranges whose columns are fixed columns, followed by the columns after them.
     tuples: Vec<ServedTuple<'a>>,
-    /// The columns whose conditions the above serves.
+    /// Columns whose conditions the fields above serve.
     served: Vec<usize>,
-    /// The fields of them that are rounded, where it serves more than the condition.
+    /// Fields of these columns that are rounded, so that the slices contain more rows than satisfy the condition.
     edges: Vec<usize>,
 }
 
-/// A tuple range that slices serve.
+/// Tuple range that slices serve.
 struct ServedTuple<'a> {
     tuple: &'a TupleRange,
-    /// Its columns: those of its fields, each behind the one of its sort keys.
+    /// Columns of the tuple's fields. The column of a field's sort keys precedes the column of the field.
     columns: Vec<usize>,
-    /// A value for each.
+    /// A value for each column.
     values: Cow<'a, [Vec<u8>]>,
 }
 
@@ -525,7 +540,8 @@ impl<'a> Layout<'a> {
                     constraint.map(|constraint| layout.collated(constraint, column))
                 }
                 Holds::Derived(field, _) if query.fields().any(|one| one == field) => {
-                    // No condition holds of null.
+                    // A condition on the field excludes null, so all matching rows have the cell of a value that is not
+                    // null.
                     let cell = sort_order.derived(column, Some(&[])).unwrap_or_default();
                     layout.pinned.push(Cow::Owned(vec![cell.into_owned()]));
                     continue;
@@ -566,8 +582,8 @@ impl<'a> Layout<'a> {
         Ok(layout)
     }
 
-    /// The constraint on a field as one on its own column. Where rows are not sorted by the field's collation, they lie
-    /// everywhere in a range.
+    /// Returns the constraint on a field as a constraint on the field's own column. `None` for a range if the rows are
+    /// not sorted by the field's collation, because rows that match can then be anywhere.
     fn by_bytes(&self, query: &'a Query, field: usize) -> Option<Cow<'a, Constraint>> {
         let constraint = query.constraint(field)?;
         let is_scattered = self.sort_order.unsorted_collation(field).is_some()
@@ -575,8 +591,8 @@ impl<'a> Layout<'a> {
         (!is_scattered).then_some(Cow::Borrowed(constraint))
     }
 
-    /// The constraint on a field as one on the column of its sort keys: those of values, each beside the value, or the
-    /// range itself, which both columns serve.
+    /// Returns the constraint on a field as a constraint on the column of its sort keys. Values become their sort keys,
+    /// in the same order. A range stays as it is, because both columns serve it.
     fn collated(&self, constraint: &'a Constraint, column: usize) -> Cow<'a, Constraint> {
         match constraint {
             Constraint::In(values) => {
@@ -587,18 +603,18 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// Whether a column has the sort keys of the one behind it.
+    /// Returns whether a column contains the sort keys of the next column.
     fn has_sort_keys(&self, column: usize) -> bool {
         self.sort_order.sort_keys_of(column).is_some()
     }
 
-    /// The column itself, or that of the text whose sort keys it has.
+    /// Returns the column, or the next column if the column contains the sort keys of the next one.
     fn field_column(&self, column: usize) -> usize {
         column + usize::from(self.has_sort_keys(column))
     }
 
-    /// The constraint on a field as one on the column in which it stands rounded: all that satisfy it satisfy that, and others may,
-    /// whose rows lie at its ends.
+    /// Returns the constraint on a field as a constraint on the column of its rounded values. All rows that satisfy the
+    /// constraint satisfy the result. Other rows may satisfy the result too; these are at its ends.
     fn rounded(&mut self, query: &Query, field: usize, width: Width) -> Option<Cow<'a, Constraint>> {
         let column = self.sort_order.column_of_field[field]?;
         let (rounded, is_exact) = query
@@ -610,8 +626,8 @@ impl<'a> Layout<'a> {
         Some(Cow::Owned(rounded))
     }
 
-    /// A tuple range with its columns, if slices can serve it: some of the pinned columns first, then
-    /// the free clustering columns from the first on, without a gap.
+    /// Returns a tuple range with its columns, if slices can serve it. The columns must be some of the fixed columns,
+    /// followed by the free clustering columns from the first one on, without a gap.
     fn served_tuple(&self, tuple: &'a TupleRange) -> Option<ServedTuple<'a>> {
         let sort_order = self.sort_order;
         let (mut columns, mut values) = (Vec::new(), Vec::new());
@@ -651,7 +667,7 @@ impl<'a> Layout<'a> {
         })
     }
 
-    /// Whether a column is pinned to more than one value.
+    /// Returns whether the query fixes a column to more than one value.
     fn is_many(&self, column: usize) -> bool {
         self.pinned.get(column).is_some_and(|values| values.len() > 1)
     }
@@ -660,14 +676,14 @@ impl<'a> Layout<'a> {
         self.pinned.get(column).is_some_and(|values| values.len() == 1)
     }
 
-    /// The query's total order, and whether it runs against the table's.
+    /// Returns the query's total order, and whether it is the reverse of the table's order.
     fn order(&self, collection: &Collection, query: &Query) -> Result<(Vec<OrderTerm>, bool), String> {
         let sort_order = self.sort_order;
         let partition_len = sort_order.partition_len();
         let mut order: Vec<OrderTerm> = Vec::new();
-        // The free columns decide which way slices are read; where the sort has none, the first of
-        // the view's order columns in it does (a sort that stops early is completed by the view's
-        // remaining columns, reversed if it is the reverse).
+        // The free columns decide the direction in which slices are read. If the sort has no free column, the first
+        // order column of the view in the sort decides. (A sort that has only some columns is completed by the view's
+        // remaining columns; they are reversed if the sort is the reverse of the view's order.)
         let mut reversed_by_free = None;
         let mut reversed_by_first = None;
         let mut next_free = self.pinned.len();
@@ -695,7 +711,7 @@ impl<'a> Layout<'a> {
                 reversed_by_first.get_or_insert(against);
             }
             if !self.is_many(column) {
-                // What is derived from the field stands before it, and is sorted by with it.
+                // Columns that are derived from the field precede it in the table, and are part of the sort.
                 let is_derived =
                     |one: &usize| matches!(sort_order.holds[*one], Holds::Derived(of, _) if of == field);
                 let derived: Vec<usize> = (next_free..column).take_while(is_derived).collect();
@@ -745,7 +761,7 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// The conditions that the slices do not serve.
+    /// Returns the conditions that the slices do not serve.
     fn filter_scan(&self, query: &Query) -> Vec<ScanCondition> {
         let is_served = |field: usize| {
             let column = self.sort_order.sorting_column(field);
@@ -772,7 +788,7 @@ impl<'a> Layout<'a> {
         fields.chain(tuples).collect()
     }
 
-    /// One source per combination of pinned values and piece of their rows.
+    /// Returns one source for each combination of fixed values and each range of their rows.
     fn sources(&self) -> Result<Vec<Source>, Unserved> {
         let combinations: usize = self
             .pinned
@@ -789,7 +805,7 @@ impl<'a> Layout<'a> {
         for combination in 0..combinations {
             let values = self.combination(combination);
             let partition_len = self.sort_order.partition_len();
-            // Stores refuse to read a partition that the table cannot have.
+            // Stores reject reads of a partition that the table cannot have.
             if !self.sort_order.table.allows_empty_partition() && values[0].is_empty() {
                 continue;
             }
@@ -810,7 +826,8 @@ impl<'a> Layout<'a> {
         Ok(sources)
     }
 
-    /// Of a source whose buckets have shards each of these is read, side by side with all others.
+    /// Returns the maximum number of combinations of fixed values. If the buckets of a source have shards, each shard
+    /// is read concurrently with all others, so each shard counts.
     fn most_combinations(&self) -> usize {
         (MAX_SOURCES / usize::from(self.shards())).max(1)
     }
@@ -835,8 +852,8 @@ impl<'a> Layout<'a> {
         ))
     }
 
-    /// The values of the pinned columns in the combination of this number; the last column turns
-    /// fastest, and a sort key with its text.
+    /// Returns the values of the fixed columns in the combination with this number. The last column changes fastest. A
+    /// sort key changes together with its text.
     fn combination(&self, number: usize) -> Vec<&[u8]> {
         let (mut rest, mut choice) = (number, 0);
         let mut values: Vec<&[u8]> = self
@@ -856,7 +873,8 @@ impl<'a> Layout<'a> {
         values
     }
 
-    /// The pieces of the rows with these pinned values whose next column, or text behind its sort keys, lies between two ends.
+    /// Returns the ranges of the rows that have these fixed values and whose next column is between two ends. If that
+    /// column contains sort keys, the text in the following column decides among equal keys.
     fn of_range(
         &self,
         column: usize,
@@ -882,13 +900,13 @@ impl<'a> Layout<'a> {
             let operator = if end.inclusive { with } else { without };
             segments::of_tuple(table, pinned, operator, &pair(end))
         };
-        // Both columns have one direction, so that each end leaves one piece.
+        // Both columns have the same direction, so each end leaves one range.
         let lower = piece(lower, Operator::GreaterOrEqual, Operator::Greater);
         let upper = piece(upper, Operator::LessOrEqual, Operator::Less);
         segments::intersect(&lower, &upper, table)
     }
 
-    /// The pieces of the rows with these pinned values that the ranges leave.
+    /// Returns the ranges of the rows that have these fixed values and satisfy the range and the tuple ranges.
     fn segments(&self, values: &[&[u8]], pinned: &Cells) -> Vec<Segment> {
         let table = &self.sort_order.table;
         let mut pieces = match self.range.as_deref() {
@@ -912,7 +930,7 @@ impl<'a> Layout<'a> {
         pieces
     }
 
-    /// Decides as much of a tuple range as the pinned values do.
+    /// Evaluates a tuple range as far as the fixed values decide it.
     fn reduce(&self, values: &[&[u8]], served: &ServedTuple<'_>) -> Reduced {
         let tuple = served.tuple;
         for (index, &column) in served.columns.iter().enumerate() {
@@ -940,17 +958,18 @@ fn against_or_with(direction: Direction, against: bool) -> Direction {
     if against { direction.reversed() } else { direction }
 }
 
-/// What remains of a tuple range once the pinned columns are known.
+/// Rest of a tuple range after the fixed columns are evaluated.
 enum Reduced {
-    /// It holds.
+    /// The tuple range is true.
     Always,
-    /// It does not.
+    /// The tuple range is false.
     Never,
-    /// Its values from this one on decide.
+    /// The values from this index on decide.
     From(usize),
 }
 
-/// Sources follow one another when every IN column stands before every free column in the order.
+/// Returns the shape of a plan. Sources can be concatenated if every column with several values precedes every other
+/// column in the order. Otherwise their rows are merged.
 fn shape(plan: &Plan, layout: &Layout<'_>) -> Shape {
     match plan.sources.len() {
         0 => return Shape::Empty,
@@ -965,7 +984,7 @@ fn shape(plan: &Plan, layout: &Layout<'_>) -> Shape {
     }
 }
 
-/// Puts sources that follow one another into the query's order.
+/// Sorts concatenated sources into the query's order.
 fn sort_sources(plan: &mut Plan) {
     let partition_len = plan.sort_order.partition_len();
     let sort_order = Arc::clone(&plan.sort_order);
@@ -1012,18 +1031,19 @@ fn filter_scan_reason(
     )
 }
 
-/// Returns the identity to which a scan binds its resume token. It has no order, because a scan reads a sort order in the
-/// order of the store.
+/// Returns the identity to which a scan binds its resume token. It has no order, because a scan reads a sort order in
+/// the order of the store.
 pub fn scan_identity(collection: &Collection, sort_order: &SortOrder, query: &Query) -> QueryIdentity {
     arranged_identity(collection, sort_order, query, &[])
 }
 
-/// Returns the identity to which this plan bound cursors of version 1: the sort order in place of the order.
+/// Returns the identity to which cursors of version 1 are bound for this plan. It contains the columns of the sort
+/// order instead of the query's order.
 pub fn identity_of_version_1(collection: &Collection, plan: &Plan) -> QueryIdentity {
     arranged_identity(collection, &plan.sort_order, &plan.query, &plan.order)
 }
 
-/// An identity by the columns of the sort order that is read.
+/// Returns an identity that contains the columns of the sort order that is read.
 fn arranged_identity(
     collection: &Collection,
     sort_order: &SortOrder,
@@ -1059,8 +1079,8 @@ fn arranged_identity(
     }
 }
 
-/// What a cursor of this query is bound to. The order says all that a position depends on, and nothing of
-/// the table that is read.
+/// Returns the identity to which a cursor of this query is bound. It contains the query's order, on which positions
+/// depend, and nothing about the table that is read.
 fn identity(
     collection: &Collection,
     sort_order: &SortOrder,
@@ -1102,7 +1122,8 @@ fn fingerprint(parts: &[Vec<u8>]) -> Fingerprint {
     Fingerprint::of(&parts)
 }
 
-/// Which sort keys: a position is one among those of one collation, by one number.
+/// Returns the text that identifies sort keys. A position is only valid among the sort keys of one collation with one
+/// version number.
 fn sort_keys_text(collation: Collation) -> String {
     format!("collation {collation} {COLLATION_NUMBER}")
 }
@@ -1114,8 +1135,8 @@ fn direction_text(direction: Direction) -> &'static str {
     }
 }
 
-/// The conditions of a query as parts of its fingerprint. Where they contradict, what is left of
-/// them depends on the order they came in.
+/// Returns the conditions of a query as parts of its fingerprint. If conditions contradict each other, the remaining
+/// conditions depend on the order in which they were added, so the fingerprint does not contain them.
 fn conditions(collection: &Collection, query: &Query) -> Vec<Vec<u8>> {
     if query.contradiction {
         return vec![b"contradiction".to_vec()];
@@ -1157,7 +1178,7 @@ mod tests {
     use super::*;
     use crate::bind;
 
-    /// Of the views the first has the columns of an order in mixed directions, the second in one.
+    /// The first view has the columns of its order in mixed directions, the second view in one direction.
     const TASKS: &str = r#"
 [collection.tasks]
 fields = { id = "int", team = "int", size = "int", age = "int" }
@@ -1175,8 +1196,8 @@ nulls = "skip"
 order = ["size", "age"]
 "#;
 
-    /// The sort orders that serve, the best first, each with how many sources it is read at; and why the others are
-    /// not taken.
+    /// Returns the sort orders that serve the query, the best first, each with its number of sources; and the reasons
+    /// why the others are not used.
     fn planned(filter: &str, sort: &str) -> (Vec<(String, usize)>, Vec<String>) {
         let schema = Schema::parse(TASKS).expect("it is a schema");
         let collection = &schema.collections[0];
@@ -1198,7 +1219,7 @@ order = ["size", "age"]
     fn of_those_that_serve_the_one_with_the_fewest_sources_is_taken() {
         let uniform = ("uniform".to_owned(), 1);
         let mixed = |sources| ("mixed".to_owned(), sources);
-        // The range says that a record has both, so that the views lack none that is asked for.
+        // Only records that have both fields satisfy the range, so the views lack none of the requested records.
         let filter = "team = 1 AND (size, age) > (2, 3)";
         let (places, reasons) = planned(filter, "size");
         assert_eq!(places, [uniform.clone(), mixed(2)]);
@@ -1206,13 +1227,13 @@ order = ["size", "age"]
             reasons[0].contains("from 2 sources; from 1 is done with less"),
             "{reasons:?}"
         );
-        // Without a sort the first that serves decides the order, whatever it costs.
+        // Without a sort, the first view that serves the query decides the order, regardless of its cost.
         let (places, _) = planned(filter, "");
         assert_eq!(places, [mixed(2), uniform]);
     }
 
-    /// Views that have one order behind what they are partitioned by, or its reverse; `by_size` has another. Those of
-    /// `pairs` are of key fields alone.
+    /// Views whose order after the partition is the same or the reverse, except `by_size`, which has another order. The
+    /// sort orders of `pairs` contain only key fields.
     const ITEMS: &str = r#"
 [collection.items]
 fields = { id = "int", team = "int", color = "text", size = "int", at = "int", note = "text" }
@@ -1248,7 +1269,7 @@ partition = ["other"]
 order = ["at"]
 "#;
 
-    /// The views of each plan, the best first, those of one that are intersected joined.
+    /// Returns the views of each plan, the best plan first. Joins the names of intersected views.
     fn together(
         collection: usize,
         filter: &str,
@@ -1282,19 +1303,19 @@ order = ["at"]
         assert_eq!(alone("team = 1 AND color = \"red\"", ""), both);
         assert_eq!(alone("team = 1 AND color = \"red\"", "at desc"), both);
         assert_eq!(alone("team = 1 AND color = \"red\"", "at, id desc"), both);
-        // The range is on what both are sorted by.
+        // The range is on the column by which both views are sorted.
         assert_eq!(
             alone("team = 1 AND color = \"red\" AND at >= 3 AND at < 9", ""),
             both
         );
         let three = alone("team = 1 AND color = \"red\" AND size = 2", "at");
         assert_eq!(three, Ok(vec!["by_team & by_color & by_size_at".to_owned()]));
-        // Of `by_size` rows stand in another order.
+        // The rows of `by_size` have another order.
         assert!(alone("team = 1 AND color = \"red\"", "id").is_err());
         assert!(alone("team = 1 AND note = \"n\"", "").is_err());
-        // Several values are several places, which have no one order.
+        // Several values give several ranges, which have no common order.
         assert!(alone("team = 1 AND (color = \"red\" OR color = \"blue\")", "").is_err());
-        // One of them by its name is that one.
+        // A query that names a view uses that view alone.
         let named = Wishes {
             view: Some("by_team"),
             ..Wishes::default()
@@ -1311,10 +1332,10 @@ order = ["at"]
         assert_eq!(plans, ["by_team & by_color", "by_team", "by_color"]);
         let one = together(0, "team = 1", "at desc", &FREELY).expect("plans");
         assert_eq!(one, ["by_team"]);
-        // Without a sort the first decides the order, though it checks rows.
+        // Without a sort, the first view decides the order, although it checks rows.
         let first = together(0, "size = 1 AND team = 2", "", &FREELY).expect("plans");
         assert_eq!(first[0], "by_team & by_size_at");
-        // What none of them serves is checked on the rows that they have in common.
+        // Conditions that no view serves are checked on the rows that the views have in common.
         let more = format!("{filter} AND note = \"n\"");
         for sort in ["at desc", ""] {
             let plans = together(0, &more, sort, &FREELY).expect("plans");
@@ -1335,7 +1356,7 @@ order = ["at"]
         assert_eq!(both, Ok(vec!["primary & by_other".to_owned()]));
     }
 
-    /// Flights by carrier, a list of all, and lists by origin.
+    /// Flights by carrier, a view of all flights, and views by origin.
     const FLIGHTS: &str = r#"
 [collection.flights]
 fields = { carrier = "text", at = "int", flight = "int", origin = "text", dest = "text", distance = "int" }
@@ -1372,17 +1393,17 @@ order = ["-at"]
             plan(collection, &sort_orders, &query, &wishes).expect_err("it is rejected")
         };
         for (view, filter, sort, missing_partition_fields) in [
-            // A partition is missing, and nothing else.
+            // Only the partition is missing.
             (Some("primary"), "", "", &["carrier"][..]),
             (Some("primary"), "at > 1", "at", &["carrier"]),
             (None, "flight = 1 AND at = 7", "flight, at", &["carrier"]),
             (None, "origin = \"JFK\"", "", &["dest"]),
             (Some("by_origin"), "dest > \"L\"", "", &["origin", "dest"]),
-            // A partition is named, and the sort or another condition is in the way.
+            // The query names a partition, but no view serves its sort or another condition.
             (None, "carrier = \"AA\"", "distance", &[]),
             (None, "carrier = \"AA\" AND distance > 5", "", &[]),
             (None, "origin = \"JFK\" AND dest = \"LAX\"", "distance", &[]),
-            // No value of carrier or origin would help.
+            // Fixing the carrier or the origin would not help.
             (None, "", "distance", &[]),
             (None, "distance > 2000", "", &[]),
             (None, "dest = \"LAX\" AND distance > 2000", "", &[]),

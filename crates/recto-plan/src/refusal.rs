@@ -1,4 +1,5 @@
-//! Refusing a query that no view serves, and naming what would: a view, or another collection of the same records.
+//! Refusal of a query that no view serves, and advice: a view that would serve it, or another collection of the same
+//! records.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,42 +13,43 @@ use recto_model::table::Direction;
 use crate::error::{QueryError, QueryErrorKind};
 use crate::query::{Constraint, Query};
 
-/// A view that does not serve a query, and why.
+/// View that does not serve a query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RejectedView {
-    /// What the view is called.
+    /// Title of the view.
     pub view: String,
-    /// Why it does not serve.
+    /// Reason why the view does not serve the query.
     pub reason: String,
 }
 
-/// No view serves a query.
+/// Error: no view serves a query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// The views there are, and why each does not serve.
+    /// All views that were considered, each with the reason why it does not serve the query.
     pub rejected: Vec<RejectedView>,
-    /// The fields to pin with `=`: the missing partition fields of the first view that would then serve the
-    /// query. Empty if no view would, or if the query pins the partition of another view.
+    /// Fields to fix with `=`: the missing partition fields of the first view that would then serve the query. Empty if
+    /// no view would serve it, or if the query fixes the partition of another view.
     pub missing_partition_fields: Vec<String>,
-    /// What would help.
+    /// Advice to the caller.
     pub advice: Advice,
 }
 
-/// What would help a query that no view serves.
+/// Advice for a query that no view serves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Advice {
-    /// A view that would serve it, or a collection of the same records.
+    /// Declare a view that would serve the query, or a collection of the same records.
     Have(Box<Suggestion>),
-    /// Naming no view: another one serves it, which has this name.
+    /// Do not name a view: the view with this name serves the query.
     OtherView(String),
-    /// Fewer values: a view serves it, but for the product of its lists, as the message says.
+    /// Use fewer values: a view would serve the query, but its lists have too many combinations. The text gives
+    /// details.
     FewerValues(String),
-    /// Nothing is pinned that could be a view's partition.
+    /// Fix a field by `=`: the query fixes no field that could be the partition of a view.
     Pin,
-    /// A view would serve it, but for records that do not fit the view: only a scan finds these.
+    /// Use a scan: a view would serve the query, but lacks records that do not fit it. Only a scan finds these records.
     Scan,
-    /// No one view can serve it.
+    /// No single view can serve the query.
     None,
 }
 
@@ -113,7 +115,7 @@ impl From<Refusal> for QueryError {
     }
 }
 
-/// The conditions that fix these fields, as a filter has them: "`a = …` and `b = …`".
+/// Returns conditions that fix these fields, in the syntax of a filter: "`a = …` and `b = …`".
 pub(crate) fn needed_conditions<N: AsRef<str>>(names: &[N]) -> String {
     let each: Vec<String> = names
         .iter()
@@ -122,21 +124,22 @@ pub(crate) fn needed_conditions<N: AsRef<str>>(names: &[N]) -> String {
     each.join(" and ")
 }
 
-/// Size of the buckets that are suggested for a view that is one partition: it must be kept in buckets.
+/// Suggested size of a bucket for a view that is a single partition, in bytes. Such a view must be kept in buckets.
 const SUGGESTED_BUCKET_BYTES: u64 = 10_000_000;
 
-/// A sort order made for a query.
+/// Sort order made for a query.
 pub(crate) struct SuggestedView {
-    /// Empty for a view of all records.
+    /// Fields of the partition; empty for a view of all records.
     partition: Vec<usize>,
     order: Vec<(usize, Direction)>,
-    /// Whether the key alone makes the order.
+    /// Whether the order consists of the fields of the key only.
     is_by_key: bool,
 }
 
 impl SuggestedView {
-    /// The view for a query; of all records if the query fixes no field. `None` for an attached table of which no field
-    /// is fixed: its views are tables of others, which have no buckets.
+    /// Returns the view for a query. If the query fixes no field, the view contains all records in one partition.
+    /// `None` for an attached table if the query fixes no field: the views of such a table are tables of other
+    /// programs, which have no buckets.
     pub(crate) fn new(collection: &Collection, query: &Query) -> Option<Self> {
         let orderable = |field: &usize| collection.fields[*field].ty.is_orderable();
         let partition: Vec<usize> = query
@@ -168,7 +171,7 @@ impl SuggestedView {
         }
         let is_by_key = order.is_empty();
         if is_by_key {
-            // The key follows by itself. Name it, so that the pasted view shows its order.
+            // The key is added to the order in any case. Name it, so that the suggested view shows its order.
             let fields = collection.key.iter();
             let fields =
                 fields.filter_map(|name| collection.fields.iter().position(|field| field.name == *name));
@@ -182,12 +185,12 @@ impl SuggestedView {
         })
     }
 
-    /// Whether it would be one list of all records.
+    /// Returns whether the view contains all records in one partition.
     pub(crate) fn is_of_all(&self) -> bool {
         self.partition.is_empty()
     }
 
-    /// It as a view of the collection.
+    /// Returns the sort order as a view of the collection.
     pub(crate) fn view(&self, collection: &Collection, nulls: Nulls) -> View {
         let name = |field: usize| collection.fields[field].name.clone();
         let order = self.order.iter().map(|(field, direction)| OrderColumn {
@@ -196,7 +199,7 @@ impl SuggestedView {
         });
         let partition = self.partition.iter().map(|field| name(*field));
         let mut view = View::new(self.name(collection), partition, order).collated_as(collection);
-        // A field that is never null needs no word about nulls.
+        // Fields that are never null need no setting for nulls.
         if self.partition.is_empty() {
             view.bucket = Some(Bucket {
                 strategy: BucketStrategy::Target {
@@ -215,7 +218,7 @@ impl SuggestedView {
         view
     }
 
-    /// A name that the collection has no view of.
+    /// Returns a name that no view of the collection has.
     fn name(&self, collection: &Collection) -> String {
         let name_of = |field: &usize| collection.fields[*field].name.as_str();
         let by: Vec<&str> = if self.partition.is_empty() {
@@ -242,8 +245,8 @@ impl SuggestedView {
         free.expect("a collection has few views")
     }
 
-    /// What is to be had, as a view; as another collection where the schema's rules are against that. None if they are
-    /// against both.
+    /// Returns the suggestion: the view, or another collection if the rules of schemas forbid the view. `None` if the
+    /// rules forbid both.
     pub(crate) fn suggestion(
         collection: &Collection,
         view: View,
@@ -263,7 +266,7 @@ impl SuggestedView {
         let new_in_key = key.iter().filter(|name| !collection.key.contains(name));
         let required = new_in_key.cloned().collect();
         if view.partition.is_empty() {
-            // Another collection of all records would need buckets of its own.
+            // Another collection with all records in one partition would need its own buckets.
             return None;
         }
         let mut name = format!("{}_{}", collection.name, view.name);

@@ -1,6 +1,6 @@
-//! What a server is told: [`Config`], and where each of its settings comes from.
+//! Configuration of a server: [`Config`], and the sources of its settings.
 //!
-//! Every setting has one name, and may stand in four places; the first of these that has it wins:
+//! Each setting has one name and may come from four sources. The first source in this list that has the setting wins:
 //!
 //! 1. a flag of the command line: `--max-body-bytes 1000000`
 //! 2. the environment: `RECTO_SERVE_MAX_BODY_BYTES=1000000`
@@ -28,95 +28,94 @@ pub(crate) use limits::{permits, token_share};
 pub use settings::{SETTINGS, Setting};
 pub use sources::{Effective, MAX_CONFIG_BYTES, Origin, Sources};
 
-/// The port a server listens on unless told otherwise.
+/// Default port of a server.
 pub const DEFAULT_PORT: u16 = 8080;
-/// From how many milliseconds on a page counts as slow and is logged with its plan.
+/// Default time from which a page counts as slow and is logged with its plan, in milliseconds.
 pub const DEFAULT_SLOW_QUERY_MS: u64 = 1_000;
-/// How many hours lie between two rounds of the scrub.
+/// Default time between two rounds of the scrub, in hours.
 pub const DEFAULT_SCRUB_INTERVAL_HOURS: u64 = 24;
-/// How many MiB a second the scrub reads.
+/// Default speed of the scrub, in MiB per second.
 pub const DEFAULT_SCRUB_MIB_PER_SECOND: u64 = 8;
 
 const MAKE_A_TOKEN: &str = "make a token with `recto token create NAME --grant '*:read' --tokens tokens.toml`, \
                             and serve with --tokens tokens.toml";
 
-/// Who may read `/metrics`.
+/// Access to `/metrics`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MetricsAccess {
-    /// Who may read every collection without a row filter.
+    /// For tokens that may read every collection without a row filter.
     Token,
-    /// Anyone who reaches the server.
+    /// For everybody who can reach the server.
     Open,
 }
 
-/// How log lines look.
+/// Format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogFormat {
-    /// For people.
+    /// Text for people.
     Human,
-    /// A JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
-/// Which log lines there are.
+/// Least severe log lines that the server writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LogLevel {
-    /// What failed and needs a person.
+    /// Failures that need a person.
     Error,
-    /// The same, slow queries, and requests that the server failed.
+    /// [`Error`](Self::Error), slow queries, and requests that failed because of the server.
     Warn,
-    /// The same, and what the server itself does.
+    /// [`Warn`](Self::Warn), and actions of the server itself.
     Info,
-    /// The same, and every request.
+    /// [`Info`](Self::Info), and every request.
     Debug,
 }
 
-/// What a server is told.
+/// Configuration of a server.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// The address to listen on.
+    /// Address to listen on.
     pub listen: SocketAddr,
     /// Whether the server rejects every request that would change the store, and leaves maintenance to other processes.
     pub read_only: bool,
-    /// The file of tokens; without one everybody who reaches the server may do everything.
+    /// File of access tokens. `None`: everybody who can reach the server may do everything.
     pub tokens: Option<PathBuf>,
-    /// The certificate chain, PEM; with `tls_key` the server speaks TLS only.
+    /// Certificate chain, PEM. With `tls_key`, the server accepts TLS only.
     pub tls_certificate: Option<PathBuf>,
-    /// The certificate's private key, PEM.
+    /// Private key of the certificate, PEM.
     pub tls_key: Option<PathBuf>,
-    /// Whether a proxy stands before the server, speaks TLS, and adds the client's address to
-    /// `X-Forwarded-For`.
+    /// Whether a proxy in front of the server terminates TLS and adds the client's address to `X-Forwarded-For`.
     pub behind_proxy: bool,
-    /// Host names a request may be for, without ports, beside `localhost`, `127.0.0.1` and `[::1]`.
+    /// Host names that requests may use, without ports, in addition to `localhost`, `127.0.0.1` and `[::1]`.
     pub hosts: Vec<String>,
-    /// Who may read `/metrics`.
+    /// Access to `/metrics`.
     pub metrics: MetricsAccess,
-    /// How log lines look.
+    /// Format of log lines.
     pub log_format: LogFormat,
-    /// Which log lines there are.
+    /// Least severe log lines that the server writes.
     pub log_level: LogLevel,
-    /// Where to log who changed what: a file, or `stdout`; without one nothing is logged of it.
+    /// Target of the audit log, which records who changed what: a file, or `stdout`. `None`: no audit log.
     pub audit_log: Option<PathBuf>,
-    /// From when on a page counts as slow and is logged with its plan.
+    /// Time from which a page counts as slow and is logged with its plan.
     pub slow_query: Duration,
-    /// The folder in which backups that are asked for over HTTP are made; none without it.
+    /// Folder for backups that clients request over HTTP. `None`: the server makes no such backups.
     pub backup_folder: Option<PathBuf>,
-    /// The folder in which files that are sent lie while they are loaded; none are taken without it.
+    /// Folder for uploaded files while the server loads them. `None`: the server accepts no uploaded files.
     pub load_folder: Option<PathBuf>,
-    /// How an embedded store is scrubbed.
+    /// Scrub of an embedded store.
     pub scrub: Scrub,
-    /// Limits on what comes in.
+    /// Limits of requests and connections.
     pub limits: Limits,
 }
 
-/// How an embedded store is scrubbed: read through in the background, to find damage.
+/// Settings of the scrub. The scrub reads an embedded store in the background to find damage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scrub {
-    /// The time between the end of one round and the beginning of the next; zero: no scrub.
+    /// Time between the end of one round and the start of the next; zero: no scrub.
     pub interval: Duration,
-    /// How many bytes a second are read.
+    /// Number of bytes that the scrub reads per second.
     pub bytes_per_second: u64,
-    /// Whether a store that is known to be damaged fails `/readyz`.
+    /// Whether `/readyz` fails while the store is known to be damaged.
     pub fails_ready: bool,
 }
 
@@ -131,7 +130,7 @@ impl Default for Scrub {
 }
 
 impl Scrub {
-    /// How long reading so many bytes should take.
+    /// Returns the time in which the scrub should read `bytes` bytes.
     pub(crate) fn pause(&self, bytes: u64) -> Duration {
         Duration::from_secs_f64(bytes as f64 / self.bytes_per_second.max(1) as f64)
     }
@@ -161,12 +160,13 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Whether it speaks TLS itself.
+    /// Returns whether the server itself terminates TLS.
     pub fn has_tls(&self) -> bool {
         self.tls_certificate.is_some()
     }
 
-    /// Requests a second of one token, or of one address where there is no token; 0 for no limit.
+    /// Returns the maximum number of requests per second of one token, or of one address if there are no tokens; 0: no
+    /// limit.
     pub fn requests_per_second(&self) -> u64 {
         let unset = if self.tokens.is_some() {
             DEFAULT_REQUESTS_PER_SECOND
@@ -176,11 +176,14 @@ impl Config {
         self.limits.requests_per_second.unwrap_or(unset)
     }
 
-    /// What must hold of the settings together.
+    /// Checks the rules that concern several settings.
     ///
     /// # Errors
-    /// Half of a key pair; a proxy, or an address other machines reach, without tokens; such an address
-    /// without TLS where no proxy speaks it.
+    /// Returns an error in these cases:
+    ///
+    /// * only one of certificate and key is set;
+    /// * the server has no tokens, although it is behind a proxy or other machines can reach its address;
+    /// * other machines can reach its address, and neither the server nor a proxy terminates TLS.
     pub fn check(&self) -> Result<(), ConfigError> {
         if self.tls_certificate.is_some() != self.tls_key.is_some() {
             let error = ConfigError::new("tls_certificate and tls_key are set together or not at all");

@@ -1,4 +1,4 @@
-//! Listening, connections, shutting down.
+//! Listening, connections and shutdown.
 
 mod clock;
 mod connection;
@@ -44,17 +44,16 @@ pub use error::ServeError;
 use threads::Threads;
 use tls::Tls;
 
-/// How long the server waits after it could not accept a connection: mostly there are no file
-/// handles left, and some must be closed first.
+/// Pause after a failed accept. The usual cause is a lack of file handles; some must be closed before the next accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// How often the store is asked for what other processes changed in it.
+/// Interval at which the server reads changes of other processes from the store.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long the threads that serve connections have to end, once what they do is cut.
+/// Maximum time for the serving threads to end after their connections were closed.
 const END_TIME: Duration = Duration::from_secs(5);
 
-/// A server that listens and does not answer yet.
+/// Server that listens but does not respond yet.
 #[derive(Debug)]
 pub struct Server {
     session: LocalSession,
@@ -68,20 +67,20 @@ pub struct Server {
 }
 
 impl Server {
-    /// Whether a server with this configuration could start: what [`bind`](Self::bind) does before it
+    /// Checks that a server with this configuration can start. [`bind`](Self::bind) does the same checks before it
     /// listens.
     ///
     /// # Errors
-    /// As `bind`, but for the address.
+    /// The errors of `bind`, except errors of the address.
     pub fn check(config: &Config) -> Result<(), ServeError> {
         read_files(config).map(|_| ())
     }
 
-    /// Listens; requests are answered once it [runs](Self::run).
+    /// Listens on the configured address. The server responds to requests when it [runs](Self::run).
     ///
     /// # Errors
-    /// The configuration is refused ([`Config::check`]), tokens or certificate cannot be read, or the
-    /// address cannot be listened on.
+    /// The configuration is invalid ([`Config::check`]), tokens or certificate cannot be read, or the server cannot
+    /// listen on the address.
     pub async fn bind(session: LocalSession, config: &Config) -> Result<Self, ServeError> {
         let environment = Environment::system();
         let Files { tokens, tls, audit } = read_files(config)?;
@@ -130,12 +129,13 @@ impl Server {
         })
     }
 
-    /// Where it listens: with the port that was found where port 0 was asked for.
+    /// Returns the address of the server. If the configured port is 0, the returned port is the one that the system
+    /// chose.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The address at which programs on this machine reach the server.
+    /// Returns the URL under which programs on this machine reach the server.
     pub fn local_url(&self) -> String {
         let mut address = self.address;
         if address.ip().is_unspecified() {
@@ -151,16 +151,16 @@ impl Server {
         if self.tls.is_some() { "https" } else { "http" }
     }
 
-    /// Where a browser finds it.
+    /// Returns the URL of the server for a browser.
     pub fn url(&self) -> String {
         format!("{}://{}", self.scheme(), self.address)
     }
 
-    /// Answers until `stop`. Then no connection is accepted any more, requests in flight are
-    /// answered, and connections closed, for at most the configured time.
+    /// Serves requests until `stop` completes. Then the server accepts no more connections. It finishes the requests in
+    /// flight and closes connections within the configured time.
     ///
     /// # Errors
-    /// That time was over before all requests were answered.
+    /// The time passed before all requests were finished.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), ServeError> {
         let (tell, told) = watch::channel(false);
         let observer = Arc::clone(&self.guard.observer);
@@ -197,7 +197,7 @@ impl Server {
         }
         drop(self.listener);
         self.guard.stop();
-        // Nobody listening means that no connection is left.
+        // An error means that no connection remains.
         let _ = tell.send(true);
         crate::log::info!(connections = threads.connections(), "stopping");
         let limit = self.config.limits.shutdown_time;
@@ -212,14 +212,14 @@ impl Server {
     }
 }
 
-/// What the configuration names, each of which may be absent.
+/// Files that the configuration names. Each is optional.
 struct Files {
     tokens: Option<Arc<Tokens>>,
     tls: Option<Arc<Tls>>,
     audit: Audit,
 }
 
-/// What the configuration names, if it is right.
+/// Checks the configuration, and reads the files that it names.
 fn read_files(config: &Config) -> Result<Files, ServeError> {
     config.check()?;
     let tokens = match &config.tokens {
@@ -238,7 +238,7 @@ fn read_files(config: &Config) -> Result<Files, ServeError> {
     Ok(Files { tokens, tls, audit })
 }
 
-/// The next connection, once there may be one more; none if it could not be accepted.
+/// Accepts the next connection once the limit allows one more. Returns `None` if the accept failed.
 async fn accept(
     listener: &TcpListener,
     permits: &Arc<Semaphore>,
@@ -246,7 +246,7 @@ async fn accept(
     let permit = Arc::clone(permits).acquire_owned().await.ok()?;
     match listener.accept().await {
         Ok((stream, peer)) => {
-            // Answers are written whole: waiting to fill a segment would only delay them.
+            // The server writes whole responses, so a wait for a full segment would only delay them.
             let _ = stream.set_nodelay(true);
             Some((stream, peer, permit))
         }
@@ -259,7 +259,7 @@ async fn accept(
     }
 }
 
-/// Whether the error is about a connection that went away before it was accepted.
+/// Returns whether the error concerns only a connection that the client closed before the accept.
 fn is_of_one_connection(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(
@@ -268,7 +268,7 @@ fn is_of_one_connection(error: &io::Error) -> bool {
     )
 }
 
-/// Waits for connections to end, and for what is being done with the store, for at most `limit`.
+/// Waits at most `limit` until connections and work on the store have ended.
 async fn finish(threads: Threads, limit: Duration, guard: &Guard, upkeep: &Upkeep) -> Result<(), ServeError> {
     let all = async {
         threads.idle().await;
@@ -284,8 +284,8 @@ async fn finish(threads: Threads, limit: Duration, guard: &Guard, upkeep: &Upkee
     let streaming = metrics.streaming.load(Ordering::Relaxed);
     let connections = threads.connections();
     let work = upkeep.running();
-    // Answers that are being sent say which they are when they are dropped, and so does other work. A thread that
-    // hangs is not waited for.
+    // Responses in flight and other work log their state when they are dropped. The shutdown does not wait for a thread
+    // that hangs.
     let _ = tokio::time::timeout(END_TIME, threads.end()).await;
     upkeep.cut().await;
     let under_way = work.join(", ");
@@ -303,7 +303,7 @@ async fn finish(threads: Threads, limit: Duration, guard: &Guard, upkeep: &Upkee
     })
 }
 
-/// Takes over schemas and cursor keys that other processes put into the store.
+/// Loads schemas and cursor keys that other processes wrote to the store.
 async fn refresh(session: LocalSession, observer: Arc<Observer>) {
     let mut failing = false;
     let mut refused = tell_refused(&session, &[]);
@@ -322,7 +322,7 @@ async fn refresh(session: LocalSession, observer: Arc<Observer>) {
     }
 }
 
-/// Logs which collections are refused for their tables, if they are others than `before`.
+/// Logs the collections that are unavailable because of their tables, if they are not in `before`.
 fn tell_refused(session: &LocalSession, before: &[String]) -> Vec<String> {
     let errors = session.unavailable_collections();
     let refused: Vec<String> = errors.iter().map(ToString::to_string).collect();
@@ -339,7 +339,7 @@ fn tell_refused(session: &LocalSession, before: &[String]) -> Vec<String> {
     refused
 }
 
-/// Reads tokens and certificate again whenever they change.
+/// Reloads tokens and certificate whenever they change.
 async fn reload(tokens: Option<Arc<Tokens>>, tls: Option<Arc<Tls>>, observer: Arc<Observer>) {
     if tokens.is_none() && tls.is_none() {
         return;
@@ -348,7 +348,7 @@ async fn reload(tokens: Option<Arc<Tokens>>, tls: Option<Arc<Tls>>, observer: Ar
     loop {
         tokio::time::sleep(RELOAD_INTERVAL).await;
         let (tokens, tls) = (tokens.clone(), tls.clone());
-        // Reading files blocks.
+        // Reading files blocks the thread.
         let read = tokio::task::spawn_blocking(move || {
             let tokens = tokens.map_or(Ok(None), |tokens| tokens.reload());
             let tls = tls.map_or(Ok(false), |tls| tls.reload());

@@ -1,4 +1,4 @@
-//! One target under libFuzzer: which one says the environment variable `RECTO_FUZZ_TARGET`.
+//! One target under libFuzzer. The environment variable `RECTO_FUZZ_TARGET` names the target.
 #![no_main]
 
 use std::sync::LazyLock;

@@ -1,6 +1,6 @@
-//! Who asks: connections that are kept, each with one request at a time, on one thread. It writes
-//! requests made beforehand and reads answers only as far as HTTP/1.1 needs (RFC 9112, sections 6 and 7),
-//! so that it takes little of the machine from the servers.
+//! Load generator with persistent connections, each with one request at a time, on one thread. It writes prepared
+//! requests, and parses responses only as far as HTTP/1.1 requires (RFC 9112, sections 6 and 7), so that it uses little
+//! of the machine's time.
 
 use std::cell::Cell;
 use std::io::{Error, ErrorKind, Result};
@@ -16,26 +16,26 @@ use tokio::time::timeout;
 use crate::measure::{micros, quantile};
 use crate::peers::ours::runtime;
 
-/// How long an answer may take.
+/// Maximum time of a response.
 const ANSWER: Duration = Duration::from_secs(60);
-/// The largest answer that is taken.
+/// Maximum size of a response, in bytes.
 const MAX_ANSWER_BYTES: usize = 16 << 20;
 
-/// The end of a run.
+/// End of a run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Until {
     Elapsed(Duration),
     Requests(u64),
 }
 
-/// What a run found.
+/// Results of a run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Driven {
     pub(crate) answered: u64,
-    /// Requests without an answer, or with another status than 200.
+    /// Number of requests without a response, or with a status other than 200.
     pub(crate) failed: u64,
     pub(crate) seconds: f64,
-    /// Microseconds from a request to the whole of its answer.
+    /// Median and p99 of the time from a request to its whole response, in microseconds.
     pub(crate) half: f64,
     pub(crate) ninety_nine: f64,
 }
@@ -46,22 +46,22 @@ impl Driven {
     }
 }
 
-/// A whole answer.
+/// Complete response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
-    /// Of all of it, on the wire.
+    /// Size of the response on the wire, in bytes.
     pub(crate) bytes: usize,
 }
 
-/// The bytes of a request.
+/// Returns the bytes of a request.
 pub(crate) fn request(address: SocketAddr, target: &str) -> Vec<u8> {
     format!("GET {target} HTTP/1.1\r\nHost: {address}\r\nAccept: application/json\r\n\r\n").into_bytes()
 }
 
-/// Asks once, on a connection of its own.
+/// Sends one request on a new connection.
 pub(crate) fn get(address: SocketAddr, target: &str) -> Result<Answer> {
     runtime().block_on(async {
         let mut connection = Connection::open(address).await?;
@@ -70,7 +70,7 @@ pub(crate) fn get(address: SocketAddr, target: &str) -> Result<Answer> {
     })
 }
 
-/// Asks with so many connections, each going round all requests from another one on.
+/// Sends requests on a number of connections. Each connection cycles through all requests, from its own starting point.
 pub(crate) fn drive(
     address: SocketAddr,
     requests: &Rc<Vec<Vec<u8>>>,
@@ -121,17 +121,17 @@ pub(crate) fn drive(
     })
 }
 
-/// One of those who ask at the same time.
+/// One of the concurrent clients.
 struct Asker {
     address: SocketAddr,
     requests: Rc<Vec<Vec<u8>>>,
-    /// Requests that nobody has made yet.
+    /// Number of requests that no client has sent yet.
     left: Rc<Cell<u64>>,
     end: Option<Instant>,
 }
 
 impl Asker {
-    /// Asks until the end; the microseconds of each answer, and how many failed.
+    /// Sends requests until the end. Returns the time of each response in microseconds, and the number of failures.
     async fn ask(self, mut connection: Option<Connection>, first: usize) -> (Vec<f64>, u64) {
         let mut taken = Vec::new();
         let mut failed = 0;
@@ -162,11 +162,11 @@ impl Asker {
     }
 }
 
-/// A connection that is kept.
+/// Persistent connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
     stream: TcpStream,
-    /// The answer to the last request.
+    /// Response to the last request.
     buffer: Vec<u8>,
 }
 
@@ -180,7 +180,7 @@ impl Connection {
         })
     }
 
-    /// Asks, and reads the whole answer: its status.
+    /// Sends a request, and reads the whole response. Returns its status.
     pub(crate) async fn ask(&mut self, request: &[u8]) -> Result<u16> {
         timeout(ANSWER, self.exchange(request)).await?
     }
@@ -207,7 +207,7 @@ impl Connection {
         }
     }
 
-    /// The answer to the last request.
+    /// Returns the response to the last request.
     fn answer(&self) -> Result<Answer> {
         let head = Head::read(&self.buffer)?.ok_or_else(|| invalid("there is no answer"))?;
         let text = str::from_utf8(&self.buffer[..head.end]).map_err(|_| invalid("headers are no text"))?;
@@ -233,18 +233,18 @@ fn invalid(what: &str) -> Error {
     Error::new(ErrorKind::InvalidData, what)
 }
 
-/// The head of an answer, as far as it matters.
+/// Required parts of the head of a response.
 #[derive(Debug, PartialEq, Eq)]
 struct Head {
     status: u16,
-    /// Where it ends.
+    /// Offset of its end.
     end: usize,
-    /// The bytes of the body; none where it comes in chunks.
+    /// Length of the body in bytes; `None` if the body is chunked.
     length: Option<usize>,
 }
 
 impl Head {
-    /// The head, if it is there whole.
+    /// Parses the head, if it is complete.
     fn read(buffer: &[u8]) -> Result<Option<Self>> {
         let Some(end) = buffer.windows(4).position(|bytes| bytes == b"\r\n\r\n") else {
             return Ok(None);
@@ -275,14 +275,14 @@ impl Head {
     fn is_whole(&self, buffer: &[u8]) -> Result<bool> {
         match self.length {
             Some(length) => Ok(buffer.len() >= self.end + length),
-            // Only what ends like the last chunk can be whole: chunks are walked once, not at each read.
+            // A complete body ends like a last chunk. This test avoids parsing all chunks after each read.
             None if !buffer.ends_with(b"0\r\n\r\n") => Ok(false),
             None => Ok(chunks(&buffer[self.end..])?.is_some()),
         }
     }
 }
 
-/// Where the chunks of a body lie, if all of them are there.
+/// Returns the chunks of a body, if all of them have arrived.
 fn chunks(mut body: &[u8]) -> Result<Option<Vec<&[u8]>>> {
     let mut found = Vec::new();
     loop {

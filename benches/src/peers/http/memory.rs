@@ -1,4 +1,4 @@
-//! An axum server that has its answers in memory: what HTTP costs by itself.
+//! Server of axum with its responses in memory, which shows the cost of HTTP alone.
 
 use std::collections::HashMap;
 use std::fs;
@@ -16,13 +16,13 @@ use serde::{Deserialize, Serialize};
 
 use super::server::Server;
 
-/// The word that makes this program that server.
+/// Argument that starts this program as that server.
 pub(crate) const WORD: &str = "serve-from-memory";
 
-/// An answer that was given once.
+/// Recorded response.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Kept {
-    /// The path and query that it answers.
+    /// Path and query of the request.
     pub(crate) target: String,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: String,
@@ -30,7 +30,7 @@ pub(crate) struct Kept {
 
 type Answers = Arc<HashMap<String, (Vec<(HeaderName, HeaderValue)>, Bytes)>>;
 
-/// Starts the server, which answers as is kept.
+/// Starts the server with the recorded responses.
 pub(crate) fn start(folder: &Path, kept: &[Kept]) -> Result<Server, String> {
     let file = folder.join("answers.json");
     let text = serde_json::to_vec(kept).map_err(|error| error.to_string())?;
@@ -39,12 +39,12 @@ pub(crate) fn start(folder: &Path, kept: &[Kept]) -> Result<Server, String> {
     Server::announced(Command::new(program).arg(WORD).arg(&file))
 }
 
-/// Is the server, until it is killed.
+/// Serves until the process is killed.
 pub(crate) fn serve(file: &Path) -> Result<(), String> {
     let text = fs::read(file).map_err(|error| format!("{}: {error}", file.display()))?;
     let kept: Vec<Kept> = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
     let answers: Answers = Arc::new(kept.into_iter().map(answer).collect());
-    // As the program `recto` makes its own.
+    // The program `recto` creates its runtime in the same way.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()

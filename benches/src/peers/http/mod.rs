@@ -1,4 +1,4 @@
-//! Those who answer over HTTP, each a process of its own, and who asks them.
+//! Peers that serve HTTP, each in its own process, and the load generator.
 
 pub(crate) mod generator;
 pub(crate) mod memory;

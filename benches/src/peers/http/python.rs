@@ -1,4 +1,4 @@
-//! The peers in Python, from PyPI: Datasette, and an endpoint written by hand with FastAPI.
+//! Peers in Python, from PyPI: Datasette, and a hand-written endpoint with FastAPI.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,25 +6,25 @@ use std::process::Command;
 
 use super::server::{Server, free_address};
 
-/// Everything that is installed, with its version.
+/// All installed packages, with their versions.
 const REQUIREMENTS: &str = include_str!("requirements.txt");
 const KEYSET: &str = include_str!("keyset.py");
-/// What Datasette is told: a query with a name, the statement of which is that of the endpoint.
+/// Configuration of Datasette: a named query with the statement of the endpoint.
 const METADATA: &str = include_str!("datasette.json");
-/// The file that says what is installed.
+/// File that lists the installed packages.
 const INSTALLED: &str = "installed.txt";
 
-/// A folder of Python with the peers in it.
+/// Python environment with the peers.
 #[derive(Debug)]
 pub(crate) struct Python {
     folder: PathBuf,
 }
 
 impl Python {
-    /// The environment at a folder, made now if what it should hold is not what it holds.
+    /// Opens the environment in a folder. Creates it if its content is not the required content.
     ///
     /// # Errors
-    /// In words: there is no Python, or it cannot install.
+    /// Returns a message if Python is missing or cannot install the packages.
     pub(crate) fn new(folder: &Path) -> Result<Self, String> {
         let python = Self {
             folder: folder.to_owned(),
@@ -47,7 +47,7 @@ impl Python {
         self.folder.join("bin").join(name)
     }
 
-    /// Datasette over a database that nobody changes.
+    /// Starts Datasette over a database that does not change.
     pub(crate) fn datasette(&self, database: &Path, folder: &Path) -> Result<Server, String> {
         let metadata = folder.join("datasette.json");
         fs::write(&metadata, METADATA).map_err(|error| format!("{}: {error}", metadata.display()))?;
@@ -71,7 +71,7 @@ impl Python {
         )
     }
 
-    /// The endpoint over the same database, with as many workers as there are processors.
+    /// Starts the endpoint over the same database, with one worker per processor.
     pub(crate) fn fastapi(&self, database: &Path, folder: &Path) -> Result<Server, String> {
         let module = folder.join("keyset.py");
         fs::write(&module, KEYSET).map_err(|error| format!("{}: {error}", module.display()))?;
@@ -92,14 +92,14 @@ impl Python {
     }
 }
 
-/// The version that is installed of a package.
+/// Returns the installed version of a package.
 pub(crate) fn version(package: &str) -> &'static str {
     let lines = REQUIREMENTS.lines().filter_map(|line| line.split_once("=="));
     let mut found = lines.filter(|(name, _)| *name == package);
     found.next().map_or("?", |(_, version)| version)
 }
 
-/// The processors of this machine.
+/// Returns the number of processors of this machine.
 pub(crate) fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }

@@ -1,4 +1,4 @@
-//! A server as a process: started, asked how it is, and ended in order.
+//! Server process: start, statistics and orderly shutdown.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -12,21 +12,21 @@ use rustix::process::{Pid, Resource, Signal, getrlimit, kill_process, setrlimit}
 
 use super::generator::get;
 
-/// How long a server may take until it answers.
+/// Maximum time until a server responds.
 const START: Duration = Duration::from_secs(60);
-/// How long it may take to end.
+/// Maximum time until a server ends.
 const END: Duration = Duration::from_secs(20);
-/// How often it is looked whether it has.
+/// Interval of the checks for its end.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// What the kernel counts processor time in: a hundredth of a second, as user space sees it.
+/// Unit of processor time in the kernel's interface: a hundredth of a second.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// A server that runs; told to stop when it is dropped.
+/// Running server. It shuts down when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Server {
     child: Child,
     pub(crate) address: SocketAddr,
-    /// Where what it says goes, if that is kept.
+    /// File of the server's output, if it is saved.
     log: Option<PathBuf>,
 }
 
@@ -34,7 +34,7 @@ impl Server {
     /// Starts a server that prints its URL at the end of its first line.
     ///
     /// # Errors
-    /// In words: it cannot be started, or ends at once.
+    /// Returns a message if the server cannot be started or ends at once.
     pub(crate) fn announced(command: &mut Command) -> Result<Self, String> {
         let mut child = command
             .stdin(Stdio::null())
@@ -57,10 +57,10 @@ impl Server {
         Err(format!("{command:?} printed {line:?}, which ends with no URL"))
     }
 
-    /// Starts a server that listens where it is told to. What it says goes to a file.
+    /// Starts a server that listens at a given address. Its output goes to a file.
     ///
     /// # Errors
-    /// In words: it cannot be started, or does not answer.
+    /// Returns a message if the server cannot be started or does not respond.
     pub(crate) fn told(
         command: &mut Command,
         address: SocketAddr,
@@ -83,7 +83,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Asks until it answers.
+    /// Sends requests until the server responds.
     pub(crate) fn wait_until_it_answers(&mut self, path: &str) -> Result<(), String> {
         let started = Instant::now();
         while started.elapsed() < START {
@@ -103,7 +103,7 @@ impl Server {
         text.unwrap_or_default()
     }
 
-    /// The bytes of memory that are its own now.
+    /// Returns the resident memory of the server, in bytes.
     pub(crate) fn resident_bytes(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -111,7 +111,7 @@ impl Server {
         kilobytes.unwrap_or(0) * 1024
     }
 
-    /// The processor time that it and its workers took so far, in seconds.
+    /// Returns the processor time of the server and its workers so far, in seconds.
     pub(crate) fn processor_seconds(&self) -> f64 {
         let own = self.child.id();
         let all = processes();
@@ -123,7 +123,7 @@ impl Server {
         ticks as f64 / TICKS_PER_SECOND
     }
 
-    /// Tells it to stop, and waits until it has.
+    /// Tells the server to stop, and waits for its end.
     pub(crate) fn stop(&mut self) {
         if let Some(id) = Pid::from_raw(self.child.id() as i32)
             && matches!(self.child.try_wait(), Ok(None))
@@ -148,7 +148,7 @@ impl Drop for Server {
     }
 }
 
-/// A process, as the kernel tells of it.
+/// Process, as the kernel reports it.
 struct Process {
     id: u32,
     parent: u32,
@@ -163,8 +163,8 @@ fn processes() -> Vec<Process> {
     ids.filter_map(process).collect()
 }
 
-/// proc_pid_stat(5): after the name, which is in parentheses and may hold spaces, the second field is
-/// the parent, the twelfth and thirteenth are the time in user space and in the kernel.
+/// Reads a process, see proc_pid_stat(5). The name is in parentheses and may contain spaces. After it, the second field
+/// is the parent, and the twelfth and thirteenth are the times in user space and in the kernel.
 fn process(id: u32) -> Option<Process> {
     let text = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
     let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
@@ -176,14 +176,14 @@ fn process(id: u32) -> Option<Process> {
     })
 }
 
-/// A port that was free a moment ago.
+/// Returns an address with a port that was free a moment ago.
 pub(crate) fn free_address() -> SocketAddr {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     listener.local_addr().unwrap()
 }
 
-/// Raises this process's limit on open files as far as it may; what it is then. Processes started later
-/// have it, too.
+/// Raises this process's limit of open files as far as possible. Returns the new limit. Processes started later inherit
+/// it.
 pub(crate) fn raise_open_files() -> u64 {
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {

@@ -1,4 +1,4 @@
-//! Receives after many messages, beside a new queue and beside rows that are deleted.
+//! Receives after many messages, compared with a new queue and with a queue whose rows are deleted.
 
 use std::time::{Duration, Instant};
 
@@ -14,19 +14,19 @@ use crate::world::World;
 
 use super::{Opened, keyspace, runtime};
 
-/// Messages that have gone through when receives are timed.
+/// Numbers of processed messages at which receives are timed.
 const PARTS: [u64; 6] = [0, 30_000, 120_000, 300_000, 1_000_000, 3_000_000];
 const QUICK_DIVISOR: u64 = 100;
-/// Nothing more goes through after so long.
+/// Maximum time of processing.
 const MAX_TIME: Duration = Duration::from_secs(480);
-/// Messages a call, and clients, while they do.
+/// Number of messages per call, and number of clients, during processing.
 const BATCH: usize = 100;
 const CLIENTS: usize = 8;
-/// Messages between two looks at the time.
+/// Number of messages between two checks of the time.
 const STRETCH: u64 = 24_000;
-/// Rows that are put and deleted side by side.
+/// Number of rows that are put and deleted concurrently.
 const ROWS: usize = 64;
-/// Receives that are timed at a time.
+/// Number of receives that are timed in a row.
 const TIMED: usize = 100;
 
 pub(super) fn run(world: &mut World) -> Result<Section, String> {
@@ -93,7 +93,7 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
     })
 }
 
-/// Lets about as many messages go through.
+/// Processes about `count` messages. Returns the number of processed messages.
 async fn process(queue: &Queue, count: u64) -> u64 {
     let rounds = (count as usize).div_ceil(BATCH * CLIENTS);
     let clients = (0..CLIENTS).map(|_| {
@@ -111,7 +111,7 @@ async fn process(queue: &Queue, count: u64) -> u64 {
     done.into_iter().map(|done| done.unwrap() as u64).sum()
 }
 
-/// The other queue, and how many messages went through it.
+/// Queue of deleted rows, and the number of messages that it processed.
 struct Naive {
     rows: DeletedRows,
     next: i64,
@@ -119,7 +119,7 @@ struct Naive {
 }
 
 impl Naive {
-    /// Lets messages go through until there were so many.
+    /// Processes messages until the total number reaches `until`.
     async fn process(&mut self, until: i64) {
         while self.next < until && !self.is_refused {
             for number in self.send(ROWS).await {
@@ -135,7 +135,8 @@ impl Naive {
         numbers
     }
 
-    /// What a receive takes in the middle, in microseconds; none: Cassandra refuses the read.
+    /// Returns the median time of a receive in microseconds, or `None` if Cassandra rejects the
+    /// read.
     async fn receives(&mut self) -> Option<f64> {
         let mut taken = Vec::new();
         if self.is_refused {

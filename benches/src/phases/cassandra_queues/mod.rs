@@ -1,4 +1,5 @@
-//! Queues on Cassandra: rates and conditional writes, receives after many messages, who waits, and tables that take turns.
+//! Queues on Cassandra: rates and conditional writes, receives after many messages, waiting receivers, and rotating
+//! tables.
 
 mod aged;
 mod rolling;
@@ -16,9 +17,9 @@ use crate::calls::{Calls, Seen};
 use crate::report::Section;
 use crate::world::World;
 
-/// What a request may take where others use the machine.
+/// Time limit of a request on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// What they are called in each keyspace.
+/// Name of the queue in each keyspace.
 const QUEUE: &str = "jobs";
 
 /// Runs one of the phases on queues on Cassandra.
@@ -31,7 +32,7 @@ pub(super) fn run(phase: &str, world: &mut World) -> Result<Section, String> {
     }
 }
 
-/// A queue in an open store that counts what it is asked.
+/// Queue in an open store that counts calls.
 struct Opened {
     recto: Recto,
     queues: Queues,
@@ -40,7 +41,7 @@ struct Opened {
 }
 
 impl Opened {
-    /// On Cassandra, as one server.
+    /// Opens a queue on Cassandra, as one server does.
     async fn cassandra(address: &str, keyspace: &str) -> Result<Self, String> {
         let address = CassandraAddress::new(vec![address.to_owned()], keyspace);
         let recto = Recto::open_with(StoreAddress::Cassandra(Box::new(address)), options())
@@ -49,7 +50,7 @@ impl Opened {
         Self::counted(&recto).await
     }
 
-    /// Through a store that counts.
+    /// Opens a queue through a store that counts calls.
     async fn counted(recto: &Recto) -> Result<Self, String> {
         let (calls, seen) = Calls::new(recto.store());
         let recto = Recto::with_store(calls, options()).await.unwrap();
@@ -75,7 +76,7 @@ fn runtime() -> Runtime {
         .unwrap()
 }
 
-/// One of this run's own.
+/// Returns the name of a keyspace for this run.
 fn keyspace(what: &str) -> String {
     format!("recto_benches_{what}_{}", std::process::id())
 }

@@ -1,4 +1,4 @@
-//! Receives while tables of bodies take turns every few seconds, and while they do not.
+//! Receives with and without a rotation of the message body tables every few seconds.
 
 use std::time::{Duration, Instant};
 
@@ -13,9 +13,9 @@ use crate::world::World;
 
 use super::{Opened, keyspace, runtime};
 
-/// A table is open for so long where they take turns.
+/// Rotation interval: the time for which a table is open.
 const SLICE_SECONDS: u32 = 10;
-/// And is emptied when nothing has referred to it for so long.
+/// Grace period: the time without references after which a table is emptied.
 const MARGIN_SECONDS: u32 = 5;
 const SPELL: Duration = Duration::from_secs(35);
 const QUICK_SPELL: Duration = Duration::from_secs(15);
@@ -23,7 +23,7 @@ const ROUNDS: usize = 4;
 const CLIENTS: usize = 4;
 const BATCH: usize = 10;
 
-/// What receives took in a spell, in milliseconds.
+/// Results of a measurement. Times of receives are in milliseconds.
 struct Spell {
     median: f64,
     late: f64,
@@ -45,7 +45,7 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
     let options = [StoreOptions::default(), turns];
     let runtime = runtime();
     let mut spells = [Vec::new(), Vec::new()];
-    // The first makes the tables, and is not measured.
+    // The first round creates the tables and is not measured.
     for round in 0..=rounds {
         for (side, options) in options.iter().enumerate() {
             world.progress.say(&format!(

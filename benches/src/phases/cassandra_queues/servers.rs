@@ -1,4 +1,4 @@
-//! Rates, and how many conditional writes a message takes; by one server, and by three on one queue.
+//! Rates and conditional writes per message, with one server, and with three servers on one queue.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -14,19 +14,19 @@ use crate::world::World;
 
 use super::{Opened, keyspace, runtime};
 
-/// The word that makes this program a server.
+/// Argument that starts this program as a server.
 pub(crate) const WORD: &str = "queue-server";
-/// Clients and messages a call, of one server.
+/// Number of clients, and messages per call, with one server.
 const CASES: [(usize, usize); 5] = [(1, 1), (4, 1), (16, 1), (4, 10), (4, 50)];
-/// The same of each of several.
+/// Number of clients, and messages per call, of each of several servers.
 const CASES_OF_SERVERS: [(usize, usize); 2] = [(16, 1), (4, 50)];
 const SERVERS: [usize; 2] = [1, 3];
 const SPELL: Duration = Duration::from_secs(6);
 const ROUNDS: usize = 3;
-/// What a server prints when it has opened the queue.
+/// Output of a server when it has opened the queue.
 const READY: &str = "ready";
 
-/// What clients did in a spell.
+/// Work of clients during a measurement.
 #[derive(Clone, Copy)]
 struct Done {
     rate: f64,
@@ -44,7 +44,7 @@ impl Done {
         }
     }
 
-    /// The rate in the middle, and conditional writes a message of all.
+    /// Returns the median rate, and the conditional writes per message over all rounds.
     fn figures(rounds: &[Self]) -> [f64; 2] {
         let all = Self::of(rounds);
         [
@@ -99,12 +99,12 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
     })
 }
 
-/// By clients of this process.
+/// Measures clients of this process.
 fn here(runtime: &Runtime, opened: &Opened, case: (usize, usize), time: Duration) -> Done {
     let before = opened.seen.conditional();
     let Spell { messages, rate } = spell(runtime, &opened.queue, case, time);
     let conditional = (opened.seen.conditional() - before) as f64;
-    // What a client left to another that was done: so that each round begins with none.
+    // Remove messages that a finished client left to others, so that each round starts with an empty queue.
     runtime.block_on(opened.queue.purge()).unwrap();
     let messages = messages as f64;
     Done {
@@ -114,7 +114,7 @@ fn here(runtime: &Runtime, opened: &Opened, case: (usize, usize), time: Duration
     }
 }
 
-/// By one server, and by several.
+/// Measures one server, and several servers.
 fn several(
     world: &mut World,
     runtime: &Runtime,
@@ -154,7 +154,7 @@ fn several(
     table
 }
 
-/// A process that works on the queue.
+/// Process that works on the queue.
 struct Server {
     process: Child,
     says: BufReader<ChildStdout>,
@@ -181,7 +181,7 @@ impl Server {
     }
 }
 
-/// Lets all of them begin when the last is ready.
+/// Starts the work of all servers when the last one is ready.
 fn work(mut servers: Vec<Server>) -> Vec<Done> {
     for server in &mut servers {
         assert_eq!(server.line().trim(), READY);
@@ -205,7 +205,7 @@ fn work(mut servers: Vec<Server>) -> Vec<Done> {
     done.collect()
 }
 
-/// Is a server: works when it is told to, for so long, and says what it did.
+/// Runs as a server: works for the given time when told to, and prints its results.
 pub(crate) fn serve(words: &[String]) -> Result<(), String> {
     let [address, keyspace, clients, batch, millis] = words else {
         return Err(format!("{WORD} ADDRESS KEYSPACE CLIENTS BATCH MILLISECONDS"));

@@ -1,4 +1,4 @@
-//! From the sending of a message until who waits for it has it.
+//! Time from the send of a message until a waiting receiver has it.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -19,17 +19,18 @@ use super::{Opened, keyspace, options, runtime};
 
 const MESSAGES: usize = 500;
 const QUICK_MESSAGES: usize = 30;
-/// Between two messages, in milliseconds: who waits waits again by then, and at another moment of the bell each time.
+/// Pause between two messages, in milliseconds. The receiver waits again by then, and each message arrives at a
+/// different moment of the notifier's interval.
 const PAUSE: std::ops::Range<u64> = 30..130;
 
 const KINDS: [Kind; 3] = [Kind::Read, Kind::Plain, Kind::Conditional];
 
-/// What it took to bring a message.
+/// Cost of delivering a message.
 struct Brought {
     millis: f64,
-    /// For how long of that the store was asked something.
+    /// Part of this time during which a call to the store was in flight.
     asking: f64,
-    /// Calls of each kind.
+    /// Number of calls of each kind.
     calls: [f64; 3],
 }
 
@@ -107,7 +108,7 @@ async fn embedded(folder: &Path) -> Result<Opened, String> {
     Opened::counted(&recto).await
 }
 
-/// A row; the ratio.
+/// Adds a row to the table. Returns the ratio.
 fn push(table: &mut Table, name: &str, brought: &[Brought], has_calls: bool) -> f64 {
     let all = |number: &dyn Fn(&Brought) -> f64| brought.iter().map(number).collect::<Vec<f64>>();
     let ratio = median(all(&|brought| brought.millis / brought.asking));
@@ -131,11 +132,11 @@ fn push(table: &mut Table, name: &str, brought: &[Brought], has_calls: bool) -> 
     ratio
 }
 
-/// Sends messages one after the other, which somebody else receives.
+/// Sends messages one after another, which another process receives.
 async fn bring(sender: &Opened, receiver: &Queue, messages: usize) -> Vec<Brought> {
     let (arrived, mut arrivals) = channel(1);
     let receiving = receive(receiver.clone(), messages + 1, arrived);
-    // The first finds nothing known.
+    // The first message is not measured, because nothing is cached yet.
     let mut brought = Vec::new();
     for _ in 0..=messages {
         tokio::time::sleep(Duration::from_millis(fastrand::u64(PAUSE))).await;

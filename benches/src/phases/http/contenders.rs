@@ -1,4 +1,5 @@
-//! Those who are asked for pages: where their pages are, and that they hold the same rows.
+//! Contenders that serve pages: the addresses of their pages, and a check that the rows are the
+//! same.
 
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -11,37 +12,38 @@ use crate::peers::http::generator::{Answer, get, request};
 use crate::peers::http::memory::{self, Kept};
 use crate::peers::http::server::Server;
 
-/// The pages that requests go round, one after the other from the newest flight on.
+/// Number of pages that the requests cycle through, starting at the newest flight.
 const PAGES: usize = 64;
 const PAGE_ROWS: usize = 20;
-/// Headers that a server makes itself, for its connection or for each answer.
+/// Headers that a server creates itself, for its connection or for each response.
 const OWN_HEADERS: [&str; 4] = ["connection", "content-length", "date", "transfer-encoding"];
 
-/// Someone who answers.
+/// Contender that serves pages.
 pub(super) struct Contender {
     pub(super) name: &'static str,
     pub(super) server: Server,
     pub(super) requests: Rc<Vec<Vec<u8>>>,
-    /// The bytes of one answer, headers included.
+    /// Average size of a response with its headers, in bytes.
     pub(super) bytes: f64,
 }
 
-/// A page, as one server gave it.
+/// Page of one server.
 struct Given {
     target: String,
     answer: Answer,
-    /// The moment and the number of each flight.
+    /// Time and number of each flight.
     rows: Vec<(i64, i64)>,
 }
 
-/// How a server is asked for the first page, and where its answer says the next one is.
+/// Request for the first page of a server, and position of the next page in its response.
 struct Dialect {
     first: String,
     rows: fn(&Json) -> Option<&Vec<Json>>,
     next: fn(&Json) -> Option<String>,
 }
 
-/// Starts everyone. Recto is the first, the server from memory the second.
+/// Starts all contenders. Recto is the first, and the server with responses in memory is the
+/// second.
 pub(super) fn start(site: &Site) -> Result<Vec<Contender>, String> {
     let recto = site.serve()?;
     let pages = walk(recto.address, &ours())?;
@@ -67,7 +69,7 @@ pub(super) fn start(site: &Site) -> Result<Vec<Contender>, String> {
     Ok(all)
 }
 
-/// The requests of `recto serve` for the same pages.
+/// Returns the requests for the same pages of `recto serve`.
 pub(super) fn requests_of(server: &Server) -> Result<Rc<Vec<Vec<u8>>>, String> {
     Ok(requests(server.address, &walk(server.address, &ours())?))
 }
@@ -127,7 +129,7 @@ fn datasettes() -> Dialect {
     }
 }
 
-/// Goes from page to page as a server's clients do.
+/// Follows the pages as clients of the server do.
 fn walk(address: SocketAddr, dialect: &Dialect) -> Result<Vec<Given>, String> {
     let mut pages: Vec<Given> = Vec::new();
     let mut target = dialect.first.clone();
@@ -149,7 +151,7 @@ fn walk(address: SocketAddr, dialect: &Dialect) -> Result<Vec<Given>, String> {
     Ok(pages)
 }
 
-/// The same page from the server that has it in memory: the same bytes.
+/// Requests a page from the server with responses in memory. Checks that the bytes are the same.
 fn again(address: SocketAddr, page: &Given) -> Result<Given, String> {
     let (answer, _) = ask(address, &page.target)?;
     if answer.body != page.answer.body {
@@ -172,7 +174,7 @@ fn ask(address: SocketAddr, target: &str) -> Result<(Answer, Json), String> {
     Ok((answer, json))
 }
 
-/// The moment, in milliseconds or as RFC 3339 has it, and the number of a flight.
+/// Returns the time of a flight, given in milliseconds or in the form of RFC 3339, and its number.
 fn key(row: &Json) -> Option<(i64, i64)> {
     let moment = match &row["time_hour"] {
         Json::String(text) => text.parse::<jiff::Timestamp>().ok()?.as_millisecond(),

@@ -1,5 +1,4 @@
-//! What the server keeps: memory over a million requests, connections that ask nothing; and how soon it
-//! is there.
+//! Resources of the server: memory over a million requests, and idle connections. Also its start time.
 
 use std::time::{Duration, Instant};
 
@@ -12,24 +11,24 @@ use crate::peers::ours::runtime;
 use crate::report::{Section, Table, Target, number};
 use crate::world::World;
 
-/// Connections of the load.
+/// Number of connections of the load.
 const CONNECTIONS: usize = 16;
-/// After how many requests memory is looked at. Growth is from the second to the last.
+/// Numbers of requests after which memory is measured. Growth is from the second to the last.
 const REQUESTS: [u64; 4] = [10_000, 100_000, 300_000, 1_000_000];
-/// By how much fewer they are in a quick run.
+/// Divisor of these numbers in a quick run.
 const QUICK_PART: u64 = 50;
 const MAX_GROWTH_PERCENT: f64 = 5.0;
-/// How long a server rests before its memory is looked at.
+/// Time for which a server rests before its memory is measured.
 const REST: Duration = Duration::from_secs(1);
 
-/// Connections that ask nothing.
+/// Number of idle connections.
 const IDLE: u64 = 10_000;
-/// Open files that this process and the server have beside them.
+/// Number of other open files of this process and of the server.
 const OTHER_FILES: u64 = 400;
-/// How long they are kept, below the time after which the server ends them.
+/// Time for which they are kept. It is shorter than the server's limit for idle connections.
 const KEPT: Duration = Duration::from_secs(20);
 const QUICK_KEPT: Duration = Duration::from_secs(1);
-/// How long pages are asked for beside them.
+/// Time for which pages are requested while they are open.
 const BESIDE: Duration = Duration::from_secs(3);
 
 const STARTS: usize = 25;
@@ -39,7 +38,7 @@ fn megabytes(bytes: u64) -> f64 {
     bytes as f64 / 1e6
 }
 
-/// Memory over a million requests.
+/// Measures memory over a million requests.
 pub(super) fn memory(world: &mut World, site: &Site) -> Result<Section, String> {
     let part = if world.arguments.quick { QUICK_PART } else { 1 };
     let points = REQUESTS.map(|requests| requests / part);
@@ -89,7 +88,7 @@ pub(super) fn memory(world: &mut World, site: &Site) -> Result<Section, String> 
     })
 }
 
-/// Connections that ask nothing: what each costs, and whether others notice.
+/// Measures the cost of idle connections, and their effect on other connections.
 pub(super) fn idle(world: &mut World, site: &Site) -> Result<Section, String> {
     let quick = world.arguments.quick;
     let allowed = raise_open_files();
@@ -167,11 +166,11 @@ async fn asked_once(server: &Server, request: &[u8]) -> std::io::Result<Connecti
     }
 }
 
-/// How soon a server on a store that is there answers that it is ready.
+/// Measures the time until a server on an existing store reports that it is ready.
 pub(super) fn start(world: &mut World, site: &Site) -> Result<Section, String> {
     let rounds = world.arguments.rounds(STARTS);
     let (mut listening, mut ready) = (Vec::new(), Vec::new());
-    // Once unmeasured: whoever had the store before may not have ended in order.
+    // The first start is not measured, because the previous process may not have closed the store in order.
     for round in 0..=rounds {
         world.progress.say(&format!("start {round} of {rounds}"));
         let started = Instant::now();

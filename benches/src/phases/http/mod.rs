@@ -1,5 +1,5 @@
-//! Pages over HTTP: `recto serve` beside a server that answers from memory, Datasette, and an endpoint
-//! written by hand; and what the server keeps, and how soon it is there.
+//! Pages over HTTP: `recto serve`, compared with a server that responds from memory, with Datasette, and with a
+//! hand-written endpoint. Also the resources of the server, and its start time.
 
 mod contenders;
 mod keeping;
@@ -17,22 +17,22 @@ use crate::peers::sqlite::{self, Layout};
 use crate::report::{self, Section};
 use crate::world::{World, for_chunks};
 
-/// The flights ten times over, unless fewer are asked for.
+/// Maximum number of rows: ten times the flights. The arguments may request fewer rows.
 const MAX_ROWS: u64 = 10 * 336_776;
 const CACHE_BYTES: u64 = 1 << 30;
-/// A file in the folder of data that are there whole.
+/// Name of the file that marks a folder with complete data.
 const COMPLETE: &str = "complete";
-/// The table with types, without which Datasette compares numbers in its parameters as texts.
+/// Table with column types. Without them, Datasette compares numbers in its parameters as text.
 const TABLE: &str = "CREATE TABLE flights (year INTEGER, month INTEGER, day INTEGER, dep_time INTEGER, \
     sched_dep_time INTEGER, dep_delay INTEGER, arr_time INTEGER, sched_arr_time INTEGER, arr_delay INTEGER, \
     carrier TEXT, flight INTEGER, tailnum TEXT, origin TEXT, dest TEXT, air_time INTEGER, distance INTEGER, \
     hour INTEGER, minute INTEGER, time_hour INTEGER)";
 
-/// What is served, and by whom.
+/// Served data, and the programs that serve it.
 struct Site {
     rows: u64,
     folder: PathBuf,
-    /// The program that serves Recto.
+    /// Program that serves Recto.
     program: PathBuf,
     python: Option<Python>,
 }
@@ -115,7 +115,7 @@ impl Site {
         self.folder.join("flights.sqlite")
     }
 
-    /// Stores the flights, if they are not there.
+    /// Stores the flights, if they are not stored yet.
     fn store(&self, world: &mut World) -> Result<(), String> {
         let complete = self.folder.join(COMPLETE);
         if complete.exists() {
@@ -144,7 +144,7 @@ impl Site {
     /// Starts `recto serve` with its default settings.
     fn serve(&self) -> Result<Server, String> {
         let mut command = Command::new(&self.program);
-        // What the environment says of a server or a store is meant for others.
+        // Settings in the environment are for other servers and stores.
         for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("RECTO_")) {
             command.env_remove(name);
         }
@@ -155,7 +155,7 @@ impl Site {
     }
 }
 
-/// Where cargo puts what it builds: this program lies in a folder of it.
+/// Returns the target folder of cargo. This program is in a subfolder of it.
 fn target_folder() -> Result<PathBuf, String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let target = program.parent().and_then(Path::parent);
@@ -164,7 +164,7 @@ fn target_folder() -> Result<PathBuf, String> {
         .to_owned())
 }
 
-/// Builds the program that serves, so that no old one is measured.
+/// Builds the server program, so that the measured program is up to date.
 fn build(world: &mut World, target: &Path) -> Result<PathBuf, String> {
     world.progress.say("building recto");
     let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))

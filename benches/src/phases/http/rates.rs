@@ -1,4 +1,4 @@
-//! Requests a second, and how long each takes.
+//! Requests per second, and the time of each request.
 
 use std::time::Duration;
 
@@ -10,21 +10,21 @@ use crate::report::{Section, Table, Target};
 use crate::world::World;
 
 const CONNECTIONS: [usize; 3] = [1, 16, 256];
-/// The number of connections that the target is about.
+/// Number of connections of the target.
 const AIMED_AT: usize = 16;
-/// The part of the requests a second that HTTP by itself allows.
+/// Target: Recto's requests per second, as a fraction of those of HTTP alone.
 const WANTED: f64 = 0.6;
 const ROUNDS: usize = 7;
-/// How long everyone is asked in a round.
+/// Time of the requests to each contender in a round.
 const SPELL: Duration = Duration::from_secs(3);
 const QUICK_SPELL: Duration = Duration::from_millis(500);
-/// How long everyone is asked before.
+/// Time of the unmeasured requests before.
 const WARM_UP: Duration = Duration::from_secs(1);
 
-/// A round of one contender.
+/// Round of one contender.
 struct Round {
     driven: Driven,
-    /// The server's processor time, in seconds.
+    /// Processor time of the server, in seconds.
     processor_seconds: f64,
 }
 
@@ -53,7 +53,7 @@ pub(super) fn run(world: &mut World, site: &Site) -> Result<Section, String> {
         let mut found: Vec<Vec<Round>> = contenders.iter().map(|_| Vec::new()).collect();
         for round in 0..rounds {
             for turn in 0..contenders.len() {
-                // Whoever is first in one round is last in the next.
+                // The first contender of one round is the last of the next round.
                 let index = (turn + round) % contenders.len();
                 let contender = &contenders[index];
                 world.progress.say(&format!(
@@ -91,7 +91,7 @@ fn one(contender: &Contender, connections: usize, spell: Duration) -> Round {
     }
 }
 
-/// Recto leaves nothing unanswered.
+/// Checks that Recto responded to all requests.
 fn check(rounds: &[Round], connections: usize) -> Result<(), String> {
     match rounds.iter().map(|round| round.driven.failed).sum() {
         0 => Ok(()),

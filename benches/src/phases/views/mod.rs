@@ -1,5 +1,5 @@
-//! Views on the embedded store: what they cost whoever writes, what their pages cost, and how fast they are filled and
-//! compared.
+//! Views on the embedded store: their cost for writers, the cost of their pages, and the speed of backfills and
+//! comparisons.
 
 mod moves;
 mod pages;
@@ -9,7 +9,7 @@ mod writes;
 use crate::report::Section;
 use crate::world::World;
 
-/// What the store may keep in memory: all that is stored here.
+/// Cache of the store in bytes. All data of this phase fit into it.
 const CACHE_BYTES: u64 = 1 << 30;
 
 pub(super) fn run(world: &mut World) -> Section {
@@ -35,7 +35,7 @@ pub(super) fn run(world: &mut World) -> Section {
     section
 }
 
-/// A runtime for several writers.
+/// Creates a runtime for several writers.
 fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -43,7 +43,7 @@ fn runtime() -> tokio::runtime::Runtime {
         .unwrap()
 }
 
-/// An empty store in a folder of this name, with a schema.
+/// Opens an empty store with a schema in a folder.
 async fn open(folder: &std::path::Path, schema: &recto::schema::Schema) -> recto::Recto {
     let options = recto::OpenOptions::new()
         .create()
@@ -55,7 +55,7 @@ async fn open(folder: &std::path::Path, schema: &recto::schema::Schema) -> recto
     recto
 }
 
-/// The schema of the flights with these views.
+/// Returns the schema of the flights with these views.
 fn flights(views: &str) -> recto::schema::Schema {
     let own = recto::schema_of([<crate::flights::Flight as recto::Record>::collection()]).to_toml();
     recto::schema::Schema::parse(&format!("{own}\n{views}")).unwrap()

@@ -71,7 +71,7 @@ pub(super) fn run(world: &mut World, folder: &Path, section: &mut Section) {
     section.tables.push(table);
 }
 
-/// One record moves to the front so many times.
+/// Moves one record to the front `moves` times.
 async fn again(tickets: &Collection<DynamicRecord>, from: i64, moves: i64) {
     for step in 0..moves {
         let update = tickets.update(RECORDS / 2).set("changed", from + step);
@@ -79,7 +79,7 @@ async fn again(tickets: &Collection<DynamicRecord>, from: i64, moves: i64) {
     }
 }
 
-/// How long a page takes.
+/// Returns the time of a page.
 fn page(runtime: &Runtime, query: &PageQuery<DynamicRecord>) -> f64 {
     let pages = (0..PAGES).map(|_| {
         let started = Instant::now();

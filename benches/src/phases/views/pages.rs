@@ -1,4 +1,4 @@
-//! Pages of views beside pages of the collection's own sort order.
+//! Pages of views, compared with pages of the collection's own sort order.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -18,7 +18,7 @@ pub(super) const TEXT: &str = "**Pages**: 20 flights of one carrier, newest firs
 const ROWS: u64 = 336_776;
 const QUICK_ROWS: u64 = 20_000;
 const PAGE_ROWS: u32 = 20;
-/// How far in the pages after a row begin.
+/// Number of rows before the pages that start after a row.
 const DEPTH: u32 = 500;
 const PAGES: usize = 500;
 const ROUNDS: usize = 15;
@@ -112,7 +112,7 @@ pub(super) fn run(world: &mut World, folder: &Path, section: &mut Section) {
     section.tables.push(table);
 }
 
-/// The query, after a row that lies some way in.
+/// Returns the query after a row at [`DEPTH`].
 fn deep(runtime: &tokio::runtime::Runtime, query: &PageQuery<Flight>) -> PageQuery<Flight> {
     let way = runtime
         .block_on(query.clone().first(DEPTH).into_future())

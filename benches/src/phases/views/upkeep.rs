@@ -1,4 +1,4 @@
-//! Filling a view and comparing it, beside those who write.
+//! Backfill and comparison of a view, with concurrent writers.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,17 +20,17 @@ pub(super) const TEXT: &str = "**Upkeep**: a view by route is added to the fligh
 const ROWS: u64 = 336_776;
 const QUICK_ROWS: u64 = 20_000;
 const WRITERS: usize = 4;
-/// How long writers write by themselves.
+/// Time for which writers write alone.
 const ALONE: Duration = Duration::from_secs(3);
 
-/// Views by route, of other names: each is filled anew.
+/// Returns a view by route. Each name is a new view, which must be backfilled.
 fn view(name: &str) -> String {
     format!(
         "[collection.flights.view.{name}]\npartition = [\"origin\", \"dest\"]\norder = [\"-time_hour\"]\n"
     )
 }
 
-/// Numbers flights, so that each is new.
+/// Number of the next new flight.
 static NEXT: AtomicI32 = AtomicI32::new(1_000_000);
 
 pub(super) fn run(world: &mut World, folder: &Path, section: &mut Section) {
@@ -83,7 +83,7 @@ impl Work {
     }
 }
 
-/// Rows of the base table a second.
+/// Returns the rows of the base table per second.
 fn rate(runtime: &Runtime, recto: &Recto, work: Work, turn: usize, rows: u64) -> f64 {
     let begun = Instant::now();
     runtime.block_on(async {
@@ -99,7 +99,7 @@ fn rate(runtime: &Runtime, recto: &Recto, work: Work, turn: usize, rows: u64) ->
             }
         }
     });
-    // Both views are compared.
+    // A comparison covers both views.
     let views = match work {
         Work::Fill => 1,
         Work::Compare => 2,
@@ -107,7 +107,7 @@ fn rate(runtime: &Runtime, recto: &Recto, work: Work, turn: usize, rows: u64) ->
     (rows * views) as f64 / begun.elapsed().as_secs_f64()
 }
 
-/// Those who write, until they are told to end.
+/// Writers that run until they are told to end.
 struct Writers {
     runtime: Runtime,
     begun: Instant,
@@ -134,7 +134,7 @@ impl Writers {
         }
     }
 
-    /// What they put a second.
+    /// Ends the writers. Returns their puts per second.
     async fn end(self) -> f64 {
         let seconds = self.begun.elapsed().as_secs_f64();
         self.ended.store(true, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Puts with views, beside a table with as many indexes.
+//! Puts with views, compared with a table with the same number of indexes.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -23,14 +23,14 @@ pub(super) const TEXT: &str = "**Puts**: each writer stores one new record after
 const VIEWS: [usize; 5] = [0, 1, 2, 4, 8];
 const WRITERS: [usize; 2] = [1, 64];
 const FIELDS: usize = 8;
-/// How long each writes in a round.
+/// Time for which each contender writes in a round.
 const SPELL: Duration = Duration::from_secs(1);
 const ROUNDS: usize = 3;
-/// Of how many values each of the fields is.
+/// Number of values of each field.
 const VALUES: i64 = 500;
 const BODY_BYTES: usize = 200;
 
-/// Numbers records, so that each is new.
+/// Number of the next new record.
 static NEXT: AtomicI64 = AtomicI64::new(0);
 
 macro_rules! post {
@@ -77,14 +77,14 @@ macro_rules! post {
 post!(Appended, "append");
 post!(Updated, "update");
 
-/// What is stored, in one of the modes.
+/// Stored record, in one of the modes.
 trait Post: Record + Clone + Send + Sync + 'static {
     const MODE: &'static str;
 
     fn numbered(id: i64) -> Self;
 }
 
-/// A text field of a record.
+/// Returns a text field of a record.
 fn text(id: i64, field: i64) -> String {
     format!("value-{}", (id * (field * 2 + 7)) % VALUES)
 }
@@ -97,7 +97,7 @@ pub(super) fn run(world: &mut World, folder: &Path, section: &mut Section) {
         .map(|views| Side::new(&runtime, folder, views))
         .into_iter()
         .collect();
-    // For each number of views, what each of the contenders did in each round.
+    // Results of each contender in each round, for each number of views.
     let mut found = vec![vec![Vec::new(); WRITERS.len() * 2 + 1]; sides.len()];
     for round in 0..rounds {
         for (side, found) in sides.iter().zip(&mut found) {
@@ -143,7 +143,7 @@ pub(super) fn run(world: &mut World, folder: &Path, section: &mut Section) {
     section.tables.push(table);
 }
 
-/// The contenders with one number of views.
+/// Contenders with one number of views.
 struct Side {
     views: usize,
     appended: Collection<Appended>,
@@ -174,7 +174,7 @@ impl Side {
         }
     }
 
-    /// Puts a second of each.
+    /// Returns the puts per second of each contender.
     fn rates(&self, runtime: &Runtime, time: Duration) -> [f64; 5] {
         let [one, many] = WRITERS;
         [
@@ -216,7 +216,7 @@ async fn collection<T: Post>(folder: &Path, views: usize) -> Collection<T> {
     recto.collection().unwrap()
 }
 
-/// Puts a second of so many writers.
+/// Returns the puts per second of a number of writers.
 fn put<T: Post>(runtime: &Runtime, posts: &Collection<T>, writers: usize, time: Duration) -> f64 {
     let begun = Instant::now();
     let count: u64 = runtime.block_on(async {

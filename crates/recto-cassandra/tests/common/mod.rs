@@ -1,5 +1,5 @@
-//! The real Cassandra that tests share, and keyspaces in it.
-#![allow(dead_code)] // each test program uses its part
+//! The real Cassandra that tests share, and its keyspaces.
+#![allow(dead_code)] // each test program uses only a part
 
 use std::sync::Arc;
 
@@ -13,13 +13,13 @@ use recto_store::{
 use recto_testkit::rig::{Cluster, Scratch};
 use tokio::sync::OnceCell;
 
-/// The configuration for `keyspace` on the shared node.
+/// Returns the configuration of `keyspace` on the shared node.
 pub(crate) fn config(keyspace: &str) -> CassandraConfig {
     let cassandra = Cluster::shared().unwrap_or_else(|error| panic!("tests need a Cassandra: {error}"));
     CassandraConfig::new([cassandra.address()], keyspace)
 }
 
-/// A keyspace of some tests, made once.
+/// Keyspace that several tests share. It is created once.
 pub(crate) struct Keyspace(OnceCell<String>);
 
 impl Keyspace {
@@ -27,11 +27,12 @@ impl Keyspace {
         Self(OnceCell::const_new())
     }
 
-    /// Its name.
+    /// Returns the name of the keyspace.
     pub(crate) async fn name(&self) -> &str {
         self.0
             .get_or_init(|| async {
-                // Nobody knows which of the tests is the last, so each process removes what those have left that are gone.
+                // No test knows whether it is the last one. Therefore each process removes the keyspaces of processes
+                // that have ended.
                 scratch().remove_left(drop_named).await.unwrap();
                 let name = new_keyspace();
                 create_keyspace(config(&name), Environment::system(), None)
@@ -42,7 +43,7 @@ impl Keyspace {
             .await
     }
 
-    /// A store on it.
+    /// Returns a store on the keyspace.
     pub(crate) async fn store(&self) -> Arc<CassandraStore> {
         let config = config(self.name().await);
         Arc::new(
@@ -52,18 +53,18 @@ impl Keyspace {
         )
     }
 
-    /// Drops it: where one test uses it, at its end.
+    /// Drops the keyspace. Only for a keyspace that a single test uses.
     pub(crate) async fn drop(&self) {
         drop_named(self.name().await.to_owned()).await.unwrap();
     }
 }
 
-/// The name of a keyspace that is to be made.
+/// Returns the name of a new keyspace.
 pub(crate) fn new_keyspace() -> String {
     scratch().keyspace("recto_cassandra").unwrap()
 }
 
-/// A column of `int`s.
+/// Returns a column of type `int`.
 pub(crate) fn int_column(name: &str, kind: ColumnKind) -> Column {
     Column {
         name: name.to_owned(),
@@ -72,8 +73,8 @@ pub(crate) fn int_column(name: &str, kind: ColumnKind) -> Column {
     }
 }
 
-/// A store at `config`, its keyspace made, with a table `t` of `int`s: partition `p`, clustering `c`,
-/// those in `more`, regular `v`.
+/// Creates the keyspace of `config`, and a table `t` whose columns are all `int`: partition `p`, clustering `c`, the
+/// columns in `more`, regular `v`.
 pub(crate) async fn with_table(
     config: CassandraConfig,
     more: impl IntoIterator<Item = Column>,
@@ -98,8 +99,8 @@ pub(crate) async fn with_table(
     (store, Arc::new(table))
 }
 
-/// A table of `int`s whose partitions are one row each, partition `p`, regular `v`, with rows of these keys; and reads of
-/// the rows of other keys, too.
+/// Creates a table of `int`s whose partitions have one row each: partition `p`, regular `v`. Writes rows with these
+/// keys. Returns reads of these rows and of missing rows.
 pub(crate) async fn rows_of_their_own(
     store: &CassandraStore,
     name: &str,

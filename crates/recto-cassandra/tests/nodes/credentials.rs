@@ -1,5 +1,5 @@
-//! What is said when a cluster wants credentials: against a server that speaks just enough of the
-//! protocol to ask for them and refuse them.
+//! Errors of a cluster that needs credentials. The test server implements only the part of the
+//! protocol that requests and rejects credentials.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ const OPTIONS: u8 = 0x05;
 const SUPPORTED: u8 = 0x06;
 const STARTUP: u8 = 0x01;
 const AUTH_RESPONSE: u8 = 0x0f;
-/// `Bad credentials`, in the protocol's numbers.
+/// Number of `Bad credentials` in the protocol.
 const BAD_CREDENTIALS: i32 = 0x0100;
 
 fn string(text: &str) -> Vec<u8> {
@@ -24,7 +24,7 @@ fn string(text: &str) -> Vec<u8> {
     [&length.to_be_bytes()[..], text.as_bytes()].concat()
 }
 
-/// Answers one connection until it ends.
+/// Serves one connection until it ends.
 async fn serve(mut stream: TcpStream) {
     let mut header = [0; HEADER_BYTES];
     while stream.read_exact(&mut header).await.is_ok() {
@@ -54,7 +54,7 @@ async fn serve(mut stream: TcpStream) {
     }
 }
 
-/// Why connecting with these credentials fails.
+/// Returns the error of a connection with these credentials.
 async fn refused(credentials: Option<(&str, &str)>) -> StoreError {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();

@@ -1,4 +1,5 @@
-//! Two real data centres of one node each: the local one must be named, and is the one that is asked.
+//! Two real data centers with one node each. The configuration must name the local data center, and the store sends
+//! requests only there.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,10 +15,10 @@ use recto_testkit::rig::{Cluster, ClusterOptions, Nodes};
 
 use crate::common;
 
-/// Maximum time of all requests to one data center while the other one is frozen. If each of these 54 requests waited for
-/// its timeout of 5 s, they would take longer.
+/// Maximum time of all requests to one data center while the other one is frozen. If each of these 54 requests waited
+/// for its timeout of 5 s, they would take longer.
 const SOON: Duration = Duration::from_secs(60);
-/// How long the driver may take to find a node that came back.
+/// Maximum time for the driver to find a restarted node.
 const COMES_BACK: Duration = Duration::from_secs(60);
 
 fn config(cluster: &Cluster, local: Option<&str>) -> CassandraConfig {
@@ -104,7 +105,7 @@ async fn the_local_data_centre_is_named_and_asked() {
 
     let config = config(&cluster, Some("east"));
     let (store, table) = common::with_table(config.clone(), []).await;
-    // What one of two decides, the other would not see.
+    // A decision of one data center would not be visible in the other.
     assert!(
         store
             .check_decisions()
@@ -123,7 +124,7 @@ async fn the_local_data_centre_is_named_and_asked() {
     let bench = Bench { store, table };
     assert!(matches!(bench.put(1).await, Ok(WriteOutcome::Done)));
 
-    // The other one hangs: nobody here waits for it, and who needs both is told.
+    // The other node hangs. Local requests do not wait for it, and requests that need both nodes fail with an error.
     west.pause().unwrap();
     let begun = Instant::now();
     for number in 2..20 {
@@ -132,7 +133,7 @@ async fn the_local_data_centre_is_named_and_asked() {
             i32::try_from(bench.read(None).await.unwrap().rows.len()),
             Ok(number)
         );
-        // Whichever node is the first replica of all, of all data centres.
+        // This does not depend on which node of all data centers is the first replica.
         let serial = Some(ConsistencyLevel::LocalSerial);
         assert!(bench.read_of(number, serial).await.is_ok());
     }
@@ -142,7 +143,7 @@ async fn the_local_data_centre_is_named_and_asked() {
     assert!(error.hint().is_some());
     west.resume().unwrap();
 
-    // This one is gone: the other is up, holds every row, and is not asked.
+    // The local node is dead. The other node runs and has every row, but the store does not use it.
     east.kill().unwrap();
     let error = bench.read(None).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error:?}");

@@ -1,4 +1,4 @@
-//! What callers are told when nodes stall, die and come back: on a node of this test's own.
+//! Results of calls when nodes stall, die and restart. The test has its own node.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,14 +17,14 @@ use crate::common;
 
 const SHORT: Duration = Duration::from_millis(500);
 const LONG: Duration = Duration::from_secs(10);
-/// How much longer than its timeout a call may take here.
+/// Time that a call may take here in addition to its timeout.
 const GRACE: Duration = Duration::from_secs(2);
-/// How long the driver may take to find a node that came back.
+/// Maximum time for the driver to find a restarted node.
 const COMES_BACK: Duration = Duration::from_secs(60);
-/// How long freezing a node may take. The client gives a connection up that shows no sign of life for 2.5 s: with more
-/// than this, and three short calls, one could end for that reason, which says something else than a timeout.
+/// Maximum time to freeze a node. The client closes a connection that is silent for 2.5 s. With a longer freeze and
+/// three short calls, a call could fail for that reason, with an error other than a timeout.
 const FREEZE: Duration = Duration::from_millis(500);
-/// How often to try, on a machine whose disk keeps threads from being stopped.
+/// Maximum number of attempts, on a machine whose disk prevents threads from being stopped.
 const MAX_FREEZES: usize = 20;
 
 fn ints<const N: usize>(values: [i32; N]) -> Cells {
@@ -32,11 +32,11 @@ fn ints<const N: usize>(values: [i32; N]) -> Cells {
     bytes.iter().map(|cell| Some(&cell[..])).collect()
 }
 
-/// The user of a new node, whom guardrails do not bind.
+/// User of a new node. Guardrails do not apply to this user.
 const SUPERUSER: &str = "cassandra";
 const ORDINARY_USER: &str = "shop";
 
-/// Each user's password is the user's name.
+/// Returns the configuration of a user. The password of each user is the user's name.
 fn config_of(user: &str, address: &str) -> CassandraConfig {
     let mut config = CassandraConfig::new([address], "faults");
     config.connect_timeout = COMES_BACK;
@@ -45,8 +45,8 @@ fn config_of(user: &str, address: &str) -> CassandraConfig {
     config
 }
 
-/// Where a guardrail keeps the driver from reading which nodes and data centres there are, that is said, and
-/// nothing is done as if there were none.
+/// If a guardrail prevents the driver from reading the nodes and data centers, the store returns an error. It does not
+/// act as if there were none.
 async fn nodes_that_may_not_be_read_are_told(address: &str) {
     let builder = SessionBuilder::new().known_node(address);
     let builder = builder.user(SUPERUSER, SUPERUSER);
@@ -54,7 +54,7 @@ async fn nodes_that_may_not_be_read_are_told(address: &str) {
     let session = loop {
         match builder.build().await {
             Ok(session) => break session,
-            // A new node answers before it has made its first user.
+            // A new node accepts connections before it has created its first user.
             Err(error) => assert!(begun.elapsed() < COMES_BACK, "{error}"),
         }
         tokio::time::sleep(Duration::from_millis(200)).await;
@@ -176,7 +176,7 @@ impl Bench {
         }
     }
 
-    /// Freezes the node, quickly, while its connections are well.
+    /// Freezes the node quickly while its connections work.
     async fn freeze(&self, node: &Node) {
         for _ in 0..MAX_FREEZES {
             self.read_when_back().await;
@@ -201,12 +201,12 @@ async fn stalls_and_crashes() {
     let cluster = Cluster::start_with(&options, dir.path()).unwrap();
     nodes_that_may_not_be_read_are_told(&cluster.addresses()[0]).await;
     let bench = Bench::new(&cluster.addresses()[0]).await;
-    // Prepares every statement, so that what follows is about executing them.
+    // Prepare every statement, so that the next calls only execute statements.
     assert!(matches!(bench.write(LONG).await, Ok(WriteOutcome::Done)));
     assert!(matches!(bench.cas(None, 1, LONG).await, Ok(CasOutcome::Applied)));
     assert_eq!(bench.read(LONG).await.unwrap().rows.len(), 1);
 
-    // Stalled: what was sent may be applied when the node goes on.
+    // The node hangs. It may apply the requests later, when it continues.
     bench.freeze(cluster.node(1)).await;
     let start = Instant::now();
     let outcome = bench.write(SHORT).await.unwrap();
@@ -233,14 +233,15 @@ async fn stalls_and_crashes() {
     );
     cluster.node(1).resume().unwrap();
 
-    // The conditional write of which nothing was known: it is applied by now, or was not.
+    // The outcome of the conditional write was unknown. By now the node has applied it, or never will.
     match bench.cas(Some(2), 3, LONG).await.unwrap() {
         CasOutcome::Applied => {}
         CasOutcome::NotApplied { current } => assert_eq!(current, [Some(1_i32.to_be_bytes().to_vec())]),
         other => panic!("{other:?}"),
     }
 
-    // Dead: reads say so; a plain write did nothing, or may have, and never claims to be done.
+    // The node is dead. Reads report that. A plain write did nothing or has an unknown outcome, but is never reported
+    // as done.
     cluster.node(1).kill().unwrap();
     let error = bench.read(LONG).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
@@ -256,8 +257,8 @@ async fn stalls_and_crashes() {
     let outcome = bench.cas(Some(3), 4, LONG).await;
     assert!(!matches!(outcome, Ok(CasOutcome::Applied)), "{outcome:?}");
 
-    // Back: the same store serves again. (What it acknowledged in its last seconds may be gone: one
-    // node alone keeps its commit log in memory for as long as `commitlog_sync_period`.)
+    // The node runs again, and the same store works again. The writes that it acknowledged in its last seconds may be
+    // lost, because a single node keeps its commit log in memory for `commitlog_sync_period`.
     cluster.node(1).start().unwrap();
     bench.read_when_back().await;
     assert!(matches!(bench.write(LONG).await, Ok(WriteOutcome::Done)));

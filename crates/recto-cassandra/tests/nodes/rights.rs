@@ -1,5 +1,5 @@
-//! What callers are told who may not empty a table, and how rows are read where few may be at once: on a node of this test's
-//! own.
+//! Errors of callers without the right to empty a table, and reads of rows on a node that limits the number of rows per
+//! request. The tests start their own node.
 
 use std::time::{Duration, Instant};
 
@@ -13,12 +13,12 @@ use scylla::client::session_builder::SessionBuilder;
 use crate::common;
 
 const KEYSPACE: &str = "rights";
-/// The user of a new node, whom guardrails do not bind; each user's password is the user's name.
+/// User of a new node. Guardrails do not apply to this user. The password of each user is the user's name.
 const SUPERUSER: &str = "cassandra";
 const ORDINARY_USER: &str = "shop";
-/// How long a new node may take to make its first user.
+/// Maximum time for a new node to create its first user.
 const MADE: Duration = Duration::from_secs(60);
-/// How long it may take until rights that were granted hold.
+/// Maximum time until granted rights apply.
 const GRANTED: Duration = Duration::from_secs(30);
 
 fn config_of(user: &str, cluster: &Cluster) -> CassandraConfig {
@@ -41,8 +41,8 @@ async fn superuser(cluster: &Cluster) -> Session {
     }
 }
 
-/// Emptying a table without the right to, or against a guardrail of the cluster, is an error that did nothing and
-/// says which of the two it is.
+/// Emptying a table without the right, or against a guardrail of the cluster, changes nothing. The error names the
+/// cause.
 #[tokio::test(flavor = "multi_thread")]
 async fn tables_that_may_not_be_emptied() {
     let dir = tempfile::tempdir().unwrap();
@@ -68,7 +68,7 @@ async fn tables_that_may_not_be_emptied() {
         .unwrap();
     let snapshot = ordinary.snapshot().unwrap();
     let found = snapshot.get_many(&reads, &ReadOptions::default()).await.unwrap();
-    // One request that was refused, and then one for each.
+    // One request was rejected. Then each read had its own request.
     let rows: usize = found.iter().map(|read| read.rows.len()).sum();
     let sent: u32 = found.iter().map(|read| read.statements).sum();
     assert_eq!((rows, sent), (10, reads.len() as u32));

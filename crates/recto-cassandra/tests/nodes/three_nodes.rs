@@ -1,4 +1,4 @@
-//! What Cassandra does with three copies of each row, and one of its nodes killed: on nodes of this test's own.
+//! Behavior of Cassandra with three copies of each row and one killed node. The test starts its own nodes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,20 +22,21 @@ use scylla::statement::unprepared::Statement;
 use crate::common;
 
 const KEYSPACE: &str = "three";
-/// Partitions whose coordinators are compared; each node is the first replica of one.
+/// Number of partitions whose coordinators are compared. Each node is the first replica of at least one of them.
 const PARTITIONS: i32 = 6;
-/// Rows with a deletion under each: enough that Cassandra would warn, if it counted them: past 1,000.
+/// Number of rows with a deletion under each. It is above the warning threshold of 1,000, so Cassandra would warn if it
+/// counted these deletions.
 const COVERED: i32 = 1_500;
-/// Partitions of the table that conditional writes fill.
+/// Number of partitions of the table that conditional writes fill.
 const DECIDED: i32 = 50;
-/// How long nodes may take to hold a killed one for dead, and the driver to find one that came back.
+/// Maximum time for nodes to notice a killed node, and for the driver to find a restarted node.
 const NOTICED: Duration = Duration::from_secs(300);
-/// How long a frozen node may take to empty a table when it goes on, and how often it is tried.
+/// Maximum time for a resumed node to empty a table, and the number of attempts.
 const LATE: Duration = Duration::from_secs(15);
 const LATE_ATTEMPTS: u32 = 4;
-/// How long somebody waits for a node that is frozen.
+/// Time that a caller waits for a frozen node.
 const IMPATIENT: Duration = Duration::from_millis(500);
-/// How long traces may take to be written.
+/// Maximum time until traces are written.
 const TRACED: Duration = Duration::from_secs(20);
 
 fn ints<const N: usize>(values: [i32; N]) -> Cells {
@@ -43,16 +44,16 @@ fn ints<const N: usize>(values: [i32; N]) -> Cells {
     bytes.iter().map(|cell| Some(&cell[..])).collect()
 }
 
-/// Stores on one cluster, as different processes have them, and their tables.
+/// Two stores on one cluster, as in two processes, and their tables.
 struct Bench {
     cluster: Cluster,
     stores: [CassandraStore; 2],
     session: Session,
-    /// Written by conditional writes: p, c, v.
+    /// Table of conditional writes, with columns p, c, v.
     decided: Arc<Table>,
-    /// Written plainly: p, c, v.
+    /// Table of plain writes, with columns p, c, v.
     kept: Arc<Table>,
-    /// The same, without automatic snapshots.
+    /// Table of plain writes without automatic snapshots.
     unkept: Arc<Table>,
 }
 
@@ -93,7 +94,7 @@ impl Bench {
         }
     }
 
-    /// Sets the row of `partition` to `new`, if it is not there, whatever it is.
+    /// Sets the row of `partition` to `new` if the row does not exist. Returns the outcome.
     async fn decide(&self, store: &CassandraStore, partition: i32, new: i32) -> CasOutcome {
         let cas = Cas {
             table: Arc::clone(&self.decided),
@@ -116,7 +117,7 @@ impl Bench {
         store.cas(cas, WriteOptions::default()).await.unwrap()
     }
 
-    /// Tables that are made once.
+    /// Returns tables that must be created only once.
     fn made_once(names: [&str; 2]) -> [Table; 2] {
         names.map(|name| {
             let columns = vec![
@@ -127,7 +128,7 @@ impl Bench {
         })
     }
 
-    /// Two processes make them at once, and have the same.
+    /// Checks that two processes that create the tables concurrently get the same tables.
     async fn tables_are_made_once(&self, tables: &[Table]) {
         let begun = Instant::now();
         loop {
@@ -138,7 +139,7 @@ impl Bench {
             );
             match made {
                 (Ok(TableOutcome::Done), Ok(TableOutcome::Done)) => break,
-                // The driver may not have found yet that all nodes are back.
+                // The driver may not have noticed yet that all nodes run again.
                 other => assert!(begun.elapsed() < NOTICED, "{other:?}"),
             }
             tokio::time::sleep(IMPATIENT).await;
@@ -146,7 +147,7 @@ impl Bench {
         self.ids(tables).await;
     }
 
-    /// Under which ids Cassandra has them, which all nodes say alike.
+    /// Returns the ids of the tables in Cassandra. Checks that all nodes report the same ids.
     async fn ids(&self, tables: &[Table]) -> Vec<String> {
         let mut ids = Vec::new();
         for number in [1, 2, 3] {
@@ -174,8 +175,8 @@ impl Bench {
         ids.swap_remove(0)
     }
 
-    /// While a node is away none is made that must be made once: it does not hear of it, and who asks it for the table when it is
-    /// back gets another one. Those that are there are there.
+    /// While a node is unreachable, the store does not create tables that must be created only once. The node would not
+    /// learn of them, and would create a different table for a later request. Existing tables are accepted.
     async fn no_table_is_made_once_while_a_node_is_away(&self, there: &[Table]) {
         let new = Self::made_once(["new", "newest"]);
         let refused = self.stores[0].create_tables_once(&new).await.unwrap_err();
@@ -187,8 +188,8 @@ impl Bench {
         assert!(matches!(outcome, TableOutcome::Done), "{outcome:?}");
     }
 
-    /// A node that is frozen with a CREATE in it executes that when it goes on, beside those who make the tables then: all have the
-    /// same, and keep it.
+    /// A frozen node that has received a CREATE executes it when it continues, concurrently with processes that create
+    /// the same tables. All get the same tables, and the tables stay.
     async fn tables_are_made_once_beside_a_late_one(&self, tables: &[Table]) {
         let node = self.cluster.node(3);
         let name = tables[0].name();
@@ -208,7 +209,7 @@ impl Bench {
         self.put_all(table, 1, [(1, ints([1]))]).await;
     }
 
-    /// Puts rows of a partition: their clustering and cells.
+    /// Puts rows of a partition, given by their clustering value and cells.
     async fn put_all(
         &self,
         table: &Arc<Table>,
@@ -229,7 +230,7 @@ impl Bench {
             partition: ints([partition]),
             mutations: rows.into_iter().map(put).collect(),
         };
-        // A node that hangs is given up within seconds.
+        // The driver closes the connection to a node that hangs within seconds.
         let options = WriteOptions {
             timeout: NOTICED,
             ..WriteOptions::default()
@@ -271,7 +272,7 @@ impl Bench {
         snapshot.slice(&slice, &options).await.unwrap()
     }
 
-    /// How many of the decided rows reads of all replicas find.
+    /// Returns the number of decided rows that reads of all replicas find.
     async fn decided_rows(&self) -> usize {
         let mut rows = 0;
         for partition in 0..DECIDED {
@@ -285,7 +286,7 @@ impl Bench {
         self.stores[0].empty_table(table).await
     }
 
-    /// The replicas of a partition in ring order, as Cassandra tells.
+    /// Returns the replicas of a partition in ring order, as Cassandra reports them.
     fn replicas(&self, partition: i32) -> Vec<String> {
         let key = partition.to_string();
         let told = self
@@ -298,7 +299,7 @@ impl Bench {
         replicas
     }
 
-    /// To which nodes a store sends what decides a partition.
+    /// Returns the nodes to which a store sends the conditional requests of a partition.
     async fn coordinators(&self, store: &CassandraStore, partition: i32) -> Vec<String> {
         let requests = || -> BTreeMap<String, u64> {
             let nodes = store.metrics().nodes.into_iter();
@@ -317,7 +318,7 @@ impl Bench {
             .collect()
     }
 
-    /// Waits until both stores send what decides a partition to `node`, and nowhere else.
+    /// Waits until both stores send the conditional requests of a partition only to `node`.
     async fn wait_for_coordinator(&self, partition: i32, node: &str) {
         for store in &self.stores {
             let start = Instant::now();
@@ -332,8 +333,8 @@ impl Bench {
         }
     }
 
-    /// Two stores send the conditional writes and serial reads of one partition to one node, as Cassandra's traces have
-    /// it; and of every partition to its first replica.
+    /// Checks that two stores send the conditional writes and serial reads of one partition to the same node, which
+    /// Cassandra's traces confirm. For every partition, this node is the first replica.
     async fn a_partition_has_one_coordinator(&self, replicas: &[Vec<String>]) {
         for (partition, replicas) in (0..).zip(replicas) {
             for store in &self.stores {
@@ -354,7 +355,7 @@ impl Bench {
             self.coordinators(store, 0).await;
         }
         trace("0");
-        // Of each store three conditional writes, and three serial reads: that node coordinated all of them.
+        // Each store sends three conditional writes and three serial reads. The node coordinated all of them.
         let start = Instant::now();
         while self.traced().await < 12 {
             assert!(
@@ -366,7 +367,7 @@ impl Bench {
         }
     }
 
-    /// How many requests that Paxos decided were traced by their coordinator.
+    /// Returns the number of Paxos requests that their coordinator traced.
     async fn traced(&self) -> usize {
         let text = "SELECT request, parameters FROM system_traces.sessions";
         let result = self.session.query_unpaged(text, ()).await.unwrap();
@@ -384,7 +385,8 @@ impl Bench {
         .count()
     }
 
-    /// Rows that were put with nulls lie over deletions, which reads do not cross, in sstables as in memory.
+    /// Checks that reads do not cross the deletions under rows that were put with nulls, neither in sstables nor in
+    /// memory.
     async fn deletions_under_live_rows_are_not_crossed(&self) {
         let null: Cells = [None].into_iter().collect();
         let rows = (0..COVERED).map(|c| (c, null.clone()));
@@ -398,13 +400,14 @@ impl Bench {
         assert_eq!((rows, read.tombstones), (COVERED, 0));
     }
 
-    /// Emptying a table is done by all nodes, or nobody knows, or nothing was done; and is sent once.
+    /// Checks that emptying a table either happens on all nodes, has an unknown outcome, or changes nothing. The store
+    /// sends the request once.
     async fn emptying_needs_every_node(&self) {
         let requests = || -> u64 {
             let nodes = self.stores[0].metrics().nodes;
             nodes.iter().map(|node| node.requests).sum()
         };
-        // Before the others know that the node is dead, they wait for it.
+        // The other nodes wait for the dead node until they notice its death.
         let before = requests();
         let outcome = self.empty(&self.kept).await.unwrap();
         assert_eq!(requests(), before + 1);
@@ -424,8 +427,8 @@ impl Bench {
         assert!(error.hint().unwrap().contains("every node"));
     }
 
-    /// A node that was frozen when it was asked to empty a table does so when it goes on, and what was written
-    /// meanwhile is gone; unless it takes the others for dead when it goes on, and does nothing.
+    /// Checks that a frozen node that received a request to empty a table does so when it continues, and that later
+    /// writes are lost. A node that then considers the others dead does nothing.
     async fn an_emptying_comes_late(&self) {
         for _ in 0..LATE_ATTEMPTS {
             if self.comes_late().await {
@@ -435,7 +438,7 @@ impl Bench {
         panic!("what was written later is still there");
     }
 
-    /// Sends a statement to `node` alone, and returns its answer.
+    /// Sends a statement to `node` alone, and returns the response.
     async fn sent_to(
         &self,
         node: &Node,
@@ -537,7 +540,7 @@ async fn one_of_three_nodes_is_killed_and_comes_back() {
         .await;
     bench.snapshots_of_emptied_tables().await;
 
-    // What conditional writes decided comes back after the table was emptied, once somebody looks.
+    // The decisions of conditional writes return after the table was emptied, as soon as a serial read looks for them.
     let outcome = bench.empty(&bench.decided).await.unwrap();
     assert!(matches!(outcome, TableOutcome::Done), "{outcome:?}");
     assert_eq!(bench.decided_rows().await, 0);

@@ -1,6 +1,6 @@
-//! Handshakes with a real node that speaks TLS only: what is taken, what is refused, and in which words.
+//! Handshakes with a real node that accepts only TLS: accepted and rejected certificates, and error messages.
 
-// The harness shows the output of a test that fails.
+// The test harness shows the output of failed tests.
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,13 +17,13 @@ use recto_testkit::rig::{Cluster, ClusterOptions, Nodes};
 use crate::common;
 
 const ROWS: i32 = 2_000;
-/// Rows of a read: several of the protocol's pages.
+/// Number of rows of a read. They take several protocol pages.
 const PAGE_ROWS: u32 = 700;
 
 fn config(cluster: &Cluster, tls: Option<TlsConfig>) -> CassandraConfig {
     let mut config = CassandraConfig::new(cluster.addresses(), "secured");
     config.tls = tls;
-    // Nothing here takes long but the machine.
+    // The longer timeout is for slow machines.
     config.connect_timeout = Duration::from_secs(20);
     config
 }
@@ -92,7 +92,7 @@ async fn authorities_and_names_decide() {
     let dir = tempfile::tempdir().unwrap();
     let authority = Authority::new("authority", dir.path()).unwrap();
     let other = Authority::new("other-authority", dir.path()).unwrap();
-    // The node's certificate bears another name than the address it is reached by.
+    // The node's certificate has a different name than the address of the node.
     let keystore = authority.issue("node", &["node.example"]).unwrap();
     let options = ClusterOptions::new(Nodes::One)
         .heap("512M")
@@ -124,8 +124,8 @@ async fn authorities_and_names_decide() {
 
     use_it(config(&cluster, Some(unchecked(&tls)))).await;
 
-    // A host that takes connections and never speaks TLS does not keep from the others, in whichever order the
-    // driver asks them.
+    // A host that accepts connections but never uses TLS does not prevent a connection to the others, in whichever
+    // order the driver tries them.
     let mute = Mute::new().await;
     for _ in 0..4 {
         let mut config = config(&cluster, Some(unchecked(&tls)));
@@ -135,14 +135,14 @@ async fn authorities_and_names_decide() {
             .unwrap();
     }
 
-    // The certificate is renewed while the node runs, and names its address.
+    // The certificate is replaced while the node runs, and names its address.
     let address = cluster.node(1).address().ip().to_string();
     authority.issue("node", &["node.example", &address]).unwrap();
     cluster.node(1).nodetool(&["reloadssl"]).unwrap();
     use_it(config(&cluster, Some(tls))).await;
 }
 
-/// Takes connections, and says nothing.
+/// Host that accepts connections and sends nothing.
 struct Mute {
     address: String,
     taking: tokio::task::JoinHandle<()>,
@@ -183,11 +183,11 @@ async fn a_host_that_never_speaks_tls_is_named_in_time() {
     assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error:?}");
     assert!(error.to_string().contains(&mute.address), "{error}");
     assert!(error.hint().is_some(), "{error:?}");
-    // A quarter of it is one attempt's, so that others could be tried.
+    // One attempt takes at most a quarter of the timeout, so that the driver can try other hosts.
     assert!(begun.elapsed() < Duration::from_secs(6), "{:?}", begun.elapsed());
 }
 
-/// A node that hangs, of which the driver learns from the others, does not keep from opening a store.
+/// A hanging node that the driver discovers through the others does not prevent opening a store.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "slow: starts two nodes, of which one hangs, minutes in all"]
 async fn a_node_that_hangs_does_not_keep_from_the_others() {
@@ -214,7 +214,7 @@ async fn a_node_that_hangs_does_not_keep_from_the_others() {
     cluster.node(2).resume().unwrap();
 }
 
-/// TLS is asked for and the node does not speak it.
+/// The client requires TLS, but the node does not support it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_without_tls_is_told_apart() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Hosts that swallow what is sent to them, as machines do that lost power or whose network is cut: nothing
-//! refuses a connection, and nothing answers.
+//! Hosts that drop all packets, like machines without power or with a broken network. They neither reject connections
+//! nor respond.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -13,12 +13,12 @@ use crate::common::{self, Keyspace};
 
 static KEYSPACE: Keyspace = Keyspace::new();
 
-/// How much longer than its timeout a call may take here.
+/// Time that a call may take here in addition to its timeout.
 const GRACE: Duration = Duration::from_secs(3);
-/// How many connections the kernel takes for a listener that accepts none, and some more.
+/// Number of connections that the kernel queues for a listener that accepts none, plus a margin.
 const FILLING: usize = 4;
 
-/// A port that takes no more connections, and refuses none.
+/// Port that accepts no more connections and rejects none.
 struct Silence {
     _listener: TcpListener,
     _waiting: Vec<TcpStream>,
@@ -55,7 +55,7 @@ async fn one_silent_host_does_not_keep_from_the_others() {
         silence.address.to_string(),
         common::config(keyspace).hosts[0].clone(),
     ];
-    // The driver asks hosts in an order of its own.
+    // The driver tries hosts in its own order.
     let connecting = (0..4).map(|_| {
         let mut config = CassandraConfig::new(hosts.clone(), keyspace);
         config.connect_timeout = Duration::from_secs(8);

@@ -1,5 +1,5 @@
-//! Two who add different columns to one table at the same time: whichever of them is recorded in the end,
-//! later additions go on from what is recorded.
+//! Two clients add different columns to one table concurrently. Whichever addition is recorded last, later additions
+//! continue from the recorded columns.
 
 use std::sync::Arc;
 
@@ -17,9 +17,9 @@ use crate::common::{self, Keyspace};
 
 static KEYSPACE: Keyspace = Keyspace::new();
 
-/// Who of two sends the next of their two statements, in every order there is.
+/// All orders in which two clients can send their two statements each.
 const ORDERS: [&str; 6] = ["aabb", "abab", "abba", "baab", "baba", "bbaa"];
-/// How often two stores add at once.
+/// Number of rounds in which two stores add columns concurrently.
 const ROUNDS: usize = 4;
 
 fn regular(name: &str) -> Column {
@@ -31,7 +31,7 @@ fn with(table: &Table, columns: &[Column]) -> Table {
     Table::new(table.name(), columns, table.options()).unwrap()
 }
 
-/// A table `p`, `c`, `v` with a row.
+/// Creates a table `p`, `c`, `v` with a row.
 async fn make(store: &CassandraStore, name: &str) -> Table {
     let columns = vec![
         common::int_column("p", ColumnKind::Partition),
@@ -62,7 +62,7 @@ fn ints(values: impl IntoIterator<Item = Option<i32>>) -> Cells {
         .collect()
 }
 
-/// A row whose regular cells are all its clustering number.
+/// Puts a row whose regular cells all equal its clustering value.
 async fn put(store: &CassandraStore, table: &Table, c: i32) {
     let mutation = Mutation {
         operation: Operation::Put {
@@ -82,7 +82,7 @@ async fn put(store: &CassandraStore, table: &Table, c: i32) {
     assert!(matches!(outcome, WriteOutcome::Done), "{outcome:?}");
 }
 
-/// What is recorded is `recorded`: a column is added to that, and written, and old rows lack it.
+/// Checks that the columns in `recorded` are recorded. A further column can be added and written, and old rows lack it.
 async fn add_one_more(store: &CassandraStore, recorded: &Table) {
     let table = with(recorded, &[regular("more")]);
     done(store.add_columns(recorded, &table).await);
@@ -111,8 +111,8 @@ async fn add_one_more(store: &CassandraStore, recorded: &Table) {
         .chain(table.regular().iter().map(|_| 2))
         .map(Some);
     assert_eq!(rows, [ints(old), ints(new)]);
-    // From here on the table is whole again: the same addition is done, and one that lacks a column of it
-    // takes that out of the comment alone.
+    // Now the table is complete again. Repeating the addition succeeds. An addition without one of the columns removes
+    // that column only from the comment.
     done(store.add_columns(recorded, &table).await);
 }
 
@@ -159,7 +159,8 @@ async fn by_two_stores_at_once() {
     }
 }
 
-/// A column that an addition left is taken over if it is the same, and refused by name if it is not.
+/// If an earlier addition left a column, a later addition accepts a column with the same name and type. It rejects
+/// another type, and the error names the column.
 #[tokio::test(flavor = "multi_thread")]
 async fn of_the_same_name() {
     let store = KEYSPACE.store().await;

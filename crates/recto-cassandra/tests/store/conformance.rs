@@ -1,4 +1,4 @@
-//! The suite every store passes, on a real Cassandra.
+//! The conformance suite of the storage interface, on a real Cassandra.
 
 use std::sync::{Arc, Mutex};
 
@@ -12,7 +12,7 @@ use crate::common::Keyspace;
 
 static KEYSPACE: Keyspace = Keyspace::new();
 
-/// One connection for all behaviours; another after `reopen`.
+/// Store with one connection for all behaviors. `reopen` opens another connection.
 #[derive(Clone)]
 struct Cassandra {
     store: Arc<Mutex<Arc<CassandraStore>>>,

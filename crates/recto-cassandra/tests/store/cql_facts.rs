@@ -1,4 +1,4 @@
-//! What Cassandra does, as the design relies on it: each sentence is a case against a real node.
+//! Behavior of Cassandra on which the design relies. Each test checks one statement on a real node.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,7 +35,7 @@ fn column(name: &str, kind: ColumnKind) -> Column {
 
 const PLAIN: ColumnKind = ColumnKind::Regular(WriteKind::Plain);
 
-/// Partition p, clustering b DESC, c ASC, d ASC, regular v; all ints.
+/// Creates a table with partition p, clustering b DESC, c ASC, d ASC, and regular v, all of type int.
 async fn mixed(store: &CassandraStore, name: &str) -> Arc<Table> {
     let columns = vec![
         column("p", ColumnKind::Partition),
@@ -107,7 +107,8 @@ async fn session() -> Session {
         .unwrap()
 }
 
-/// What an operator changes of a table (comment, options) hinders nothing, and stays; what readers rest on is told.
+/// Changes of an operator that readers do not depend on (comment, options) cause no errors and remain. Changes of other
+/// properties are reported.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_table_that_its_operator_altered() {
     let (keyspace, store) = (KEYSPACE.name().await, KEYSPACE.store().await);
@@ -167,7 +168,7 @@ async fn a_table_that_its_operator_altered() {
     assert_eq!(state(&more).await, TableState::Missing);
 }
 
-/// Whether a statement may be prepared; else why not.
+/// Checks that a statement can be prepared. Returns the reason if it cannot.
 async fn prepares(session: &Session, text: &str) -> Result<(), String> {
     session
         .prepare(text)
@@ -222,7 +223,7 @@ async fn tuples_compare_by_value_and_results_come_in_clustering_order() {
         .unwrap();
     let found: Vec<(i32, i32, i32)> = found.rows().unwrap().map(Result::unwrap).collect();
     assert_eq!(found, [(3, 0, 0), (2, 1, 0), (2, 1, 1)]);
-    // In clustering order, what lies after (2, 0) is something else, and takes two statements.
+    // In clustering order, the rows after (2, 0) are different rows, and need two statements.
     let after = slice(
         &table,
         Bound::After(ints([2, 0])),
@@ -321,7 +322,7 @@ async fn slices_are_described_as_they_are_sent() {
     store.drop_table(table.name()).await.unwrap();
 }
 
-/// Described statements find the rows that they are sent for, whatever the types of their values.
+/// Described statements find the intended rows for values of all types.
 #[tokio::test]
 async fn described_statements_are_taken_as_they_stand() {
     let store = KEYSPACE.store().await;
@@ -368,7 +369,7 @@ async fn described_statements_are_taken_as_they_stand() {
     store.drop_table(table.name()).await.unwrap();
 }
 
-/// Read one: its own error, with a hint. `tombstone_failure_threshold` is 100,000.
+/// A read of too many tombstones has its own error with a hint. `tombstone_failure_threshold` is 100,000.
 #[tokio::test]
 async fn reads_past_the_tombstone_threshold_have_an_error_of_their_own() {
     const DELETED: i32 = 100_001;
@@ -393,7 +394,7 @@ async fn reads_past_the_tombstone_threshold_have_an_error_of_their_own() {
         };
         write(&store, &table, 1, some.iter().map(delete).collect()).await;
         if index == 0 {
-            // Past the warning threshold of 1,000, and far from failing.
+            // The number is above the warning threshold of 1,000, and far below the failure threshold.
             let whole = slice(&table, Bound::start(), Bound::end(), ReadDirection::Forward, 10);
             let warned = read(&store, &whole).await.unwrap();
             assert_eq!((warned.rows.len(), warned.tombstones), (0, BATCH as u64));
@@ -405,7 +406,7 @@ async fn reads_past_the_tombstone_threshold_have_an_error_of_their_own() {
     assert!(error.hint().unwrap().contains("tombstone_failure_threshold"));
     assert_eq!(error.node(), Some(Cluster::shared().unwrap().address()));
     assert_eq!(error.table(), Some("fact_graves"));
-    // A scan returns what lies before them, and then says why it does not go on.
+    // A scan returns the rows before the tombstones. The next call reports the reason for the stop.
     let put = |c: &i32| {
         let (clustering, cells, replace) = (ints([*c]), ints([*c]), true);
         at(
@@ -439,7 +440,7 @@ async fn reads_past_the_tombstone_threshold_have_an_error_of_their_own() {
     store.drop_table(table.name()).await.unwrap();
 }
 
-/// Columns p, c and so many regular ones of ints, in a table of this name.
+/// Creates a table with columns p and c and this number of regular columns, all of type int.
 async fn wide(store: &CassandraStore, name: &str, regular: usize) -> Arc<Table> {
     let mut columns = vec![
         column("p", ColumnKind::Partition),
@@ -453,11 +454,11 @@ fn nulls(count: usize) -> Cells {
     (0..count).map(|_| None).collect()
 }
 
-/// Rows that were put whole, with nulls, are read without crossing a tombstone, though a deletion lies under each;
-/// and what a put replaces is gone with its nulls, also when it is as old as a stamp can tell.
+/// A read of rows that were put whole, with nulls, crosses no tombstone, although there is a deletion under each row. A
+/// put replaces the whole old row, including its nulls, even with the lowest possible stamp.
 #[tokio::test]
 async fn nulls_of_a_replacing_put_leave_no_tombstones_to_cross() {
-    // Enough deletions of rows that Cassandra would warn, if it counted them: past 1,000.
+    // Number of deleted rows. It is above the warning threshold of 1,000, so Cassandra would warn if it counted them.
     const ROWS: i32 = 1_500;
     const WIDTH: usize = 10;
     let store = KEYSPACE.store().await;
@@ -493,7 +494,7 @@ async fn nulls_of_a_replacing_put_leave_no_tombstones_to_cross() {
     let found = read(&store, &whole).await.unwrap();
     assert_eq!((found.rows.len(), found.tombstones), (ROWS as usize, 0));
 
-    // Puts of consecutive stamps, in one write and apart, replace one another whole.
+    // Puts with consecutive stamps, in one write or in several, replace the whole row.
     let both = vec![put(101, 0, sparse(1, 7)), put(102, 0, sparse(2, 8))];
     write(&store, &table, 1, both).await;
     write(&store, &table, 1, vec![put(103, 1, sparse(3, 9))]).await;
@@ -507,8 +508,8 @@ async fn nulls_of_a_replacing_put_leave_no_tombstones_to_cross() {
     store.drop_table(table.name()).await.unwrap();
 }
 
-/// A read that Cassandra refuses because of tombstones is asked again for fewer rows: slices in both
-/// directions, and scans.
+/// If Cassandra rejects a read because of tombstones, the store repeats it for fewer rows. The test covers slices in
+/// both directions, and scans.
 #[tokio::test]
 async fn reads_are_narrowed_until_they_cross_few_enough_tombstones() {
     const ROWS: i32 = 220;
@@ -561,7 +562,8 @@ async fn reads_are_narrowed_until_they_cross_few_enough_tombstones() {
     store.drop_table(table.name()).await.unwrap();
 }
 
-/// A conditional write does not undo a plain cell of a later stamp: why the two never mix.
+/// A conditional batch changes static cells and rows together, or changes nothing. Conditional and plain writes never
+/// mix: a conditional write does not replace a plain cell with a later stamp.
 #[tokio::test]
 async fn a_conditional_batch_of_statics_and_rows_applies_as_one() {
     let store = KEYSPACE.store().await;
@@ -608,7 +610,7 @@ async fn a_conditional_batch_of_statics_and_rows_applies_as_one() {
     store.drop_table(table.name()).await.unwrap();
 }
 
-/// A store takes what one request may hold from the node's settings, unless it is told.
+/// A store takes the limits of a request from the settings of the node, unless its configuration sets them.
 #[tokio::test]
 async fn limits_are_those_of_the_node() {
     let config = common::config(KEYSPACE.name().await);
@@ -633,7 +635,8 @@ async fn limits_are_those_of_the_node() {
     );
 }
 
-/// A table without automatic snapshots is made and listed so; what its operator made of it hinders nothing and is told.
+/// A table without automatic snapshots is created and listed as such. Later changes of the operator cause no errors and
+/// are reported.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_table_without_automatic_snapshots() {
     let (keyspace, store) = (KEYSPACE.name().await, KEYSPACE.store().await);
@@ -681,7 +684,8 @@ async fn a_table_without_automatic_snapshots() {
     store.drop_table(table.name()).await.unwrap();
 }
 
-/// Our estimate of a logged batch refuses before Cassandra does: what passes here passes there.
+/// The store's estimate of the size of a logged batch is never below Cassandra's, so Cassandra accepts every batch that
+/// the store accepts.
 #[tokio::test]
 async fn a_logged_batch_of_the_largest_size_is_taken() {
     let store = KEYSPACE.store().await;
@@ -727,7 +731,7 @@ async fn connecting_says_what_is_wrong() {
     config.hosts = vec!["no-such-host.invalid".to_owned()];
     assert_eq!(refused(config).await.kind(), StoreErrorKind::Unavailable);
 
-    // Listens, and says nothing.
+    // The listener accepts connections but sends nothing.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let mut config = good.clone();
     config.hosts = vec![silent.local_addr().unwrap().to_string()];

@@ -1,4 +1,4 @@
-//! A keyspace that is not there is planned by the statement that makes it.
+//! The plan of a missing keyspace is the statement that creates it.
 
 use recto_cassandra::{Replication, create_keyspace, drop_keyspace, plan_keyspace};
 use recto_model::Environment;
@@ -10,7 +10,7 @@ use crate::common;
 async fn what_is_planned_is_what_is_made() {
     let config = common::config(&common::new_keyspace());
     let plan = |replication| plan_keyspace(config.clone(), Environment::system(), replication);
-    // One node: two copies could not be written.
+    // With one node, two copies are impossible.
     let asked = plan(Some(Replication::Everywhere(2))).await.unwrap_err();
     assert!(
         asked.to_string().contains("2 copies in data centre datacenter1"),
@@ -22,7 +22,7 @@ async fn what_is_planned_is_what_is_made() {
         "{asked}"
     );
     let planned = plan(None).await.unwrap().unwrap();
-    // That of a data centre of one node.
+    // The replication fits a data center with one node.
     assert!(planned.contains("'datacenter1': 1"), "{planned}");
 
     let session = SessionBuilder::new()

@@ -1,5 +1,5 @@
 //! The store on the Cassandra that all tests share.
-// The harness shows the output of a test that fails.
+// The test harness shows the output of failed tests.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod additions;

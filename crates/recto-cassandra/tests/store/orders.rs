@@ -1,5 +1,5 @@
-//! The order of values is Cassandra's: every order type's extremes, and values beside them, put into
-//! a real Cassandra in ascending and descending tables and compared with `recto_model::order`.
+//! The order of values equals Cassandra's. The tests put the extremes of every ordered type, and further values, into
+//! ascending and descending tables of a real Cassandra, and compare the result with `recto_model::order`.
 
 use std::sync::Arc;
 
@@ -36,11 +36,11 @@ fn table(ty: &Type, direction: Direction) -> Table {
     .unwrap()
 }
 
-/// How many values of each type are drawn at random beside its extremes.
+/// Number of random values of each type, in addition to its extremes.
 const RANDOM_VALUES: usize = 150;
 
-/// The cells of a type's extremes and of random values as keys, last first, so that the order found
-/// is not the order put.
+/// Returns keys from a type's extremes and random values, in descending order, so that the order found differs from the
+/// order of the puts.
 fn keys(ty: &Type) -> Vec<Vec<u8>> {
     let mut values = extremes::values(ty);
     let environment = Environment::seeded(7, 0);
@@ -66,8 +66,8 @@ fn keys(ty: &Type) -> Vec<Vec<u8>> {
     keys
 }
 
-/// Bytes that are likely to be a cell of a type; few different ones, so that long common prefixes,
-/// equal lengths and sign bits meet.
+/// Returns bytes that are likely to be a valid cell of a type. There are few different bytes, so that common prefixes,
+/// equal lengths and sign bits occur often.
 fn random_cell(ty: &Type, random: [u8; 24]) -> Vec<u8> {
     let few = [0x00, 0x01, 0x7f, 0x80, 0xff];
     let bytes: Vec<u8> = random[1..]

@@ -1,11 +1,11 @@
-//! The pieces of a slice, read one after the other, are the slice: against brute force.
+//! The pieces of a slice, read one after the other, equal the slice. A brute-force search computes the expected rows.
 
 use proptest::prelude::*;
 use recto_cassandra::pieces::{Piece, TupleBound, pieces};
 use recto_model::table::{ColumnKind, TableOptions};
 use recto_model::{Bound, Cells, Column, Direction, Table, Type, order};
 
-/// Values of each column: 0 to 2. With bounds drawn from -1 to 3, every relative place is met.
+/// Number of values of each column: 0 to 2. Bounds are drawn from -1 to 3, so that every relative position occurs.
 const VALUES: i8 = 3;
 const MAX_COLUMNS: usize = 4;
 
@@ -30,7 +30,7 @@ fn cells(values: &[i8]) -> Cells {
     bytes.iter().map(|cell| Some(&cell[..])).collect()
 }
 
-/// Every row of a partition, in clustering order.
+/// Returns every row of a partition, in clustering order.
 fn rows(table: &Table) -> Vec<Cells> {
     let mut rows = vec![Vec::new()];
     for _ in table.clustering() {
@@ -50,7 +50,7 @@ fn rows(table: &Table) -> Vec<Cells> {
     rows
 }
 
-/// The rows between two bounds, by what a bound means.
+/// Returns the rows between two bounds, by the definition of a bound.
 fn between(table: &Table, from: &Bound, to: &Bound) -> Vec<Cells> {
     let is_after = |row: &Cells, bound: &Bound| {
         let ordering = table.compare_clustering(row, bound.cells());
@@ -62,7 +62,8 @@ fn between(table: &Table, from: &Bound, to: &Bound) -> Vec<Cells> {
         .collect()
 }
 
-/// The rows Cassandra returns for one piece: tuples compared by value, results in clustering order.
+/// Returns the rows that Cassandra returns for one piece: it compares tuples by value, and returns rows in clustering
+/// order.
 fn read(table: &Table, piece: &Piece) -> Vec<Cells> {
     let start = piece.pinned.len();
     let compare = |row: &Cells, start: usize, tuple: &Cells| {
@@ -116,7 +117,7 @@ fn slices() -> impl Strategy<Value = (Table, Bound, Bound)> {
     })
 }
 
-/// How many runs of same-direction columns lie in `start..end`.
+/// Returns the number of runs of columns with the same direction in `start..end`.
 fn runs(table: &Table, start: usize, end: usize) -> usize {
     (start..end)
         .filter(|index| {
@@ -135,8 +136,8 @@ proptest! {
         prop_assert_eq!(read, between(&table, &from, &to));
     }
 
-    /// One piece for what the bounds have in common and the run in which they part, and one for each
-    /// further run of either.
+    /// There is one piece for the common part of the bounds together with the run in which they differ, and one piece
+    /// for each further run of either bound.
     #[test]
     fn there_are_no_more_pieces_than_runs((table, from, to) in slices()) {
         let pieces = pieces(&table, &from, &to);
@@ -154,7 +155,7 @@ proptest! {
         prop_assert_eq!(pieces.len(), 1 + further(&from) + further(&to));
     }
 
-    /// What CQL takes: a tuple over columns that follow the pinned ones directly and have one direction.
+    /// CQL accepts only a tuple of columns that directly follow the fixed columns and have one direction.
     #[test]
     fn each_piece_is_one_statement((table, from, to) in slices()) {
         for piece in pieces(&table, &from, &to) {
@@ -180,7 +181,7 @@ proptest! {
     }
 }
 
-/// The example of the design: after (b0, c0) under (b DESC, c ASC).
+/// The example of the design document: rows after (b0, c0) with the order (b DESC, c ASC).
 #[test]
 fn mixed_directions_take_one_statement_per_run() {
     let table = table(&[Direction::Descending, Direction::Ascending]);
@@ -207,7 +208,7 @@ fn mixed_directions_take_one_statement_per_run() {
     );
 }
 
-/// Bounds of different lengths are one statement where directions do not mix.
+/// Bounds of different lengths need one statement if all columns have the same direction.
 #[test]
 fn bounds_may_differ_in_length() {
     let table = table(&[Direction::Ascending; 3]);

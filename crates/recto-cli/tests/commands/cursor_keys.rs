@@ -1,4 +1,4 @@
-//! Keys of cursors, rotated by the binary: old tokens open as long as their key is kept.
+//! Rotation of cursor keys by the binary. Old tokens are valid as long as their key exists.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -92,7 +92,7 @@ fn keys_are_listed_and_rotated_and_never_shown() {
     assert_eq!(refused.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("not known here"));
 
-    // All that is ever shown of a key is a number, an age and what it is used for.
+    // The output shows only the number, the age and the use of a key.
     let listed = json(folder, &["cursor-keys", "list", "--json"]);
     for key in listed["keys"].as_array().unwrap() {
         let names: Vec<&String> = key.as_object().unwrap().keys().collect();
@@ -112,7 +112,7 @@ async fn keys_are_listed_beside_who_reads() {
         .unwrap();
     let listed = json(folder, &["cursor-keys", "list", "--json"]);
     assert_eq!(ids(&listed), [(1, true)]);
-    // What changes the store waits its turn, as any writer.
+    // Like any writer, a command that changes the store needs the store for itself.
     let refused = recto(folder, &["cursor-keys", "rotate"]);
     assert_eq!(refused.status.code(), Some(1), "{refused:?}");
     reader.close().await.unwrap();

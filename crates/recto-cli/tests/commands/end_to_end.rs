@@ -1,4 +1,4 @@
-//! The binary on an embedded store: everything a person does with it, and what they do wrong.
+//! The binary on an embedded store: correct and incorrect use of each command.
 
 use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -7,10 +7,10 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value as Json;
 
-/// A folder in which the binary runs.
+/// Folder in which the binary runs.
 struct Place(tempfile::TempDir);
 
-/// How a run ended.
+/// Result of a run.
 struct Ran {
     out: String,
     err: String,
@@ -22,7 +22,7 @@ impl Place {
         Self(tempfile::tempdir().unwrap())
     }
 
-    /// A folder with a store of the collection `flights`.
+    /// Creates a folder with a store of the collection `flights`.
     fn with_store() -> Self {
         let place = Self::new();
         place.write("recto.toml", SCHEMA);
@@ -30,7 +30,7 @@ impl Place {
         place
     }
 
-    /// The same, with thirty rows in it.
+    /// Creates a folder with a store of thirty flights.
     fn with_rows() -> Self {
         let place = Self::with_store();
         place.write("flights.csv", &rows(30));
@@ -72,7 +72,7 @@ impl Place {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        // A command that refuses its input early closes it: that shows in its output.
+        // A command that rejects its input early closes it. The output then shows the reason.
         let _ = child.stdin.take().unwrap().write_all(input);
         Ran::of(&child.wait_with_output().unwrap())
     }
@@ -87,13 +87,14 @@ impl Ran {
         }
     }
 
-    /// It ended well; returns standard output.
+    /// Checks that the run succeeded. Returns its standard output.
     fn done(self) -> String {
         assert_eq!(self.code, 0, "{}{}", self.out, self.err);
         self.out
     }
 
-    /// It ended with `code` and said `text` on standard error, with no panic.
+    /// Checks that the run ended with `code`, printed `text` on standard error, and did not panic. Returns standard
+    /// error.
     fn failed(self, code: i32, text: &str) -> String {
         assert_eq!(self.code, code, "{}{}", self.out, self.err);
         assert!(self.err.contains(text), "{}", self.err);
@@ -111,7 +112,7 @@ order = ["-day"]
 writes = "append"
 "#;
 
-/// Rows of two carriers, a day each.
+/// Returns rows of two carriers, one per day.
 fn rows(count: u32) -> String {
     let mut text = String::from("carrier,day,flight,delay,note\n");
     for row in 0..count {
@@ -191,7 +192,7 @@ fn bad_rows_go_to_the_reject_file_and_the_others_are_loaded_once() {
         rejects.contains("2013-13-45") && rejects.contains("many"),
         "{rejects}"
     );
-    // Whoever runs it again is told again that rows are missing.
+    // A repeated load reports the missing rows again.
     let again = place.run(&["load", "flights", "flights.csv"]);
     assert_eq!(again.code, 4, "{}", again.err);
     assert!(
@@ -217,7 +218,7 @@ fn a_load_of_rejected_rows_only_has_no_check_mark() {
     assert!(ran.out.starts_with("✗ wrong.csv: 1 row"), "{}", ran.out);
 }
 
-/// Loads standard input; returns how the run ended, and the temporary files that it left.
+/// Loads standard input. Returns the result of the run, and the number of temporary files that it left.
 fn load_stdin(place: &Place, options: &[&str], input: &[u8]) -> (Ran, usize) {
     let temporary = place.path("temporary");
     std::fs::create_dir_all(&temporary).unwrap();
@@ -243,7 +244,7 @@ fn standard_input_is_loaded() {
     assert!(ran.out.contains("standard input: 2 rows"), "{}", ran.out);
     assert!(ran.out.contains("stdin.rejects.csv"), "{}", ran.out);
     assert!(place.read("stdin.rejects.csv").contains(",UA,2013-01-01,x,b"));
-    // The same content is the same load.
+    // A load of the same content counts as the same load.
     let (ran, _) = load_stdin(&place, &["--quiet"], csv);
     assert!(ran.out.contains("nothing was done"), "{}", ran.out);
     let ndjson = b" {\"carrier\":\"UA\",\"day\":\"2013-01-02\",\"flight\":2}\n";
@@ -343,7 +344,7 @@ fn a_page_takes_every_option() {
             "flight",
         ],
     );
-    // The newest of the days up to that one.
+    // The newest day up to the given day.
     assert_eq!(flight_numbers(&from)[0], 8);
     let token = from["row_page_tokens"][2].as_str().unwrap();
     let around = page(&place, &["--around", token]);
@@ -548,7 +549,7 @@ partition = ["name"]
 order = ["-created"]
 "#;
 
-/// A refused query shows the way out first, which works, and then each view on a line of its own.
+/// The error of a rejected query first shows a fix that works, and then each view on its own line.
 #[test]
 fn a_refused_query_shows_a_view_that_works() {
     let place = Place::new();
@@ -627,7 +628,7 @@ fn a_page_without_a_filter_says_what_to_add() {
     assert!(said.contains("exactly as a page gave it"), "{said}");
 }
 
-/// Two files in TOML: a schema, and the configuration of a server.
+/// Two TOML files: a schema, and the configuration of a server.
 #[test]
 fn a_schema_and_a_configuration_are_told_apart() {
     let place = Place::with_store();
@@ -728,7 +729,7 @@ fn a_store_that_another_process_holds_is_left_alone() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    // It waits for its input with the store open.
+    // The command has the store open while it waits for its input.
     let taken = (0..100).find_map(|_| {
         std::thread::sleep(std::time::Duration::from_millis(50));
         let ran = place.run(&["describe"]);
@@ -741,7 +742,7 @@ fn a_store_that_another_process_holds_is_left_alone() {
     place.run(&["describe"]).done();
 }
 
-/// What only reads runs side by side; what comes while somebody writes waits, if it is told to.
+/// Readers run concurrently. Commands that start during a write wait, if an option says so.
 #[test]
 fn readers_run_side_by_side_and_wait_for_a_writer() {
     let place = Place::with_rows();
@@ -789,7 +790,7 @@ fn readers_run_side_by_side_and_wait_for_a_writer() {
     place.run(&["init", "--wait", "1"]).failed(2, "leave --wait out");
 }
 
-/// A backup that is killed leaves nothing, a folder that says it is none, or all of it.
+/// A killed backup leaves nothing, a folder marked as unfinished, or the whole backup.
 #[test]
 fn an_unfinished_backup_is_no_store() {
     let place = Place::with_rows();
@@ -815,7 +816,7 @@ fn an_unfinished_backup_is_no_store() {
     place
         .run(&["apply", "--yes", "--store", "unfinished"])
         .failed(1, "an unfinished backup");
-    // What a stopped `apply` leaves is made anew.
+    // `apply` creates the store again that an interrupted `apply` left.
     place.run(&["apply", "--yes", "--store", "new"]).done();
     let (mut whole, mut none) = (0, 0);
     for trial in 0..20 {
@@ -840,7 +841,7 @@ fn an_unfinished_backup_is_no_store() {
     assert!(none > 0, "{whole} were whole");
 }
 
-/// `apply` that is killed while it fills a view goes on where it was, and the view is exact.
+/// If `apply` is killed while it fills a view, the next `apply` continues at that point, and the view is exact.
 #[test]
 fn a_view_is_filled_across_kills() {
     let place = Place::with_store();
@@ -854,7 +855,7 @@ fn a_view_is_filled_across_kills() {
             .command(&["apply", "--yes", "--quiet", "--rate", "8000"])
             .spawn()
             .unwrap();
-        // From before it begins, through the search for records that do not fit, until well into the filling.
+        // The kills happen before the fill, during the search for records that do not fit, and during the fill.
         std::thread::sleep(std::time::Duration::from_millis(40 + 1_300 * trial));
         apply.kill().unwrap();
         apply.wait().unwrap();
@@ -876,8 +877,7 @@ fn a_view_is_filled_across_kills() {
     assert!(!json(&page.done())["records"].as_array().unwrap().is_empty());
 }
 
-/// One bit in each page that leads to others: what reads and what writes says that the store is damaged, and
-/// ends by itself.
+/// If one bit of an inner page is wrong, commands that read or write report the damage, and exit on their own.
 #[test]
 fn a_damaged_store_is_an_error_of_every_command() {
     let place = Place::with_store();
@@ -886,7 +886,7 @@ fn a_damaged_store_is_an_error_of_every_command() {
     place.run(&["compact"]).done();
     let path = place.path("recto.data/data.redb");
     let mut data = std::fs::read(&path).unwrap();
-    // That of most children is the collection's; others are the engine's own.
+    // The page with the most children belongs to the collection. Others belong to the engine.
     let children = |page: &[u8]| usize::from(u16::from_le_bytes([page[2], page[3]])) + 1;
     let pages = data.chunks_mut(4_096).skip(1).filter(|page| page[0] == 2);
     let page = pages.max_by_key(|page| children(page)).unwrap();
@@ -907,7 +907,7 @@ fn a_damaged_store_is_an_error_of_every_command() {
     assert_eq!(checked.code, 4, "{}", checked.err);
 }
 
-/// A folder that one may not enter is not taken for none.
+/// A folder without permission to enter does not count as a missing store.
 #[cfg(unix)]
 #[test]
 fn a_store_that_one_may_not_enter_is_no_missing_store() {
@@ -920,7 +920,7 @@ fn a_store_that_one_may_not_enter_is_no_missing_store() {
     may_enter(0o000);
     let ran = place.run(&["describe"]);
     may_enter(0o700);
-    // Root may enter everything.
+    // Root may enter every folder.
     if ran.code != 0 {
         ran.failed(1, "Permission denied");
     }
@@ -1107,7 +1107,7 @@ fn a_folder_that_is_no_store_is_refused() {
     assert!(Path::new(&place.path("file")).is_file());
 }
 
-/// Waits until a process handles SIGINT, signal 2, and has begun to work.
+/// Waits until a process handles SIGINT (signal 2) and has begun its work.
 #[cfg(target_os = "linux")]
 fn wait_until_it_listens(id: u32) {
     for _ in 0..500 {
@@ -1125,12 +1125,12 @@ fn wait_until_it_listens(id: u32) {
     panic!("the load does not listen to SIGINT");
 }
 
-/// Rows of a load that takes some seconds.
+/// Number of rows of a load that takes some seconds.
 #[cfg(target_os = "linux")]
 const MANY_ROWS: u32 = 200_000;
 
 #[cfg(target_os = "linux")]
-/// The most memory that a process had, as long as it ran.
+/// Returns the peak memory of a process, measured until it ends.
 #[cfg(target_os = "linux")]
 fn peak_memory_kib(child: &mut std::process::Child) -> u64 {
     let path = format!("/proc/{}/status", child.id());
@@ -1145,7 +1145,7 @@ fn peak_memory_kib(child: &mut std::process::Child) -> u64 {
     peak
 }
 
-/// Each of these takes some hundreds of megabytes where a record is taken apart as a whole.
+/// Each of these files would take some hundreds of megabytes if a record were parsed as a whole.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_record_of_many_parts_takes_little_more_memory_than_its_text() {
@@ -1235,7 +1235,7 @@ fn the_demo_loads_all_flights_once_and_shows_pages_of_them() {
         again.contains("in the store already") && !again.contains("stored in"),
         "{again}"
     );
-    // The commands that the demo names work.
+    // The commands that the demo prints work.
     let filter = "carrier = \"AA\" OR carrier = \"DL\"";
     let line = [
         "page",
@@ -1260,7 +1260,7 @@ fn the_demo_leaves_a_store_of_others_alone() {
     assert!(!place.path("recto-demo").exists());
 }
 
-/// Two keys that are one as doubles are two records, by whichever way they come.
+/// Two keys that are equal as doubles belong to two records, for each way of input.
 #[test]
 fn numbers_are_exact_or_refused() {
     let place = Place::new();

@@ -1,4 +1,4 @@
-//! Queues by the command line.
+//! Queues on the command line.
 
 use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -17,12 +17,12 @@ fn queue(place: &Place, line: &[&str]) -> Ran {
     queue_with(place, line, b"")
 }
 
-/// The same, with standard input.
+/// Runs `recto queue …` with standard input.
 fn queue_with(place: &Place, line: &[&str], input: &[u8]) -> Ran {
     place.run(&[&["queue"], line].concat(), input)
 }
 
-/// The lines of JSON that a command printed.
+/// Returns the lines of JSON that a command printed.
 fn lines(text: &str) -> Vec<Json> {
     let read = |line: &str| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
     text.lines().map(read).collect()
@@ -32,7 +32,7 @@ fn json(text: &str) -> Json {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// How many messages a queue has, and how many of them are in flight.
+/// Returns the number of messages of a queue, and the number of messages in flight.
 fn amount(place: &Place, name: &str) -> (u64, u64) {
     let status = json(&queue(place, &["describe", name, "--json"]).done());
     assert_eq!(status["exact"], true);
@@ -42,7 +42,7 @@ fn amount(place: &Place, name: &str) -> (u64, u64) {
     )
 }
 
-/// The bodies of messages that were received.
+/// Returns the bodies of received messages.
 fn bodies(messages: &[Json]) -> Vec<&str> {
     messages
         .iter()
@@ -50,7 +50,7 @@ fn bodies(messages: &[Json]) -> Vec<&str> {
         .collect()
 }
 
-/// What holds of a store of either kind, as tests.
+/// Defines tests that hold on both kinds of stores.
 macro_rules! on_both_stores {
     ($($name:ident),+ $(,)?) => {
         mod embedded {
@@ -83,7 +83,7 @@ on_both_stores! {
     work_units_are_queues_that_end,
 }
 
-/// Only `create` makes a store.
+/// Only `create` creates a store.
 fn reads_make_no_store(place: &Place) {
     queue(place, &["send", "jobs", "a"]).failed(3, "recto queue create NAME");
     for line in [
@@ -159,13 +159,13 @@ fn the_life_of_a_queue(place: &Place) {
             .done()
             .contains("1 message kept")
     );
-    // As `receive --json` printed it.
+    // The input has the form that `receive --json` prints.
     let input = received[1].to_string();
     let back = queue_with(place, &["nack", "jobs", "--error", "later"], input.as_bytes()).done();
     assert!(back.contains("1 message given back"), "{back}");
     assert_eq!(amount(place, "jobs"), (2, 0));
 
-    // A receive of one message takes either a new one or one that was given back.
+    // A receive of one message returns either a new message or a message that was given back.
     let drawn = queue(place, &["receive", "jobs", "--max", "2"]).done();
     for said in ["two", "2 attempts", "three", "1 attempt", "lang = en"] {
         assert!(drawn.contains(said), "{said}: {drawn}");
@@ -177,7 +177,7 @@ fn the_life_of_a_queue(place: &Place) {
         panic!("{drawn}");
     };
     queue(place, &["nack", "jobs", other]).done();
-    // It is whose who received it last.
+    // The message belongs to its last receiver.
     let late = queue(place, &["ack", "jobs", second]);
     assert!(
         late.out.contains("no longer yours") && late.out.contains(second),
@@ -323,7 +323,7 @@ fn ten_thousand_lines_are_messages_in_their_order(place: &Place) {
     }
     let mut sent: Vec<_> = (0..10_000).map(|number| format!("\"job {number}\"")).collect();
     if place.store().is_some() {
-        // Several shards have an order each: what was sent after a failure goes to another one.
+        // Each shard has its own order. After a failure, messages go to another shard.
         received.sort_unstable();
         sent.sort_unstable();
     }
@@ -369,14 +369,14 @@ fn what_is_wrong_is_named_by_its_line_and_the_others_are_sent(place: &Place) {
     );
     let mut received = lines(&queue(place, &["receive", "jobs", "--max", "10", "--json"]).done());
     assert_eq!(received.len(), 2);
-    // One has a deduplication id, and may stand in another shard.
+    // One message has a deduplication id, and may be in another shard.
     received.sort_by_key(|message| message["body"].is_null());
     assert_eq!(
         (&received[0]["body"], &received[1]["body_base64"]),
         (&"a".into(), &"/wA=".into())
     );
 
-    // As many lines that are wrong as there may be are shown, and all are counted.
+    // The output shows invalid lines up to a limit, and counts all of them.
     let many = queue_with(
         place,
         &["send", "jobs", "--ndjson", "--json"],
@@ -461,13 +461,13 @@ fn a_store_without_queues_has_none() {
             .done()
             .contains("needs no queue tables")
     );
-    // What looks makes nothing, and neither does what finds no queue.
+    // Commands that only read, and commands that find no queue, create nothing.
     queue(&other, &["send", "jobs", "a"]).failed(3, "there is no queue jobs");
     queue(&other, &["delete", "jobs", "--yes"]).failed(3, "there is no queue jobs");
     assert_eq!(tables(&other), there);
 }
 
-/// The names of the tables of an embedded store.
+/// Returns the names of the tables of an embedded store.
 fn tables(place: &Place) -> Vec<String> {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
@@ -477,7 +477,7 @@ fn tables(place: &Place) -> Vec<String> {
     })
 }
 
-/// Those who look at an embedded store do so beside each other, and are told who has it when it is written.
+/// Readers of an embedded store run concurrently. During a write, they report which process has the store.
 #[test]
 fn several_look_at_a_store_that_nobody_writes() {
     let place = &Place::embedded();
@@ -529,7 +529,7 @@ fn what_nobody_reads_is_given_back(place: &Place) {
     drop(child.stdout.take());
     assert_eq!(child.wait().unwrap().code(), Some(0));
     assert_eq!(amount(place, "jobs"), (3, 0));
-    // So does every other command end quietly.
+    // Every other command also ends quietly.
     for line in [
         &["list"][..],
         &["peek", "jobs", "--json"],
@@ -586,7 +586,7 @@ fn a_watch_prints_a_line_a_second(place: &Place) {
         served.contains("● open") && served.contains("the next table opens in"),
         "{served}"
     );
-    // A slice that goes on though it is over: so many tables as there are messages are in use.
+    // After the end of the rotation interval, the rotation cannot continue: the messages keep all other tables in use.
     queue(
         place,
         &[
@@ -628,7 +628,8 @@ fn a_watch_prints_a_line_a_second(place: &Place) {
     );
 }
 
-/// A store that was closed for longer than a day, and than a tenth of the retention, asks once.
+/// If a store was closed for longer than a day and longer than a tenth of the retention, the command needs one
+/// confirmation.
 #[test]
 fn confirms_the_clock_of_an_embedded_store() {
     let place = &Place::embedded();
@@ -680,7 +681,7 @@ fn confirms_no_clock_on_cassandra() {
     queue(place, &["confirm-clock"]).failed(2, "only for an embedded store");
 }
 
-/// What became of lines is told in their order, whatever is wrong with some, and nothing is lost on the way.
+/// The output reports the results of lines in their order, even if some lines are invalid. No line is lost.
 fn lines_are_told_of_in_their_order(place: &Place) {
     queue(place, &["create", "jobs"]).done();
     let mut input = Vec::new();
@@ -729,7 +730,7 @@ fn lines_are_told_of_in_their_order(place: &Place) {
     let nothing = queue_with(place, &["send", "jobs", "--ndjson"], b"");
     assert!(nothing.err.contains("0 messages sent"), "{}", nothing.err);
     nothing.done();
-    // Where reading ends early, what was sent before is told.
+    // If reading ends early, the output reports the messages that were sent before.
     let folder = place.path().to_str().unwrap();
     queue(place, &["send", "jobs", "--file", folder]).failed(1, "no line was sent");
     queue(place, &["send", "jobs", "--file", "none.ndjson"]).failed(3, "none.ndjson");
@@ -790,7 +791,7 @@ fn names_malformed_receipts_and_acknowledges_the_others() {
     assert_eq!(amount(place, "jobs").0, 0);
 }
 
-/// `recto queue send`, of whatever is written to it.
+/// Starts `recto queue send`. The test writes its input.
 fn sender(place: &Place) -> Child {
     let mut command = place.command();
     command.args(["queue", "send", "jobs", "--json"]);
@@ -801,7 +802,8 @@ fn sender(place: &Place) -> Child {
     command.spawn().unwrap()
 }
 
-/// Whoever is told stops listening: what was sent by then is said, and that there may be more.
+/// The reader of the output closes it. The command reports the messages sent so far, and that later lines were not
+/// sent.
 #[test]
 fn who_goes_while_lines_are_sent_is_told_how_far_it_was() {
     let place = &Place::embedded();
@@ -868,7 +870,7 @@ fn a_line_is_sent_as_it_comes_and_who_stops_is_told_how_far_it_was() {
     let mut out = BufReader::new(child.stdout.take().unwrap());
     for number in 1..=2 {
         writeln!(input, "{number}").unwrap();
-        // The input stays open, and what came of it is sent all the same.
+        // The input stays open, but the result of each line is printed at once.
         let mut said = String::new();
         out.read_line(&mut said).unwrap();
         assert_eq!(json(&said)["line"], number);
@@ -895,7 +897,7 @@ fn work_units_are_queues_that_end(place: &Place) {
     queue(place, &["unit", "begin", "none", "night"]).failed(3, "there is no queue none");
     queue(place, &["unit", "begin", "jobs", "no name"]).failed(2, "is no name");
 
-    // Whatever takes a queue takes a unit.
+    // Every command that accepts a queue accepts a unit.
     let unit = "jobs/night";
     queue(place, &["send", unit, "one", "two", "three", "four"]).done();
     assert_eq!((amount(place, unit), amount(place, "jobs")), ((4, 0), (0, 0)));

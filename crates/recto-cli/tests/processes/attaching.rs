@@ -1,4 +1,5 @@
-//! `recto attach`, `recto serve`, and the console: a table that another program made, a minute after the download.
+//! `recto attach`, `recto serve` and the console on a table of another program, as a user does a minute after the
+//! download.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -11,12 +12,12 @@ use recto_cassandra::{CassandraConfig, create_keyspace, drop_keyspace};
 use recto_testkit::rig::{Cluster, Nodes, unique_keyspace};
 use serde_json::{Value as Json, json};
 
-/// How long it may take until a server knows that a cluster went away, or that it is back.
+/// Maximum time until a server notices that a cluster is unreachable, or reachable again.
 const KNOWN: Duration = Duration::from_secs(90);
 
 const CARRIERS: [&str; 3] = ["AA", "B6", "UA"];
 
-/// A keyspace with a table of flights.
+/// Keyspace with a table of flights.
 struct Keyspace {
     address: String,
     name: String,
@@ -39,7 +40,7 @@ impl Drop for Keyspace {
     }
 }
 
-/// One flight in three of 120 has this carrier.
+/// Returns the flights of a carrier: every third of 120 flights.
 fn flights(carrier: &str) -> Vec<i64> {
     let of = |number: &i64| CARRIERS[usize::try_from(number % 3).unwrap()] == carrier;
     (0..120).filter(of).rev().collect()
@@ -74,7 +75,7 @@ fn keyspace_at(address: String) -> Keyspace {
     keyspace
 }
 
-/// What a server answers: its status, and what follows its headers.
+/// Sends a request to a server. Returns the status and the body of the response.
 fn ask(server: &Server, method: &str, path: &str, body: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(server.address()).unwrap();
     let length = body.len();
@@ -151,7 +152,7 @@ fn a_table_that_is_there_is_attached_served_and_paged() {
             break;
         }
         query = format!("{filter}&page_token={token}");
-        // The token goes on with another process.
+        // The token is valid in another process.
         server.restart();
     }
     assert_eq!(found, flights("UA"));
@@ -176,7 +177,7 @@ fn a_table_that_is_there_is_attached_served_and_paged() {
         "{html}"
     );
     drop(server);
-    // Who forgets a table needs no schema file.
+    // Removing an attached table needs no schema file.
     let forget = ["apply", "--remove", "flights", "--yes", "--store", "view"];
     let told = recto(folder.path(), &forget).done();
     assert!(told.contains("stays as it is"), "{told}");
@@ -184,7 +185,7 @@ fn a_table_that_is_there_is_attached_served_and_paged() {
     assert!(none.code != 0 && none.out.contains("flights"), "{}", none.out);
 }
 
-/// Asks for a page until it is answered with this status; the text of the answer.
+/// Requests a page until the response has this status. Returns the text of the response.
 fn ask_until(server: &Server, path: &str, wanted: u16) -> String {
     let begun = Instant::now();
     loop {
@@ -197,7 +198,7 @@ fn ask_until(server: &Server, path: &str, wanted: u16) -> String {
     }
 }
 
-/// Asks for a page until it says something; its text.
+/// Requests a page until it contains a text. Returns the page.
 fn ask_until_told(server: &Server, path: &str, wanted: &str) -> String {
     let begun = Instant::now();
     loop {
@@ -242,7 +243,7 @@ fn a_server_serves_what_is_its_own_while_what_is_attached_is_away() {
         }
         let body = ask_until(&server, attached, 503);
         assert!(body.contains(&there.address), "{body}");
-        // Who lists what there is sees that it is away, and from where.
+        // Each list shows that the collection is unreachable, and the address of its cluster.
         for path in ["/v1/collections", "/v1/collections/flights", "/v1/schema", "/"] {
             let body = ask_until_told(&server, path, "collection flights is away: ");
             assert!(body.contains(&there.address), "{path} {body}");

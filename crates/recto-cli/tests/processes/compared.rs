@@ -1,5 +1,5 @@
-//! A comparison of views that is stopped, killed, or loses its server, and the same command again: on both stores, and
-//! through a server.
+//! Comparisons of views that are stopped, killed, or lose their server, followed by the same command. The tests run on
+//! both stores and through a server.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -36,15 +36,16 @@ order = [\"status\"]
 ";
 
 const USERS: u32 = 300;
-/// So slow that the third view takes more than a second.
+/// Rate at which the third view takes more than a second.
 const RATE: &str = "400";
-/// How long it may take until two views are compared at that rate.
+/// Maximum time until two views are compared at that rate.
 const PLACED: Duration = Duration::from_secs(60);
-/// How long a server may take to see that its client is gone.
+/// Maximum time until a server notices that its client disconnected.
 const NOTICED: Duration = Duration::from_secs(10);
 const FILE: &str = "verify.place";
 
-/// Users of whom those who are away are lost to one view, and those of a note to another, of the three.
+/// Users in a store with three views. One view lacks the users whose status is `away`, and another view lacks the users
+/// with one note.
 struct Place {
     folder: tempfile::TempDir,
     store: String,
@@ -79,7 +80,7 @@ impl Place {
         recto(self.path(), &[line, &["--store", &self.store]].concat())
     }
 
-    /// The comparison, from the file that says where to go on.
+    /// Returns the command of the comparison, which continues from its checkpoint file.
     fn compare(&self, more: &[&str]) -> Command {
         let mut command = command(self.path());
         let line = ["verify", "--json", "--quiet", "--checkpoint", FILE];
@@ -95,7 +96,7 @@ impl Place {
         self.path().join(FILE).exists()
     }
 
-    /// A slow comparison, at its third view.
+    /// Starts a slow comparison. Returns when it has reached its third view.
     fn half_way(&self) -> Child {
         let mut comparing = self.compare(&["--rate", RATE]).spawn().unwrap();
         let begun = Instant::now();
@@ -108,7 +109,7 @@ impl Place {
         comparing
     }
 
-    /// Compares to the end. What was stopped may still be under way in a server.
+    /// Compares to the end. A server may still run the stopped comparison.
     fn to_the_end(&self) -> Ran {
         let begun = Instant::now();
         loop {
@@ -121,7 +122,7 @@ impl Place {
     }
 }
 
-/// Deletes entries, as another program could.
+/// Deletes view entries, as another program could.
 async fn lose(folder: &Path, store: &str) {
     let address: StoreAddress = if store.starts_with("cassandra") {
         store.parse().unwrap()
@@ -151,8 +152,8 @@ fn report(ran: &Ran) -> Json {
     report
 }
 
-/// Stopped by a signal, then by `lose_it`, it goes on and finds what one that nothing stopped finds; after a change of the
-/// schema it does not.
+/// Checks that a comparison that is stopped by a signal, and then by `lose_it`, continues and finds the same result as
+/// an uninterrupted comparison. After a change of the schema, it does not continue.
 fn goes_on(place: &Place, lose_it: impl FnOnce(Child)) {
     let expected = report(&place.run(&["verify", "--json", "--quiet"]));
     assert_eq!(expected["views"][0]["missing"], USERS / 50, "{expected}");

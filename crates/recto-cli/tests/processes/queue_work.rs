@@ -1,4 +1,4 @@
-//! `recto queue work`: a command for each message.
+//! `recto queue work`, which runs a command for each message.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -8,16 +8,17 @@ use std::time::{Duration, Instant};
 use crate::support::{Ran, command, recto, recto_with};
 use serde_json::Value as Json;
 
-/// The longest wait for what must happen.
+/// Maximum wait for an event that must happen.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Runs `recto queue …` in a folder, which waits for whoever has the store.
+/// Runs `recto queue …` in a folder. The command waits while another process has the store.
 fn queue(folder: &Path, line: &[&str]) -> Ran {
     let line: Vec<&str> = ["--wait", "20", "queue"].iter().chain(line).copied().collect();
     recto(folder, &line)
 }
 
-/// A folder with a queue `jobs`, whose messages are dead letters after `attempts`.
+/// Creates a folder with a queue `jobs`, whose messages become dead letters after `attempts`
+/// attempts.
 fn with_queue(attempts: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     queue(folder.path(), &["create", "dead"]).done();
@@ -26,7 +27,7 @@ fn with_queue(attempts: &str) -> tempfile::TempDir {
     folder
 }
 
-/// How many messages a queue has, and how many of them are in flight.
+/// Returns the number of messages of a queue, and the number of messages in flight.
 fn amount(folder: &Path, name: &str) -> (u64, u64) {
     let status = queue(folder, &["describe", name, "--json"]).done();
     let status: Json = serde_json::from_str(&status).unwrap();
@@ -40,7 +41,7 @@ fn read(folder: &Path, name: &str) -> String {
     std::fs::read_to_string(folder.join(name)).unwrap_or_default()
 }
 
-/// Waits until a file says something.
+/// Waits until a file has content.
 fn wait_for(folder: &Path, name: &str) -> String {
     let begun = Instant::now();
     loop {
@@ -53,7 +54,7 @@ fn wait_for(folder: &Path, name: &str) -> String {
     }
 }
 
-/// A worker that goes on by itself.
+/// Worker that runs in the background.
 struct Worker(Child);
 
 impl Worker {
@@ -136,7 +137,7 @@ fn a_command_that_fails_twice_is_run_a_third_time() {
         assert_eq!(read(folder, "attempts").lines().count(), attempt);
         assert_eq!(amount(folder, "jobs"), (1, 0));
     }
-    // It waits for the message, which comes again after a second.
+    // The worker waits for the message, which returns after a second.
     let worked = queue(
         folder,
         &["work", "jobs", "--once", "--json", "--", "sh", "-c", script],
@@ -181,7 +182,7 @@ fn what_fails_too_often_is_a_dead_letter_with_its_last_line() {
         .collect();
     errors.sort_unstable();
     assert_eq!(errors, ["no such address: bad", "no such address: worse"]);
-    // Driven back they are handled, by a command that says nothing when it fails once more.
+    // After a redrive, a worker handles one of them. The command for the other fails without output.
     queue(folder, &["redrive", "dead"]).done();
     queue(folder, &["work", "jobs", "--once", "--", "true"]).done();
     queue(
@@ -194,7 +195,7 @@ fn what_fails_too_often_is_a_dead_letter_with_its_last_line() {
     assert_eq!((amount(folder, "jobs").0, amount(folder, "dead").0), (0, 1));
 }
 
-// How much an environment holds differs from system to system.
+// The size limit of an environment differs between systems.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_message_that_no_environment_holds_fails_and_harms_no_other() {
@@ -245,11 +246,12 @@ fn a_command_that_cannot_be_run_harms_no_message() {
     queue(folder, &["work", "jobs"]).failed(2, "COMMAND");
     queue(folder, &["work", "jobs", "--concurrency", "0", "--", "true"]).failed(2, "1 to 1,000");
     assert_eq!((amount(folder, "jobs"), amount(folder, "dead").0), ((1, 0), 0));
-    // One that does not read what it is given, of a size that no pipe holds, is done all the same.
+    // A command that does not read its input succeeds, even if the input is larger than the buffer
+    // of a pipe.
     let body = "x".repeat(100_000);
     queue(folder, &["send", "jobs", &body, &body]).done();
     queue(folder, &["work", "jobs", "--until-empty", "--", "true"]).done();
-    // So is one that leaves a process behind which has its other streams.
+    // A command also succeeds if it leaves a process behind that keeps its other streams open.
     queue(folder, &["send", "jobs", &body]).done();
     let begun = Instant::now();
     let worked = queue(
@@ -358,7 +360,7 @@ fn what_a_killed_worker_had_comes_again() {
     }
     worker.signal("KILL");
     worker.0.wait_with_output().unwrap();
-    // None is lost, and one that nobody had begun is there at once.
+    // No message is lost. A message that no command had begun is available at once.
     assert_eq!(amount(folder, "jobs").0, 3);
     let mut bodies = Vec::new();
     while bodies.len() < 3 {
@@ -393,7 +395,7 @@ fn what_a_killed_worker_had_comes_again() {
 fn through_a_server_several_work_on_one_queue() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    // Makes the store.
+    // The command creates the store.
     queue(folder, &["create", "other"]).done();
     let server = crate::support::Server::start(folder, &[]);
     let ask = |line: &[&str], input: &str| {
@@ -408,7 +410,7 @@ fn through_a_server_several_work_on_one_queue() {
     ask(&["create", "jobs", "--delay", "1"], "").failed(2, "jobs");
     ask(&["send", "nothing", "a"], "").failed(3, "nothing");
     ask(&["ack", "jobs", "garbage"], "").failed(2, "receipt 1: this is no receipt");
-    // A command whose worker is killed before it was told the body reads nothing.
+    // If the worker is killed before it writes the body, the command reads nothing.
     let script = "read -r body; [ -z \"$body\" ] || echo \"$body\" >> handled; sleep 0.05";
     let work = [
         "--store",
@@ -436,7 +438,8 @@ fn through_a_server_several_work_on_one_queue() {
         assert!(begun.elapsed() < PATIENCE);
         std::thread::sleep(Duration::from_millis(5));
     }
-    // What one had that dies goes to the others; what it had begun is begun once more.
+    // The messages of a killed worker go to the others. Messages that it had begun are handled
+    // again.
     let [dies, stays, other] = workers;
     dies.signal("KILL");
     dies.0.wait_with_output().unwrap();

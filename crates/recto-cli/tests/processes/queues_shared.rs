@@ -1,4 +1,4 @@
-//! Queues on Cassandra: several processes have the store at a time.
+//! Queues on Cassandra, with several processes that use the store concurrently.
 
 use std::fmt::Write as _;
 use std::process::{Child, Stdio};
@@ -8,14 +8,15 @@ use crate::support::place::Place;
 use crate::support::{Ran, Server};
 use serde_json::Value as Json;
 
-/// The longest wait for what must happen.
+/// Maximum wait for an event that must happen.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long what another process sent may take to be heard of: much less than until who waits looks again without.
+/// Maximum time until a receiver notices a message of another process. It is much shorter than the interval of the
+/// receiver's own polls.
 const HEARD: Duration = Duration::from_secs(8);
-/// Within that somebody who was started waits for messages.
+/// Time after which a started receiver waits for messages.
 const BEGUN: Duration = Duration::from_secs(3);
 
-/// Runs `recto queue …`, which ends well.
+/// Runs `recto queue …`, which must succeed.
 fn queue(place: &Place, line: &[&str]) -> String {
     place.run(&[&["queue"], line].concat(), b"").done()
 }
@@ -24,7 +25,7 @@ fn json(text: &str) -> Json {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// Starts `recto queue …`, which goes on by itself.
+/// Starts `recto queue …` in the background.
 fn start(place: &Place, line: &[&str]) -> Child {
     let mut command = place.command();
     command
@@ -64,7 +65,7 @@ fn who_waits_hears_of_what_a_command_did_that_has_ended() {
         place,
         &["create", "jobs", "--dead-letters", "dead", "--attempts", "9"],
     );
-    // Some wait before anything was sent here, and after.
+    // The first receive starts before any message was sent, the second one after.
     for sends in [&["send", "jobs", "a"][..], &["send", "dead", "a"]] {
         let wait = ["receive", "jobs", "--wait-message", "20", "--json", "--ack"];
         let waiting = start(place, &wait);
@@ -90,7 +91,7 @@ fn workers_of_several_processes_handle_each_message_once_and_what_one_had_that_w
     }
     let sent = place.run(&["queue", "send", "jobs"], input.as_bytes());
     assert!(sent.err.contains("200 messages sent"), "{}", sent.err);
-    // A command whose worker is killed may get no message.
+    // If the worker is killed, the command may get no message.
     let script = "read -r body; test -z \"$body\" || echo \"$body\" >> handled; sleep 0.05";
     let work = ["work", "jobs", "--concurrency", "4", "--", "sh", "-c", script];
     let [mut dies, stays, other] = [(); 3].map(|()| start(place, &work));
@@ -111,7 +112,7 @@ fn workers_of_several_processes_handle_each_message_once_and_what_one_had_that_w
     once.sort_unstable();
     once.dedup();
     assert_eq!(once.join("\n") + "\n", input);
-    // What the one that was killed had begun was begun once more.
+    // Messages that the killed worker had begun are handled a second time.
     assert!(handled.len() <= 204, "{handled:?}");
 }
 
@@ -132,12 +133,12 @@ fn a_server_and_commands_have_the_same_queues() {
         place,
         &["work", "jobs", "--until-empty", "--", "sh", "-c", script],
     );
-    // Each may have sent to another shard.
+    // The senders may have used different shards.
     let mut bodies = handled(place, "handled");
     bodies.sort_unstable();
     assert_eq!(bodies, ["by a command", "by the server"]);
     assert_eq!(json(&ask(&["describe", "jobs", "--json"]))["messages"], 0);
-    // Who waits at the server hears of what a command sends, too.
+    // A receiver that waits at the server also notices messages of a command.
     let url = server.url.clone();
     let wait = [
         "receive",

@@ -1,4 +1,4 @@
-//! `recto serve`, `recto token` and `recto config` as programs.
+//! The programs `recto serve`, `recto token` and `recto config`.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -10,7 +10,7 @@ use recto::queues::QueueOptions;
 use recto::{Environment, OpenOptions, Recto};
 use serde_json::Value as Json;
 
-/// A folder with a store in which the program runs.
+/// Folder with a store, in which the program runs.
 struct Place(tempfile::TempDir);
 
 impl Place {
@@ -42,7 +42,7 @@ impl Place {
         text(&output.stdout)
     }
 
-    /// A token that is made now.
+    /// Creates a token and returns it.
     fn token(&self, name: &str, grant: &str) -> String {
         let made = self.run(&["token", "create", name, "--grant", grant]);
         let token = text(&made.stdout).trim().to_owned();
@@ -50,7 +50,7 @@ impl Place {
         token
     }
 
-    /// The program was refused with this code, and said this.
+    /// Checks that the program fails with this exit code and prints this text.
     fn refused(&self, line: &[&str], code: i32, said: &str) {
         let output = self.run(line);
         let err = text(&output.stderr);
@@ -102,7 +102,7 @@ impl Running {
         assert!(sent.success());
     }
 
-    /// Waits for its end: the exit code and the log.
+    /// Waits for the end of the server. Returns the exit code and the log.
     fn ended(mut self) -> (Option<i32>, String) {
         let mut log = String::new();
         self.child
@@ -172,7 +172,7 @@ fn the_log_has_plans_and_request_ids_and_no_values_cursors_or_tokens() {
         (&6.into(), &5.into())
     );
     let asked: Vec<&Json> = lines.iter().filter(|line| line["message"] == "asked").collect();
-    // Two pages that were answered, and not the one whose token was spoilt.
+    // Two successful pages are logged. The page with the damaged token is not.
     assert_eq!(asked.len(), 2);
     for line in asked {
         assert_eq!(
@@ -203,7 +203,8 @@ fn the_log_has_plans_and_request_ids_and_no_values_cursors_or_tokens() {
     }
 }
 
-/// What no view serves is in the log with the filter that its token adds, and `design` proposes the view for it.
+/// The log contains queries that no view serves, with the filter that their token adds. `design` proposes a view for
+/// them.
 #[cfg(unix)]
 #[test]
 fn what_a_server_was_asked_is_designed_for() {
@@ -256,7 +257,7 @@ fn a_signal_ends_it_and_a_second_one_at_once() {
     running.signal("INT");
     assert_eq!(running.ended().0, Some(0));
 
-    // A request that does not end holds up the first signal, not the second.
+    // A request that does not end delays the shutdown after the first signal, but not after the second.
     let running = place.serve(&[]);
     let mut stream = TcpStream::connect(&running.address).unwrap();
     let request = "PUT /v1/collections/orders/records/acme,1 HTTP/1.1\r\nHost: localhost\r\n\
@@ -275,14 +276,14 @@ fn a_signal_ends_it_and_a_second_one_at_once() {
     assert!(began.elapsed() < Duration::from_secs(20));
 }
 
-/// An export that is under way when the server is told to stop: who asked for it hears that it is not whole, the
-/// log names it, and the audit log says how far it came.
+/// A shutdown interrupts an export. The client notices that the export is incomplete, the log names the export, and the
+/// audit log contains its progress.
 #[cfg(unix)]
 #[test]
 fn an_export_that_a_stop_cuts_is_named() {
     const LARGE: usize = 400;
     let place = Place::new();
-    // More than what lies between a server and a client that does not read.
+    // This is more data than the buffers between a server and an idle client hold.
     let note = "n".repeat(64 << 10);
     let records: String = (100..100 + LARGE)
         .map(|id| format!("{{\"tenant\":\"acme\",\"id\":{id},\"note\":\"{note}\"}}\n"))
@@ -596,8 +597,8 @@ fn the_configuration_is_shown_with_its_sources_and_refused_where_it_is_wrong() {
     place.refused(&["serve", "--listen", "nowhere"], 2, "takes an IP address");
 }
 
-/// A served store that is damaged: requests are errors and the server goes on; the scrub finds it, is seen in
-/// the metrics and the log, and fails readiness where it is to.
+/// A served store is damaged. Requests return errors, and the server continues. The scrub finds the damage and reports
+/// it in the metrics and the log. Readiness fails if the configuration says so.
 #[test]
 fn damage_is_an_error_is_found_by_the_scrub_and_does_not_end_the_server() {
     let place = Place::new();

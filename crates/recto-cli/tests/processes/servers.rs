@@ -1,5 +1,5 @@
-//! Several servers over one Cassandra keyspace: what one gives, the others take; what is changed from
-//! elsewhere, all of them see.
+//! Several servers over one Cassandra keyspace. Each server accepts tokens of the others, and all servers notice
+//! changes of other processes.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpStream, ToSocketAddrs as _};
@@ -12,7 +12,7 @@ use recto_cassandra::{CassandraConfig, drop_keyspace};
 use recto_testkit::rig::{Cluster, unique_keyspace};
 use serde_json::{Value as Json, json};
 
-/// Orders with another field, and another collection.
+/// Orders with an additional field, and an additional collection.
 const LATER: &str = r#"
 [collection.orders]
 fields = { tenant = "text", id = "int", note = "text", priority = "int" }
@@ -28,14 +28,15 @@ partition = ["id"]
 writes = "overwrite"
 "#;
 const COUNT: usize = 50;
-/// How long a schema may take to apply beside servers that live. One that ended and did not say so is waited for longer.
+/// Maximum time to apply a schema while servers run. It takes longer after a server that ended without a report of its
+/// end.
 const APPLIED: Duration = Duration::from_secs(25);
-/// How long a server may take to see what was changed elsewhere: it looks every second.
+/// Maximum time until a server notices a change of another process. A server polls every second.
 const SEEN: Duration = Duration::from_secs(5);
 
 const LIST: &str = "/v1/collections/orders/records?filter=tenant%20%3D%20%22acme%22&page_size=7";
 
-/// A keyspace with orders, and two servers over it. The keyspace goes with it.
+/// Keyspace with orders, and two servers over it. The keyspace is removed when this value is dropped.
 struct Place {
     servers: [Server; 2],
     folder: tempfile::TempDir,
@@ -70,12 +71,12 @@ impl Place {
         self.folder.path()
     }
 
-    /// Runs a command on the store itself.
+    /// Runs a command directly on the store.
     fn run(&self, line: &[&str]) -> String {
         recto(self.path(), &[line, &["--store", &self.store]].concat()).done()
     }
 
-    /// Both servers come to this in time.
+    /// Waits until both servers reach a state.
     fn both(&self, what: &str, holds: impl Fn(&Server) -> bool) {
         let began = Instant::now();
         while !self.servers.iter().all(&holds) {
@@ -84,7 +85,7 @@ impl Place {
         }
     }
 
-    /// The pages from a token on, one from each server in turn, and the tokens that lead back.
+    /// Returns the pages from a token on, in turn from both servers, and the tokens for the way back.
     fn walk(&self, direction: &str, mut token: String) -> (Vec<Json>, Json) {
         let mut records = Vec::new();
         for turn in 0..COUNT {
@@ -140,14 +141,14 @@ impl Server {
         answer
     }
 
-    /// The page at a token; the first one at an empty token.
+    /// Returns the page of a token. An empty token means the first page.
     fn page(&self, token: &str) -> Json {
         let (status, page) = self.get(&format!("{LIST}&page_token={token}"));
         assert_eq!(status, 200, "{page}");
         page
     }
 
-    /// Whether it takes a token.
+    /// Returns whether the server accepts a token.
     fn takes(&self, token: &str) -> bool {
         let (status, answer) = self.get(&format!("{LIST}&page_token={token}"));
         assert!(
@@ -212,7 +213,7 @@ fn a_schema_that_is_applied_elsewhere_is_served_without_a_restart() {
     for server in &place.servers {
         assert_eq!(server.get(order), (200, stored.clone()));
         assert!(server.get("/openapi.json").1["components"]["schemas"]["returns"].is_object());
-        // What was there has no such field, and tokens of before lead on.
+        // Older records do not have the field, and older tokens are still valid.
         assert_eq!(
             server.page(&earlier)["records"][0],
             json!({ "tenant": "acme", "id": 7, "note": "kept" })
@@ -253,7 +254,7 @@ fn a_rotation_of_cursor_keys_leaves_all_of_them_working() {
         }
     }
 
-    // After a leak: nothing that was sealed before is taken, by any of them, and that without a restart.
+    // After a leak of a key, no server accepts older tokens. No restart is needed.
     place.run(&["cursor-keys", "rotate", "--earlier", "0"]);
     place.both("the keys of before are gone", |server| {
         [&of_one, &of_other, &newer]
@@ -267,8 +268,8 @@ fn a_rotation_of_cursor_keys_leaves_all_of_them_working() {
     assert!(one.takes(&of_other) && other.takes(&of_one));
 }
 
-/// What Cassandra has tools of its own for is refused as where the store is; files are loaded, tables checked,
-/// schemas applied and collections removed through either server, by whoever may.
+/// A server rejects operations for which Cassandra has its own tools, as the command line does. Through either server,
+/// clients with the right can load files, check tables, apply schemas and remove collections.
 #[test]
 fn the_store_is_looked_after_through_a_server() {
     let place = Place::new();
@@ -354,7 +355,7 @@ fn the_store_is_looked_after_through_a_server() {
     });
     ask(&remove).failed(2, "cannot be applied");
     checked(1);
-    // What was done through this server was done by no other process.
+    // No other process did the work of this server.
     let audit = std::fs::read_to_string(place.path().join("audit.log")).unwrap();
     let lines = audit
         .lines()
@@ -365,7 +366,7 @@ fn the_store_is_looked_after_through_a_server() {
     assert!(!audit.contains("\"schema\",\"outcome\":\"seen\""), "{audit}");
 }
 
-/// Commands that wrote say that they ended, so that nobody has to find them dead.
+/// Commands that wrote report their end, so that no other process must detect it.
 #[test]
 fn commands_that_wrote_are_not_waited_for() {
     let place = Place::new();
@@ -383,14 +384,15 @@ fn commands_that_wrote_are_not_waited_for() {
     assert!(found.contains("\"put\""), "{found}");
 }
 
-/// A Cassandra that comes up late is waited for, by whoever is told to wait.
+/// With an option to wait, commands wait for a Cassandra that starts late.
 #[test]
 fn a_cassandra_that_comes_up_late_is_waited_for() {
     let place = Place::new();
     let cassandra = Cluster::shared().unwrap().address();
     std::fs::write(place.path().join("more.csv"), "tenant,id,note\nacme,900,late\n").unwrap();
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    // A port of Cassandra's own address (a driver goes on to what nodes announce), which refuses until it listens.
+    // A port at Cassandra's own address, because the driver connects to the addresses that nodes announce. The port
+    // rejects connections until the test listens.
     let mut address = cassandra.to_socket_addrs().unwrap().next().unwrap();
     address.set_port(0);
     let socket = tokio::net::TcpSocket::new_v4().unwrap();
@@ -414,7 +416,7 @@ fn a_cassandra_that_comes_up_late_is_waited_for() {
         let mut err = BufReader::new(waiting.stderr.take().unwrap());
         err.read_line(&mut said).unwrap();
         assert!(said.starts_with("waiting up to 60 s for the store: "), "{said}");
-        // What it says later is read, so that it is never held up.
+        // The thread reads the rest of the output, so that the process never blocks.
         std::thread::spawn(move || std::io::copy(&mut err, &mut std::io::sink()));
     }
 

@@ -1,4 +1,4 @@
-//! A way to a server on which connections are cut.
+//! Proxy of a server that cuts connections.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -6,14 +6,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// A way to a server that is cut: of each connection, only so many bytes of answers come through.
+/// Proxy of a server. It cuts each connection after a number of response bytes.
 pub(crate) struct Cutter {
     pub(crate) url: String,
     connections: Arc<AtomicUsize>,
 }
 
 impl Cutter {
-    /// `limits` in order of connections: bytes of answers that come through; later ones are refused.
+    /// Starts a proxy. `limits` are the numbers of response bytes, in order of connections. Further connections are
+    /// rejected.
     pub(crate) fn new(server: &str, limits: Vec<usize>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -32,13 +33,13 @@ impl Cutter {
         Self { url, connections }
     }
 
-    /// How many connections there were.
+    /// Returns the number of connections.
     pub(crate) fn count(&self) -> usize {
         self.connections.load(Ordering::SeqCst)
     }
 }
 
-/// Passes every connection to `server`, whole, for as long as the process lives.
+/// Forwards every connection to `server` completely, until the process ends.
 pub(crate) fn forward(listener: TcpListener, server: &str) {
     let server = server.to_owned();
     std::thread::spawn(move || {
@@ -67,7 +68,7 @@ fn pass(client: TcpStream, server: TcpStream, limit: usize) {
         left -= taken;
     }
     if left == 0 {
-        // What was written is let out before the connection is cut.
+        // Let the client read the written bytes before the connection is cut.
         std::thread::sleep(Duration::from_millis(50));
     }
     let _ = client.shutdown(Shutdown::Both);

@@ -1,14 +1,14 @@
-//! What the guide shows: commands, and what they print.
+//! Commands in the guide, and their output.
 
-/// A fenced block of the guide.
+/// Fenced block of the guide.
 pub(crate) struct Block<'a> {
-    /// The text between this block and the one before it.
+    /// Text between this block and the previous block.
     pub(crate) before: &'a str,
     pub(crate) language: &'a str,
     pub(crate) text: &'a str,
 }
 
-/// The fenced blocks of a page, in their order.
+/// Returns the fenced blocks of a page, in order.
 pub(crate) fn blocks(page: &str) -> Vec<Block<'_>> {
     let mut pieces = page.split("```");
     let mut blocks = Vec::new();
@@ -23,7 +23,8 @@ pub(crate) fn blocks(page: &str) -> Vec<Block<'_>> {
     blocks
 }
 
-/// Whether a text is what the guide shows, in which … stands for anything within a line.
+/// Returns whether a text equals the text in the guide, in which `…` stands for any text within a
+/// line.
 pub(crate) fn is_shown(shown: &str, found: &str) -> bool {
     let line = |(shown, found): (&str, &str)| {
         let Some((before, after)) = shown.split_once('…') else {

@@ -1,5 +1,5 @@
-//! The binary, run in a folder of its own; and its server.
-// Each suite uses a part of it.
+//! The binary in its own folder, and its server.
+// Each suite uses only a part of this module.
 #![allow(dead_code)]
 
 pub(crate) mod cutter;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use recto::Recto;
 use recto::store::{Atomicity, Mutation, Operation, PartitionWrite, Stamp, WriteOptions, WriteOutcome};
 
-/// A schema with a collection of orders, of which a page is one tenant's.
+/// Schema with a collection of orders. A page has the orders of one tenant.
 pub(crate) const ORDERS: &str = r#"
 [collection.orders]
 fields = { tenant = "text", id = "int", note = "text" }
@@ -24,7 +24,7 @@ order = ["id"]
 writes = "overwrite"
 "#;
 
-/// How a run ended.
+/// Result of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Ran {
     pub(crate) out: String,
@@ -41,13 +41,14 @@ impl Ran {
         }
     }
 
-    /// It ended well; returns standard output.
+    /// Checks that the run succeeded. Returns its standard output.
     pub(crate) fn done(self) -> String {
         assert_eq!(self.code, 0, "{}{}", self.out, self.err);
         self.out
     }
 
-    /// It ended with `code` and said `text` on standard error.
+    /// Checks that the run ended with `code` and printed `text` on standard error. Returns standard
+    /// error.
     pub(crate) fn failed(self, code: i32, text: &str) -> String {
         assert_eq!(self.code, code, "{}{}", self.out, self.err);
         assert!(self.err.contains(text), "{}", self.err);
@@ -56,7 +57,7 @@ impl Ran {
     }
 }
 
-/// A command of the binary in a folder, in an environment without variables that it reads.
+/// Returns a command of the binary in a folder, without the environment variables that it reads.
 pub(crate) fn command(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_recto"));
     forget_settings(&mut command);
@@ -64,7 +65,7 @@ pub(crate) fn command(folder: &Path) -> Command {
     command
 }
 
-/// Removes the variables that the binary reads from the environment of a command.
+/// Removes the environment variables that the binary reads from a command.
 pub(crate) fn forget_settings(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
@@ -79,7 +80,7 @@ pub(crate) fn recto(folder: &Path, line: &[&str]) -> Ran {
     recto_with(folder, line, &[], b"")
 }
 
-/// Runs the binary in a folder, with variables and standard input.
+/// Runs the binary in a folder, with environment variables and standard input.
 pub(crate) fn recto_with(folder: &Path, line: &[&str], variables: &[(&str, &str)], input: &[u8]) -> Ran {
     let mut command = command(folder);
     command.args(line).envs(variables.iter().copied());
@@ -88,7 +89,7 @@ pub(crate) fn recto_with(folder: &Path, line: &[&str], variables: &[(&str, &str)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    // A command that refuses its input early closes it: that shows in its output.
+    // A command that rejects its input early closes it. The output then shows the reason.
     let _ = child.stdin.take().unwrap().write_all(input);
     Ran::of(&child.wait_with_output().unwrap())
 }
@@ -114,7 +115,7 @@ pub(crate) async fn lose_entries(recto: &Recto, view: &str, partition: &str, sta
     assert!(matches!(written.await.unwrap(), WriteOutcome::Done));
 }
 
-/// A running `recto serve`; ended when dropped.
+/// Running `recto serve`. It ends when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Server {
     child: Child,
@@ -124,7 +125,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Serves on a free port; `more` are further options.
+    /// Starts a server on a free port. `more` are further options.
     pub(crate) fn start(folder: &Path, more: &[&str]) -> Self {
         Self::start_at(folder, "127.0.0.1:0", more)
     }
@@ -137,7 +138,7 @@ impl Server {
         let mut line = String::new();
         let mut out = BufReader::new(child.stdout.take().unwrap());
         out.read_line(&mut line).unwrap();
-        // What it says later is read, so that it is never held up.
+        // The thread reads the rest of the output, so that the server never blocks.
         std::thread::spawn(move || std::io::copy(&mut out, &mut std::io::sink()));
         let url = line.split_whitespace().find(|word| word.starts_with("http"));
         let url = url.unwrap_or_else(|| panic!("it did not say where it serves: {line:?}"));
@@ -149,18 +150,18 @@ impl Server {
         }
     }
 
-    /// Its host and port.
+    /// Returns host and port of the server.
     pub(crate) fn address(&self) -> &str {
         self.url.split_once("://").unwrap().1
     }
 
-    /// Ends it at once.
+    /// Kills the server.
     pub(crate) fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
-    /// Ends it and starts it again at the same address.
+    /// Kills the server, and starts it again at the same address.
     pub(crate) fn restart(&mut self) {
         self.kill();
         let more: Vec<&str> = self.line.iter().map(String::as_str).collect();

@@ -1,4 +1,4 @@
-//! A store for a test, and the folder where commands run on it.
+//! Store of a test, and the folder in which commands use it.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,10 +9,11 @@ use recto_testkit::rig::{Cluster, unique_keyspace};
 
 use super::{Ran, command, recto_with};
 
-/// A folder, with the store in it or a keyspace of its own that goes with it.
+/// Folder with a store, or with its own keyspace. The keyspace is removed when this value is
+/// dropped.
 pub(crate) struct Place {
     folder: tempfile::TempDir,
-    /// Where it is and what it is called.
+    /// Address and name of the keyspace.
     keyspace: Option<(String, String)>,
 }
 
@@ -35,20 +36,20 @@ impl Place {
         self.folder.path()
     }
 
-    /// The store, if it is not that of the folder.
+    /// Returns the address of the store, if it is not in the folder.
     pub(crate) fn store(&self) -> Option<String> {
         let (cassandra, keyspace) = self.keyspace.as_ref()?;
         Some(format!("cassandra://{cassandra}/{keyspace}"))
     }
 
-    /// A command on the store.
+    /// Returns a command on the store.
     pub(crate) fn command(&self) -> Command {
         let mut command = command(self.path());
         command.envs(self.store().map(|store| ("RECTO_STORE", store)));
         command
     }
 
-    /// Runs one, with standard input.
+    /// Runs a command on the store, with standard input.
     pub(crate) fn run(&self, line: &[&str], input: &[u8]) -> Ran {
         let store = self.store();
         let variables: Vec<_> = store

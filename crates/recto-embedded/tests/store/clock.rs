@@ -13,11 +13,11 @@ use crate::support::{read_only, runtime};
 
 const DAY: Duration = Duration::from_secs(86_400);
 const DAY_MICROS: i64 = 86_400_000_000;
-/// Some day in 2026.
+/// A day in 2026.
 const START_MICROS: i64 = 1_767_225_600_000_000;
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Opens a store by a clock that stands about this number of days after the first one.
+/// Opens a store with a clock that is about this number of days after the first day.
 fn open(path: &Path, days: i64, options: EmbeddedOptions) -> Arc<EmbeddedStore> {
     let environment = Environment::seeded(1, START_MICROS + days * DAY_MICROS);
     EmbeddedStore::open(path, options, environment).unwrap()
@@ -56,7 +56,7 @@ fn believes_its_clock_where_nothing_was_recorded() {
     drop(open_to_write(&path, 0));
     assert_eq!(state(&open_to_write(&path, 365)), ClockState::Agrees);
     runtime().block_on(async {
-        // A read-only store gets no record.
+        // A read-only store writes no record.
         let store = open(&path, 365, read_only());
         store.record(DAY, TIMEOUT).await.unwrap();
         assert!(store.confirm(TIMEOUT).await.is_err());
@@ -71,7 +71,7 @@ fn confirms_a_clock_for_later_processes() {
     runtime().block_on(async {
         open_to_write(&path, 0).record(DAY, TIMEOUT).await.unwrap();
         let store = open_to_write(&path, 365);
-        // It records the evidence, and not its own time.
+        // The store records the evidence, not its own time.
         store.record(DAY, TIMEOUT).await.unwrap();
         drop(store);
         let store = open_to_write(&path, 365);

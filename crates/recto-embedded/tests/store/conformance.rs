@@ -1,4 +1,4 @@
-//! The suite every store passes, on the embedded store.
+//! The conformance suite of the storage interface, on the embedded store.
 
 use std::sync::{Arc, Mutex};
 

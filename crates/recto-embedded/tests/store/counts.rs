@@ -1,4 +1,4 @@
-//! Counts of partitions: kept through backups and compaction, and what is wrong with them is found.
+//! Counts of partitions. Backups and compaction keep them, and checks find wrong counts.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ async fn counts(
     snapshot.count_partitions(table, &partitions, &unbounded()).await
 }
 
-/// What flights count: a key and a number of 8 bytes each, a note, 64.
+/// Returns the expected count of flights. Each flight counts a key and a number of 8 bytes each, a note, and 64 bytes.
 fn expected(flights: impl Iterator<Item = i64>) -> PartitionCount {
     flights.fold(PartitionCount::default(), |sum, flight| PartitionCount {
         rows: sum.rows + 1,
@@ -39,7 +39,7 @@ fn expected(flights: impl Iterator<Item = i64>) -> PartitionCount {
     })
 }
 
-/// A store of three carriers with 40, 30 and 20 flights, closed.
+/// Creates and closes a store of three carriers with 40, 30 and 20 flights.
 fn make(path: &Path) {
     runtime().block_on(async {
         let store = open(path).unwrap();
@@ -53,7 +53,7 @@ fn make(path: &Path) {
     });
 }
 
-/// Changes the file of a store that is closed, by the engine.
+/// Changes the file of a closed store through the engine.
 fn tamper(path: &Path, change: impl FnOnce(&redb::WriteTransaction)) {
     let database = redb::Database::open(path.join("data.redb")).unwrap();
     let transaction = database.begin_write().unwrap();
@@ -61,7 +61,7 @@ fn tamper(path: &Path, change: impl FnOnce(&redb::WriteTransaction)) {
     transaction.commit().unwrap();
 }
 
-/// The components of a carrier's partition.
+/// Returns the encoded key of a carrier's partition.
 fn partition(carrier: &str) -> Vec<u8> {
     [carrier.as_bytes(), &[0, 0]].concat()
 }
@@ -70,7 +70,7 @@ async fn checked(store: &EmbeddedStore) -> CheckReport {
     store.check(|_| ()).await.unwrap()
 }
 
-/// What a check says, each with the carrier whose partition it is about.
+/// Returns the problems that a check reports, each with the carrier of its partition.
 fn said(report: &CheckReport) -> Vec<String> {
     let carriers = ["AA", "BB", "CC", "DD"];
     let hex = |carrier: &str| -> String {
@@ -123,7 +123,7 @@ fn backups_and_compaction_count_what_they_copy() {
     });
 }
 
-/// Rows that have ended are counted until a compaction leaves them out.
+/// Expired rows count until a compaction removes them.
 #[test]
 fn compaction_counts_what_has_ended_no_longer() {
     let directory = tempfile::tempdir().unwrap();
@@ -146,8 +146,8 @@ fn compaction_counts_what_has_ended_no_longer() {
     });
 }
 
-/// Counts that are wrong are found by a check, whichever way they are; a write that shows it is refused; compaction counts
-/// anew.
+/// A check finds counts that are too high, too low or missing. The store rejects a write that shows a wrong count.
+/// Compaction computes the counts again.
 #[test]
 fn wrong_counts_are_found() {
     let directory = tempfile::tempdir().unwrap();
@@ -158,7 +158,7 @@ fn wrong_counts_are_found() {
         let mut counts = transaction.open_table(COUNTS).unwrap();
         counts.remove(partition("BB").as_slice()).unwrap();
         let mut rows = transaction.open_table(ROWS).unwrap();
-        // All rows of CC, and one of AA.
+        // Remove all rows of CC, and one row of AA.
         rows.retain(|key, _| !key.starts_with(b"CC\0\0")).unwrap();
         let first = rows
             .first()
@@ -181,7 +181,7 @@ fn wrong_counts_are_found() {
             "CC: 20 rows are counted in the partition, none is found".to_owned(),
         ];
         assert_eq!(said(&report), expected_problems);
-        // To delete rows that were never counted is more than can be.
+        // The deletion would make the count negative, because these rows were never counted.
         let all = Operation::DeleteRange {
             from: Bound::start(),
             to: Bound::end(),
@@ -205,7 +205,7 @@ fn wrong_counts_are_found() {
             30,
             "nothing was deleted"
         );
-        // Others of the group are done.
+        // Other requests of the same group succeed.
         done(&store, vec![write(&table, "DD", vec![put(1, 1)])]).await;
         store.compact(|_| ()).await.unwrap();
         assert!(checked(&store).await.is_sound());
@@ -217,7 +217,8 @@ fn wrong_counts_are_found() {
     });
 }
 
-/// A count that is damaged is an error to who reads it, is found by the check and by the scrub, and is counted anew by the next write.
+/// A read of a damaged count is an error. The check and the scrub find the damage, and the next write computes the
+/// count again.
 #[test]
 fn damaged_counts_are_told_and_counted_anew() {
     let directory = tempfile::tempdir().unwrap();
@@ -261,7 +262,8 @@ fn damaged_counts_are_told_and_counted_anew() {
     });
 }
 
-/// What a damaged row counted as is not known, so that who replaces or deletes it has its partition counted anew.
+/// The share of a damaged row in a count is unknown. Therefore a write that replaces or deletes the row makes the store
+/// count the partition again.
 #[test]
 fn counts_hold_when_damaged_rows_are_written_over() {
     let directory = tempfile::tempdir().unwrap();
@@ -275,7 +277,7 @@ fn counts_hold_when_damaged_rows_are_written_over() {
             .unwrap()
             .map(|entry| entry.unwrap().0.value().to_vec())
             .collect();
-        // Flights 29 and 28: they are kept newest first.
+        // These are flights 29 and 28, because the newest flights are first.
         for key in &keys[..2] {
             let mut value = rows.get(key.as_slice()).unwrap().unwrap().value().to_vec();
             value[15] ^= 1;
@@ -302,7 +304,8 @@ fn counts_hold_when_damaged_rows_are_written_over() {
     });
 }
 
-/// A group is one transaction: its requests' changes of one partition are summed up, whichever of them fail.
+/// A group of requests is one transaction. The store adds up the changes of all successful requests to the count of a
+/// partition.
 #[test]
 fn counts_of_writers_side_by_side_add_up() {
     let directory = tempfile::tempdir().unwrap();
@@ -325,7 +328,7 @@ fn counts_of_writers_side_by_side_add_up() {
                         stamp: Some(Stamp(1)),
                         ttl_seconds: None,
                     };
-                    // Every other one conflicts, behind rows that it undoes.
+                    // Every second request has a conflict, after puts that it must undo.
                     let mut mutations = vec![insert(flight)];
                     if number % 2 == 1 {
                         let Operation::Put { cells: other, .. } = insert(flight + 1).operation else {
@@ -357,7 +360,7 @@ fn counts_of_writers_side_by_side_add_up() {
     });
 }
 
-/// A table that does not count has no counts in the file.
+/// A table without counts has no counts in the file.
 #[test]
 fn other_tables_are_as_they_were() {
     let directory = tempfile::tempdir().unwrap();
@@ -373,8 +376,8 @@ fn other_tables_are_as_they_were() {
     assert!(transaction.open_table(COUNTS).is_err());
 }
 
-/// Rows are counted as they were made ready, and again when they go: by the cells that their keys say, which may be shorter than those
-/// that were given.
+/// Rows are counted by the cells that their keys encode, both when they are written and when they are removed. These
+/// cells may be shorter than the given cells.
 #[test]
 fn rows_whose_keys_are_written_otherwise_than_they_were_given_are_counted_alike() {
     let column = |name: &str, ty, kind| Column {
@@ -394,7 +397,7 @@ fn rows_whose_keys_are_written_otherwise_than_they_were_given_are_counted_alike(
         ..TableOptions::default()
     };
     let table = Arc::new(Table::new("prices", columns, options).unwrap());
-    // 5.00 and 7, with digits that say nothing.
+    // 5.00 and 7, with redundant digits.
     let row = || cells([&[0_u8, 0, 0, 2, 1, 0xF4][..], &[0, 0, 7][..]]);
     let directory = tempfile::tempdir().unwrap();
     runtime().block_on(async {

@@ -1,7 +1,8 @@
-//! A process is killed while it commits: what it acknowledged is there, whole, and the store opens.
+//! A process is killed while it commits. Afterwards the store opens, and everything that the
+//! process acknowledged is present and whole.
 //!
-//! Each run kills at other moments. A failure names its seed; `RECTO_TEST_SEED=…` draws them again.
-//! `RECTO_TEST_SCALE=20` kills twenty times as often, for a long run.
+//! Each run kills at different moments. A failure prints its seed, and `RECTO_TEST_SEED=…` repeats
+//! it. `RECTO_TEST_SCALE=20` kills twenty times as often, for a long run.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write as _};
@@ -20,13 +21,14 @@ use recto_store::{
     TransactionOutcome, WriteOptions,
 };
 
-/// Tells the child where its store is.
+/// Environment variable with the directory of the child's store.
 const DIRECTORY: &str = "RECTO_TEST_CRASH_DIRECTORY";
 const WRITERS: i64 = 8;
-/// How often a usual run kills.
+/// Number of kills in a normal run.
 const KILLS: u64 = 12;
 
-/// Of each writer, by number, the newest pair that a transaction wrote.
+/// Returns the table with the turn of each writer: the number of its newest pair that a transaction
+/// wrote.
 fn turns() -> Table {
     let column = |name: &str, ty, kind| Column {
         name: name.to_owned(),
@@ -44,7 +46,7 @@ fn cell(number: i64) -> Cells {
     std::iter::once(Some(&number.to_be_bytes()[..])).collect()
 }
 
-/// A writer's turn, from what it was to `number`.
+/// Returns the change of a writer's turn from `before` to `number`.
 fn turn(writer: i64, before: Option<i64>, number: i64) -> Cas {
     Cas {
         table: Arc::new(turns()),
@@ -66,7 +68,7 @@ fn turn(writer: i64, before: Option<i64>, number: i64) -> Cas {
     }
 }
 
-/// What a writer's turn is.
+/// Returns the current turn of a writer.
 async fn turn_of(store: &Arc<EmbeddedStore>, writer: i64) -> Option<i64> {
     let read = PointRead {
         table: Arc::new(turns()),
@@ -83,9 +85,9 @@ async fn turn_of(store: &Arc<EmbeddedStore>, writer: i64) -> Option<i64> {
     Some(i64::from_be_bytes(number))
 }
 
-/// Writes pairs of rows in two partitions, from several tasks, until it is killed; says which were
-/// acknowledged. Every third write is relaxed and so may be lost; it is not said. Every third is a
-/// transaction, in which the writer's turn changes, too.
+/// Writes pairs of rows in two partitions, from several tasks, until the process is killed. Prints
+/// the acknowledged pairs. Of three writes, one is relaxed and may therefore be lost, so it is not
+/// printed. Another one is a transaction, which also changes the writer's turn.
 #[test]
 fn child() {
     let Ok(directory) = std::env::var(DIRECTORY) else {
@@ -140,9 +142,9 @@ fn child() {
     });
 }
 
-/// Runs the child for a while and kills it. Returns what it acknowledged.
+/// Runs the child for a while, and kills it. Returns the pairs that the child acknowledged.
 fn crash(directory: &Path, after: Duration) -> BTreeSet<i64> {
-    // As the test harness takes it: without the name of this program.
+    // The test harness expects the name without the name of this program.
     let (_, child) = concat!(module_path!(), "::child").split_once("::").unwrap();
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", child, "--nocapture"])

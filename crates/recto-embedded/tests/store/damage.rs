@@ -1,4 +1,4 @@
-//! Flipped bits: an error or found by a check, never a wrong row and never a panic.
+//! Flipped bits cause an error or are found by a check. They never cause a wrong row or a panic.
 #![allow(clippy::cast_possible_wrap)] // counts are small
 
 use std::collections::BTreeSet;
@@ -26,7 +26,7 @@ fn fresh(path: &Path) -> Vec<u8> {
     fs::read(path.join("data.redb")).unwrap()
 }
 
-/// The file with one row's value changed: the engine does not notice, the row's checksum does.
+/// If one row's value is changed in the file, the engine does not notice, but the row's checksum does.
 #[test]
 fn a_changed_value_is_an_error_that_names_table_and_key() {
     let directory = tempfile::tempdir().unwrap();
@@ -65,7 +65,7 @@ fn a_changed_value_is_an_error_that_names_table_and_key() {
     });
 }
 
-/// What stands behind a damaged value is known whole: a put of every column or a deletion repairs it.
+/// A put of every column, or a deletion, repairs a damaged row, because it does not depend on the damaged value.
 #[test]
 fn a_damaged_row_is_replaced_or_deleted() {
     let directory = tempfile::tempdir().unwrap();
@@ -80,7 +80,7 @@ fn a_damaged_row_is_replaced_or_deleted() {
     fs::write(directory.path().join("data.redb"), &data).unwrap();
     runtime().block_on(async {
         let store = open(directory.path()).unwrap();
-        // A patch needs the rest of the row; the deletion of a range would delete a row that it cannot read.
+        // A patch needs the rest of the row. The deletion of a range would delete a row that it cannot read.
         let patch = Operation::Patch {
             clustering: key(1234),
             columns: vec![1],
@@ -111,17 +111,17 @@ fn a_damaged_row_is_replaced_or_deleted() {
     });
 }
 
-/// The unit of the engine's file, and what a page of it begins with that leads to others.
+/// Page size of the engine's file, in bytes, and the first byte of an inner page.
 const PAGE_BYTES: usize = 4_096;
 const BRANCH: u8 = 2;
 const FEWER_ROWS: i64 = 1_200;
-/// Rows that come in a run.
+/// Number of rows in a run.
 const RUN_ROWS: i64 = 20;
-/// How many bits a usual run flips.
+/// Number of bits that a normal run flips.
 const DRAWS: u64 = 60;
 
-/// Where the numbers of other pages stand in the pages that lead to them: after the kind, how many keys, and a
-/// checksum for each child.
+/// Returns the positions of page numbers in inner pages. They follow the kind, the number of keys, and a checksum for
+/// each child.
 fn page_numbers(data: &[u8]) -> Vec<usize> {
     let mut places = Vec::new();
     for (page, bytes) in data.chunks(PAGE_BYTES).enumerate().skip(1) {
@@ -134,15 +134,16 @@ fn page_numbers(data: &[u8]) -> Vec<usize> {
     places
 }
 
-/// One bit of a page's number leads elsewhere: into pages that are free and about to be written, that are in
-/// use, that are not there. (The engine panicked with a lock held, and again while that unwound: the process
-/// was gone.) Reads and writes are right or say so, rows are never fewer in silence, and the store goes on.
+/// One flipped bit of a page number leads to another page: a free page that will be written soon, a used page, or a
+/// missing page. (The engine panicked while it held a lock, and panicked again while it unwound, so the process
+/// aborted.) Reads and writes are correct or report an error, rows never disappear silently, and the store continues to
+/// work.
 #[test]
 fn a_damaged_page_number_is_an_error_for_reads_and_writes_and_the_store_goes_on() {
     let disk = Disk::new();
     let other = other_table();
     let mut options = EmbeddedOptions::default();
-    // So that every page is read from the disk.
+    // Without a cache, every page is read from the disk.
     options.cache_bytes = 0;
     let on_disk = disk.clone();
     runtime().block_on(async {
@@ -157,7 +158,7 @@ fn a_damaged_page_number_is_an_error_for_reads_and_writes_and_the_store_goes_on(
         for draw in 0..DRAWS * scale() {
             let places = page_numbers(&disk.bytes());
             let at = places[usize::try_from(draw).unwrap() * 7 % places.len()];
-            // The low bits name pages nearby, with those that are written next; byte 7 has the size.
+            // The low bits lead to pages nearby, including the pages that are written next. Byte 7 contains the size.
             let (byte, bit) = match draw % 10 {
                 low @ 0..8 => (0, low),
                 8 => (1, 0),
@@ -178,7 +179,7 @@ fn a_damaged_page_number_is_an_error_for_reads_and_writes_and_the_store_goes_on(
             let stamp = draw as i64 + 2;
             let singles = [7, FEWER_ROWS / 2, FEWER_ROWS - 7, FEWER_ROWS + 7];
             let mut writes: Vec<_> = singles.map(|number| vec![put(number, stamp)]).into();
-            // A run of new rows before all others.
+            // A run of new rows before all other rows.
             let first = FEWER_ROWS + 8 + draw as i64 * RUN_ROWS;
             writes.push(
                 (first..first + RUN_ROWS)
@@ -201,7 +202,7 @@ fn a_damaged_page_number_is_an_error_for_reads_and_writes_and_the_store_goes_on(
             done(&store, vec![write(&other, "AA", vec![put(9, draw as i64 + 2)])]).await;
             if is_refused {
                 refused += 1;
-                // Nobody writes over what is refused.
+                // Restore the byte, because rejected writes do not overwrite it.
                 disk.set(at + byte, before);
             } else {
                 right += 1;
@@ -213,11 +214,11 @@ fn a_damaged_page_number_is_an_error_for_reads_and_writes_and_the_store_goes_on(
         let rows = FEWER_ROWS + i64::from(right > 0) + runs * RUN_ROWS;
         assert_eq!(numbers(&store, &table(), "AA").await.len() as i64, rows);
     });
-    // What refused writes leave is opened.
+    // The file opens after the rejected writes.
     assert!(open_on(&disk).is_ok());
 }
 
-/// All steps of a scrub: its rows, and what it found.
+/// Runs all steps of a scrub. Returns the number of rows and the problems.
 async fn scrubbed(store: &EmbeddedStore, most_bytes: u64) -> (u64, Vec<String>) {
     let (mut position, mut rows, mut problems) = (ScrubPosition::default(), 0, Vec::new());
     loop {
@@ -232,8 +233,8 @@ async fn scrubbed(store: &EmbeddedStore, most_bytes: u64) -> (u64, Vec<String>) 
     }
 }
 
-/// The scrub reads the file while it is used, a little at a time: every row of a sound one once, and the damage
-/// of one that the engine still holds whole in memory.
+/// The scrub reads the file in small steps while the store is in use. It reads every row of an undamaged file once. It
+/// finds damage in a file even while the engine has the undamaged pages in memory.
 #[test]
 fn a_scrub_finds_damage_under_a_store_that_is_open() {
     let directory = tempfile::tempdir().unwrap();
@@ -249,7 +250,7 @@ fn a_scrub_finds_damage_under_a_store_that_is_open() {
             let (rows, problems) = scrubbed(&store, most_bytes).await;
             assert_eq!((rows, problems), (ROWS as u64 + 10, Vec::new()), "{most_bytes}");
         }
-        // Beside a writer every step sees one commit or another, whole.
+        // During concurrent writes, each step reads one whole commit.
         let writing = tokio::spawn({
             let store = Arc::clone(&store);
             async move {
@@ -273,7 +274,7 @@ fn a_scrub_finds_damage_under_a_store_that_is_open() {
         };
         flip(places_of(&data, b"flight 1234 ")[0]);
         flip(*page_numbers(&data).last().unwrap());
-        // Nobody who asks the engine notices.
+        // Reads through the engine do not notice the damage.
         assert_eq!(numbers(&store, &table(), "AA").await.len() as i64, ROWS);
         let (_, problems) = scrubbed(&store, 20_000).await;
         assert!((1..=2).contains(&problems.len()), "{problems:?}");
@@ -289,7 +290,7 @@ fn other_table() -> Arc<Table> {
     Arc::new(Table::new("elsewhere", columns, TableOptions::default()).unwrap())
 }
 
-/// A file that lost its end is damaged, and said to be.
+/// A file without its end is reported as damaged.
 #[test]
 fn a_file_cut_short_is_damaged() {
     let directory = tempfile::tempdir().unwrap();
@@ -322,8 +323,8 @@ fn places_of(data: &[u8], needle: &[u8]) -> Vec<usize> {
         .collect()
 }
 
-/// Bits flipped all over the file: whatever is read is right or an error, and the check finds what is
-/// in use.
+/// Bits are flipped all over the file. Every read returns correct rows or an error, and the check finds damage in used
+/// parts.
 #[test]
 fn flipped_bits_are_never_wrong_rows() {
     let directory = tempfile::tempdir().unwrap();
@@ -351,7 +352,7 @@ fn flipped_bits_are_never_wrong_rows() {
             };
             let report = store.check(|_| ()).await;
             let sound = report.is_ok_and(|report| report.is_sound());
-            // `numbers` looks at every row whole.
+            // `numbers` checks each whole row.
             let numbers: BTreeSet<i64> = numbers(&store, &table(), "AA").await.into_iter().collect();
             assert!(numbers.is_subset(&all), "byte {at}");
             if sound {

@@ -1,5 +1,6 @@
-//! Flipped bits in keys: every read is an error that says so or a complete right answer, never silently
-//! fewer rows. In pages that hold no rows: right, an error, or found by a check.
+//! Flipped bits in keys. Every read returns an error that reports the damage, or the complete correct result, but never
+//! fewer rows without an error. In pages without rows, a read is correct, returns an error, or a check finds the
+//! damage.
 
 use std::fs;
 use std::path::Path;
@@ -11,22 +12,22 @@ use recto_model::table::ReadDirection;
 use recto_model::{Bound, Slice, Table};
 use recto_store::{PointRead, ScanPosition, Snapshot, Store, StoreError, StoreErrorKind};
 
-/// Rows of carrier AA have the even numbers below twice this.
+/// Number of rows of carrier AA. Their numbers are the even numbers below twice this number.
 const ROWS: i64 = 1_500;
 const MIDDLE: i64 = ROWS;
-/// Rows of the carriers on either side.
+/// Number of rows of each neighboring carrier.
 const NEIGHBOURS: i64 = 5;
-/// The bytes of a key of carrier AA: text, kind byte, number.
+/// Size of a key of carrier AA, in bytes: text, kind byte, number.
 const KEY_BYTES: usize = 13;
 const PAGE_BYTES: usize = 4_096;
-/// What a page of the engine begins with that leads to other pages.
+/// First byte of an inner page of the engine.
 const BRANCH: u8 = 2;
 
 fn numbers() -> impl DoubleEndedIterator<Item = i64> {
     (0..ROWS).map(|number| number * 2)
 }
 
-/// A store's file, closed in order: carriers A@ and AB stand around AA in key order.
+/// Creates a store with carrier AA between A@ and AB in key order, and closes it. Returns its file.
 fn fresh(path: &Path) -> Vec<u8> {
     runtime().block_on(async {
         let store = open(path).unwrap();
@@ -54,7 +55,7 @@ fn fresh(path: &Path) -> Vec<u8> {
     fs::read(path.join("data.redb")).unwrap()
 }
 
-/// The key of a row of carrier AA as `docs/format.md` draws it; numbers descend.
+/// Returns the key of a row of carrier AA, as in `docs/format.md`. Numbers descend.
 fn stored_key(number: i64) -> Vec<u8> {
     let mut stored = b"AA\0\0\x01".to_vec();
     stored.extend((number ^ i64::MIN).to_be_bytes().map(|byte| !byte));
@@ -68,12 +69,12 @@ fn places(data: &[u8], needle: &[u8]) -> Vec<usize> {
         .collect()
 }
 
-/// An error that tells of damage, or what was read.
+/// Returns the result of a read, or `None` after an error that reports damage.
 fn told<T>(read: Result<T, StoreError>, context: &str) -> Option<T> {
     match read {
         Ok(read) => Some(read),
         Err(error) => {
-            // The second: the engine stops at a page that is not there.
+            // `Storage` occurs because the engine stops at a missing page.
             let kinds = [StoreErrorKind::Corrupt, StoreErrorKind::Storage];
             assert!(kinds.contains(&error.kind()), "{context}: {error}");
             assert!(error.hint().is_some(), "{context}: {error}");
@@ -82,7 +83,7 @@ fn told<T>(read: Result<T, StoreError>, context: &str) -> Option<T> {
     }
 }
 
-/// How the reads of one damaged file ended.
+/// Numbers of results of the reads of one damaged file.
 #[derive(Debug, Default, Clone, Copy)]
 struct Tally {
     right: usize,
@@ -106,7 +107,7 @@ impl Tally {
     }
 }
 
-/// Reads a file with its carriers in every way.
+/// Reads the carriers of a file in every way.
 struct Reader {
     snapshot: Arc<dyn Snapshot>,
     table: Arc<Table>,
@@ -170,7 +171,7 @@ impl Reader {
                             Bound::Before(key(*edge))
                         }
                     };
-                    // In clustering order: larger numbers come first.
+                    // In clustering order, larger numbers come first.
                     let is_before = |number: &i64| if after { number >= edge } else { number > edge };
                     let part = |rows: &[i64], before: bool| -> Vec<i64> {
                         rows.iter()
@@ -237,7 +238,7 @@ impl Reader {
     }
 }
 
-/// Reads the file in every way, with edges near `around`.
+/// Reads the file in every way, with bounds near `around`.
 async fn read_all(store: &EmbeddedStore, around: &[i64]) -> Tally {
     let Some(mut reader) = told(Reader::new(store), "a snapshot") else {
         return Tally {
@@ -251,7 +252,7 @@ async fn read_all(store: &EmbeddedStore, around: &[i64]) -> Tally {
     reader.tally
 }
 
-/// Opens the damaged file and reads it; also says whether a check finds the damage.
+/// Opens the damaged file and reads it. Also returns whether a check finds the damage.
 fn inspect(path: &Path, data: &[u8], around: &[i64]) -> (Tally, bool) {
     fs::write(path.join("data.redb"), data).unwrap();
     runtime().block_on(async {
@@ -273,16 +274,17 @@ fn inspect(path: &Path, data: &[u8], around: &[i64]) -> (Tally, bool) {
     })
 }
 
-/// The variable that holds by how much to multiply what is tried.
+/// Environment variable with the factor for the number of cases.
 const SCALE_VARIABLE: &str = "RECTO_TEST_SCALE";
 
-/// Of what could be tried, every how many-th is: all in a long run.
+/// Returns the step between tested positions. A long run tests all positions.
 fn step(usual: usize) -> usize {
     let scale = std::env::var(SCALE_VARIABLE).map_or(1, |text| text.parse().unwrap());
     (usual / scale).max(1)
 }
 
-/// Every bit of the key of a row in the middle; some of its neighbour, of the first, the last and the static row.
+/// Flips every bit of the key of a row in the middle, and some bits of the keys of its neighbor, of the first row, of
+/// the last row, and of the static row.
 #[test]
 fn every_bit_of_a_key_is_told_of() {
     let directory = tempfile::tempdir().unwrap();
@@ -335,8 +337,8 @@ fn every_bit_of_a_key_is_told_of() {
     assert!(total.errors > 1_000, "hardly any read met the damage: {total:?}");
 }
 
-/// Pages that lead to others hold keys and page numbers, which the engine does not check when it reads. An edge in
-/// the wrong place is noticed; a page taken for another is found by the check.
+/// Inner pages contain keys and page numbers, which the engine does not check in a read. Reads notice a misplaced
+/// bound. The check finds a wrong page number.
 #[test]
 fn damaged_branches_are_noticed_or_found() {
     let directory = tempfile::tempdir().unwrap();
@@ -354,7 +356,7 @@ fn damaged_branches_are_noticed_or_found() {
     assert!(!branches.is_empty());
     let (mut total, mut silent) = (Tally::default(), 0);
     for at in branches {
-        // Header, counts, checksums, page numbers, key ends and keys lie in the first bytes.
+        // Header, counts, checksums, page numbers, key ends and keys are in the first bytes.
         for byte in (0..1_300).step_by(step(41)) {
             let mut damaged = data.clone();
             damaged[at + byte] ^= 1 << (byte % 8);

@@ -1,4 +1,4 @@
-//! What opens, what is refused, and that what is refused stays as it is.
+//! Directories that open, and directories that are rejected and stay unchanged.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -153,7 +153,8 @@ fn making_a_store_goes_on_after_a_crash_at_any_point() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store");
     filled(&path);
-    // The data file was whole, the format file written, the name not yet given.
+    // The data file was whole, and the format file was written, but the data file did not have its
+    // final name yet.
     fs::rename(path.join("data.redb"), path.join("data.redb.new")).unwrap();
     runtime().block_on(async {
         let store = open(&path).unwrap();
@@ -169,7 +170,7 @@ fn making_a_store_goes_on_after_a_crash_at_any_point() {
     });
 }
 
-/// What only reads makes no store, and what was never whole is none.
+/// Read-only options create no store. A store that was never whole does not count as a store.
 #[test]
 fn only_what_is_to_make_a_store_makes_one() {
     let directory = tempfile::tempdir().unwrap();
@@ -207,14 +208,14 @@ fn only_what_is_to_make_a_store_makes_one() {
         assert_eq!(error.kind(), kind);
         assert!(error.to_string().contains(what), "{error}");
     }
-    // A backup that was not finished is not taken for the place of a new store either.
+    // A new store does not replace an unfinished backup either.
     let error = open(&directory.path().join("backup.redb.new"))
         .map(drop)
         .unwrap_err();
     assert!(error.to_string().contains("unfinished backup"), "{error}");
 }
 
-/// A store that was not closed is brought in order by whoever reads it first.
+/// The first process that reads a store after a crash recovers it.
 #[test]
 fn what_was_not_closed_can_be_opened_to_be_read() {
     let directory = tempfile::tempdir().unwrap();
@@ -223,14 +224,14 @@ fn what_was_not_closed_can_be_opened_to_be_read() {
         let store = open(&path).unwrap();
         store.create_table(&table()).await.unwrap();
         fill(&store, &table(), 0..2_000).await;
-        // As a crash leaves it.
+        // A crash leaves these files.
         fs::create_dir(&copied).unwrap();
         for name in ["format", "data.redb"] {
             fs::copy(path.join(name), copied.join(name)).unwrap();
         }
         drop(store);
         let reader = || EmbeddedStore::open(&copied, read_only(), Environment::system()).unwrap();
-        // All at once, as after a crash of the machine.
+        // All readers open the store at once, as after a crash of the machine.
         let readers = std::thread::scope(|scope| {
             let opening = [(); 8].map(|()| scope.spawn(reader));
             opening.map(|reader| reader.join().unwrap())

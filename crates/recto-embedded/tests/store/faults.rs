@@ -1,5 +1,5 @@
-//! A disk that fails, runs full, or loses what was not synced: writes are errors with a hint, nothing
-//! acknowledged is lost, no row is torn, and the store goes on by itself when the disk does.
+//! A disk that fails, is full, or loses unsynced data. Writes are errors with a hint, no acknowledged data is lost, no
+//! row is torn, and the store works again by itself when the disk does.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,20 +10,20 @@ use crate::support::disk::{Disk, Fault, Random, open_on, scale, seed};
 use recto_embedded::{EmbeddedStore, REVIVE_INTERVAL};
 use recto_model::table::ReadDirection;
 use recto_store::{Atomicity, Store, StoreError, StoreErrorKind, TokenRange, WriteOptions, WriteOutcome};
-// Counts are cut short, too.
+// The table has counts, because faults also interrupt the maintenance of counts.
 use crate::support::counting_table as table;
 use crate::support::{all, done, fill, numbers, put, read, runtime, unbounded, write};
 
-/// How often the power is cut in a usual run.
+/// Number of power cuts in a normal run.
 const POWER_CUTS: u64 = 300;
-/// How many operations of the disk lie between two cuts, at most.
+/// Maximum number of disk operations between two cuts.
 const MAX_OPERATIONS: u64 = 200;
 
-/// What the writer was told.
+/// Outcomes that the writer received.
 #[derive(Debug, Default, Clone)]
 struct Told {
     acknowledged: BTreeSet<i64>,
-    /// Perhaps there.
+    /// Writes that may be stored.
     unknown: BTreeSet<i64>,
 }
 
@@ -32,7 +32,7 @@ fn is_told(error: &StoreError) {
     assert!(error.hint().is_some(), "{error}");
 }
 
-/// Writes pairs of rows of two partitions from `first` on, until some are not acknowledged.
+/// Writes pairs of rows of two partitions, starting at `first`, until a write is not acknowledged.
 async fn write_pairs(store: &EmbeddedStore, told: &mut Told, random: &mut Random, first: i64, count: i64) {
     for number in first..first + count {
         let relaxed = random.below(4) == 0;
@@ -47,7 +47,7 @@ async fn write_pairs(store: &EmbeddedStore, told: &mut Told, random: &mut Random
         {
             Ok(WriteOutcome::Done) if relaxed => drop(told.unknown.insert(number)),
             Ok(WriteOutcome::Done) => {
-                // What was relaxed before is durable with it.
+                // This write also makes earlier relaxed writes durable.
                 told.acknowledged.append(&mut told.unknown);
                 told.acknowledged.insert(number);
             }
@@ -65,7 +65,8 @@ async fn write_pairs(store: &EmbeddedStore, told: &mut Told, random: &mut Random
     }
 }
 
-/// What is stored: whole rows, in pairs, all that was acknowledged and nothing that was not written.
+/// Checks the stored rows: all are whole, both rows of each pair exist, all acknowledged rows exist, and no unwritten
+/// rows exist.
 async fn check(store: &EmbeddedStore, told: &Told, context: &str) -> BTreeSet<i64> {
     let found: BTreeSet<i64> = numbers(store, &table(), "AA").await.into_iter().collect();
     let other: BTreeSet<i64> = numbers(store, &table(), "BB").await.into_iter().collect();
@@ -99,8 +100,8 @@ async fn fresh(disk: &Disk) -> Arc<EmbeddedStore> {
     store
 }
 
-/// The power is cut at a random operation: of what was not synced, any sectors are there. Again and
-/// again on one disk, with plain commits and with those of large files.
+/// The power is cut at a random operation, repeatedly on one disk. Any subset of the unsynced sectors may be stored.
+/// The test uses normal commits and commits in the form for large files.
 #[test]
 fn power_cuts_lose_nothing_that_was_acknowledged() {
     let seed = seed();
@@ -113,7 +114,7 @@ fn power_cuts_lose_nothing_that_was_acknowledged() {
         told.acknowledged.insert(0);
         for cut in 0..POWER_CUTS * scale() {
             let context = format!("cut {cut}");
-            // Opening and repairing may be cut short too.
+            // Opening and recovery may also be interrupted.
             disk.fail_after(random.below(MAX_OPERATIONS), Fault::AllFails);
             match open_on(&disk) {
                 Ok(store) => {
@@ -129,7 +130,7 @@ fn power_cuts_lose_nothing_that_was_acknowledged() {
             disk = disk.cut_power(&mut random);
             let store = open_on(&disk).unwrap_or_else(|error| panic!("{context}: {error}"));
             let found = check(&store, &told, &context).await;
-            // What is there now is durable: it was read from the disk, and stays.
+            // The found rows are durable, because they were read from the disk.
             told = Told {
                 acknowledged: found,
                 ..Told::default()
@@ -144,7 +145,7 @@ fn power_cuts_lose_nothing_that_was_acknowledged() {
     assert!(reopened > POWER_CUTS / 4 && told.acknowledged.len() > 100);
 }
 
-/// The n-th operation of the disk fails, and all after it; then the disk is well again.
+/// From the n-th operation on, all operations of the disk fail. Then the disk works again.
 #[test]
 fn a_disk_that_fails_loses_nothing_that_was_acknowledged() {
     let seed = seed();
@@ -161,7 +162,7 @@ fn a_disk_that_fails_loses_nothing_that_was_acknowledged() {
                 };
                 disk.fail_after(operations, fault);
                 write_pairs(&store, &mut told, &mut random, 1, 20).await;
-                // While it fails, reads are right or say so.
+                // While the disk fails, reads are correct or return an error.
                 match read(&store, &table(), "AA").await {
                     Ok(rows) => assert!(rows.rows.len() >= told.acknowledged.len(), "{context}"),
                     Err(error) => is_told(&error),
@@ -175,7 +176,7 @@ fn a_disk_that_fails_loses_nothing_that_was_acknowledged() {
                     .await
                 {
                     Ok(WriteOutcome::Done) => drop(told.acknowledged.insert(100)),
-                    // Relaxed writes were lost, which somebody must know of.
+                    // Relaxed writes were lost, which the store must report.
                     outcome => {
                         assert!(relaxed, "{context}: {outcome:?}");
                         told.unknown.insert(100);
@@ -193,7 +194,7 @@ fn a_disk_that_fails_loses_nothing_that_was_acknowledged() {
     }
 }
 
-/// Reads come back when the disk does, without a write.
+/// Reads work again when the disk does, without a write.
 #[test]
 fn reads_revive_the_store() {
     runtime().block_on(async {
@@ -235,13 +236,13 @@ fn lost_relaxed_writes_are_not_passed_over() {
         let outcome = store.write(last.clone(), WriteOptions::default()).await;
         assert!(matches!(outcome, Ok(WriteOutcome::Unknown(_)) | Err(_)));
         disk.mend();
-        // Acknowledging this would tell the bulk load that row 1 is on disk.
+        // An acknowledgment would make the bulk load assume that row 1 is on disk.
         let error = store
             .write(last.clone(), WriteOptions::default())
             .await
             .unwrap_err();
         assert!(error.to_string().contains("relaxed writes"), "{error}");
-        // What is durable is served all the same.
+        // The store still returns durable rows.
         assert_eq!(numbers(&store, &table(), "AA").await, [0]);
         drop(store);
         let store = open_on(&disk).unwrap();
@@ -250,7 +251,7 @@ fn lost_relaxed_writes_are_not_passed_over() {
     });
 }
 
-/// Making a store is cut short at every operation: it is made again, or was made.
+/// The creation of a store is interrupted at every operation. Afterwards, the store can be created again or exists.
 #[test]
 fn a_store_that_was_being_made_opens() {
     let mut random = Random::new(seed());
@@ -262,7 +263,7 @@ fn a_store_that_was_being_made_opens() {
         if let Err(error) = open_on(&disk) {
             is_told(&error);
         }
-        // As the directory does: what was not published is thrown away.
+        // The directory also discards unpublished files.
         let disk = if operations < whole.operations() {
             Disk::new()
         } else {
@@ -272,10 +273,11 @@ fn a_store_that_was_being_made_opens() {
     }
 }
 
-/// What a read waits for the disk at most on the thread that asks: the pages that lead to its first row, and one.
+/// Maximum number of pages that a read waits for on the calling thread: the pages on the way to the first row, and one
+/// more.
 const MAX_PAGES_HERE: u64 = 8;
 
-/// A disk may be slow. Whoever asks from a worker of a runtime holds it for a few pages at most.
+/// A disk may be slow. A read on a worker of a runtime blocks it only for a few pages.
 #[test]
 fn reads_wait_for_the_disk_on_threads_that_may_block() {
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -286,7 +288,7 @@ fn reads_wait_for_the_disk_on_threads_that_may_block() {
         let (disk, table) = (Disk::new(), table());
         let store = open_on(&disk).unwrap();
         store.create_table(&table).await.unwrap();
-        // More than the cache holds.
+        // More rows than fit into the cache.
         fill(&store, &table, 0..5_000).await;
         for carrier in ["BB", "CC"] {
             done(&store, vec![write(&table, carrier, vec![put(1, 1)])]).await;
@@ -346,7 +348,7 @@ fn reads_wait_for_the_disk_on_threads_that_may_block() {
         assert!(turns >= steps, "{turns} turns of another task in {steps} steps");
         ticking.abort();
 
-        // What is in memory is had at once.
+        // Rows in memory are returned at once.
         slice.limit = 1;
         let in_memory = (0..3).find_map(|_| snapshot.slice_now(&slice, &unbounded()));
         assert_eq!(in_memory.unwrap().unwrap().rows.len(), 1);
@@ -356,10 +358,10 @@ fn reads_wait_for_the_disk_on_threads_that_may_block() {
     });
 }
 
-/// What stepping over a partition reads at most: the pages that lead to the next one, and one of rows.
+/// Maximum number of pages read to skip a partition: the pages on the way to the next partition, and one page of rows.
 const MAX_PAGES_A_PARTITION: u64 = 8;
 
-/// Rows of a partition are stepped over, not read.
+/// The list of partitions skips their rows without reading them.
 #[test]
 fn partitions_are_listed_without_reading_their_rows() {
     runtime().block_on(async {
@@ -379,7 +381,7 @@ fn partitions_are_listed_without_reading_their_rows() {
             .unwrap();
         let pages = disk.reads() - before;
         assert_eq!((read.rows.len(), read.next), (3, None));
-        // The end is looked for, too.
+        // The search for the end also counts.
         assert!((1..=4 * MAX_PAGES_A_PARTITION).contains(&pages), "{pages} pages");
         let before = disk.reads();
         let slice = all(&table, "AA", ReadDirection::Forward);
@@ -390,7 +392,7 @@ fn partitions_are_listed_without_reading_their_rows() {
     });
 }
 
-/// A store whose last sync fails is closed all the same, and says that relaxed writes may be lost.
+/// A store whose last sync fails is closed, and reports that relaxed writes may be lost.
 #[test]
 fn closing_on_a_failing_disk_gives_the_store_up() {
     runtime().block_on(async {

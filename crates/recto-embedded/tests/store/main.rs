@@ -1,5 +1,5 @@
-//! The store in files of its own: all that a store does, and that it survives kills, failing disks and damage.
-// The harness shows the output of a test that fails.
+//! The store in its own files: all its operations, and its behavior after kills, disk failures and damage.
+// The test harness shows the output of failed tests.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod clock;

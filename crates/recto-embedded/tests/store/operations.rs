@@ -1,4 +1,4 @@
-//! Backup, compaction, check and figures of a store that is in use.
+//! Backup, compaction, check and statistics of a store in use.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -60,7 +60,7 @@ fn a_backup_is_one_moment_of_a_store_that_is_written() {
         assert_eq!(left[60_000..], right, "a backup is one moment");
         assert_eq!((left.len() + right.len()) as u64, report.rows);
         assert!(copy.check(|_| ()).await.unwrap().is_sound());
-        // It is a store like any other: tables made in it get numbers of their own.
+        // The backup is a normal store: its new tables get their own numbers.
         copy.drop_table("flights").await.unwrap();
         copy.create_table(&table()).await.unwrap();
         assert_eq!(scanned(&copy, &table()).await.unwrap(), 0);
@@ -106,7 +106,7 @@ fn a_restore_makes_a_whole_store_or_nothing() {
         assert_eq!(names(&to), ["data.redb", "format", "lock"]);
         let restored = open(&to).unwrap();
         assert_eq!(numbers(&restored, &table(), "AA").await.len(), 2_000);
-        // In use, then closed: neither is overwritten.
+        // The restored store is first in use, then closed. Neither is overwritten.
         let in_use = backup.restore(&to, |_| ()).await.unwrap_err();
         assert!(in_use.to_string().contains("is open in process"), "{in_use}");
         drop(restored);
@@ -121,7 +121,7 @@ fn a_restore_makes_a_whole_store_or_nothing() {
         let empty = directory.path().join("empty");
         std::fs::create_dir(&empty).unwrap();
         backup.restore(&empty, |_| ()).await.unwrap();
-        // The folder of the store cannot be made below a file.
+        // The folder of a store cannot be created below a file.
         let inside = to.join("format/store");
         assert!(backup.restore(&inside, |_| ()).await.is_err());
         assert_eq!(names(directory.path()), ["backup", "deep", "empty", "occupied"]);
@@ -154,7 +154,7 @@ fn compaction_gives_space_back_while_readers_read() {
             let store = Arc::clone(&store);
             tokio::spawn(async move { store.compact(move |now| seen.lock().unwrap().push(now)).await })
         };
-        // Beside it: reads go on, and writes are done in the end.
+        // During the compaction, reads continue, and writes complete in the end.
         let expected: Vec<i64> = (0..60_000).step_by(10).collect();
         assert_eq!(numbers(&store, &table(), "AA").await, expected);
         done(&store, vec![write(&table(), "BB", vec![put(1, 1)])]).await;
@@ -184,7 +184,7 @@ fn compaction_gives_space_back_while_readers_read() {
     });
 }
 
-/// What the rows of a store that is closed take: bytes of rows, of their pages, and of the file.
+/// Returns the sizes of a closed store, in bytes: of its rows, of their pages, and of the file.
 fn sizes(path: &std::path::Path) -> (u64, u64, u64) {
     let file = path.join("data.redb");
     let database = redb::ReadOnlyDatabase::open(&file).unwrap();
@@ -207,7 +207,8 @@ fn rows_that_come_newest_first_fill_their_pages() {
     runtime().block_on(async {
         let store = open(&path).unwrap();
         store.create_table(&table()).await.unwrap();
-        // Each batch lies before what its partition has, as rows of rising numbers do whose order descends.
+        // Each batch is before the existing rows of its partition, like rows with rising numbers and a descending
+        // order.
         for batch in 0..20 {
             let writes = ["AA", "BB", "CC"].map(|carrier| {
                 let rows = (batch * 1_000..(batch + 1) * 1_000).map(|number| put(number, 1));
@@ -265,7 +266,8 @@ fn ended_rows_are_counted_and_compacted_away() {
     });
 }
 
-/// A thread that others wait for reads no more rows than it may, those included that nobody gets.
+/// A thread on which others depend reads at most a limited number of rows, including expired rows that are not
+/// returned.
 #[test]
 fn many_ended_rows_are_not_walked_at_once() {
     let directory = tempfile::tempdir().unwrap();
@@ -281,7 +283,7 @@ fn many_ended_rows_are_not_walked_at_once() {
         done(&store, vec![write(&table(), "AA", rows.collect())]).await;
         tokio::time::sleep(Duration::from_millis(2_100)).await;
         assert_eq!(numbers(&store, &table(), "AA").await, [ended]);
-        // From the lowest number: the table has the highest first.
+        // The slice starts at the lowest number, because the table has the highest first.
         let mut slice = all(&table(), "AA", ReadDirection::Backward);
         slice.limit = 1;
         let snapshot = store.snapshot().unwrap();

@@ -1,4 +1,5 @@
-//! Messages that were received too often are dead letters, though nobody looks at their queue.
+//! Tests of messages that were received too often: they become dead letters, even if no process
+//! uses their queue.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -11,19 +12,20 @@ use crate::queues::{made, with_dead_letters};
 use crate::stores::Bed;
 use crate::{LATER, LONG, NOW, VISIBILITY, bodies, receive, send};
 
-/// What is between two turns of the upkeep, and a little more.
+/// Slightly more than the interval between two turns of the maintenance task.
 const TURN: Duration = Duration::from_secs(31);
-/// How much longer a claim holds for who did not give it.
+/// Time that other processes add to the end of a claim.
 const MARGIN: Duration = Duration::from_secs(5);
 
-/// A queue whose messages are received so often, and the one of its dead letters.
+/// Creates a queue whose messages become dead letters after `attempts` receipts. Returns it with
+/// its dead-letter queue.
 async fn jobs(queues: &Queues, attempts: u16) -> (Queue, Queue) {
     let dead = made(queues, "dead", QueueOptions::default()).await;
     let jobs = made(queues, "jobs", dying_after(attempts)).await;
     (jobs, dead)
 }
 
-/// The same, with a message that was received and given back.
+/// Creates the same queues, with a message that was received and given back.
 async fn given_back(queues: &Queues, attempts: u16) -> (Queue, Queue) {
     let (jobs, dead) = jobs(queues, attempts).await;
     send(&jobs.shards, NewMessage::new("a")).await;
@@ -45,7 +47,7 @@ fn dying_after(attempts: u16) -> QueueOptions {
     }
 }
 
-/// How many messages are not done with.
+/// Returns the number of unresolved messages.
 async fn count(queue: &Queue) -> u64 {
     queue.shards.stats().await.unwrap().messages
 }
@@ -107,7 +109,7 @@ pub(crate) async fn a_turn_moves_so_many_and_the_next_one_goes_on(bed: Bed) {
         assert_eq!(receive(&queue.shards, 600).await.len(), 600);
     }
     tokio::time::sleep(TURN).await;
-    // 1,024 end a turn, and those of a segment go together.
+    // A turn ends after 1,024 messages, and moves the messages of a segment together.
     assert_eq!(count(&dead).await, 1_200);
     tokio::time::sleep(TURN).await;
     assert_eq!(count(&dead).await, 1_800);
@@ -116,7 +118,7 @@ pub(crate) async fn a_turn_moves_so_many_and_the_next_one_goes_on(bed: Bed) {
 pub(crate) async fn turns_go_round_all_queues(bed: Bed) {
     let queues = bed.open_queues().await;
     made(&queues, "dead", QueueOptions::default()).await;
-    // More than a turn looks at, and each of them again and again.
+    // These queues are more than one turn covers, and each of them needs work repeatedly.
     for number in 0..600 {
         let queue = made(&queues, &format!("q{number}"), with_dead_letters("dead")).await;
         send(&queue.shards, NewMessage::new("x")).await;

@@ -1,4 +1,4 @@
-//! What is stored is damaged.
+//! Tests of damaged stored data.
 
 use std::sync::atomic::Ordering;
 
@@ -17,7 +17,7 @@ pub(crate) async fn a_message_whose_body_is_lost_is_gone_and_counted(bed: Bed) {
     send(&shard, NewMessage::new("c")).await;
     let lost = shard.peek(1).await.unwrap().remove(0).content.unwrap_err();
     assert!(lost.contains("is missing"), "{lost}");
-    // Who asks for one has one that can be read.
+    // A receiver that requests one message gets a message that can be read.
     assert_eq!(bodies(&shard.receive(1, Some(LONG), NOW).await.unwrap()), ["c"]);
     tokio::time::sleep(LATER).await;
     let stats = shard.stats().await.unwrap();
@@ -53,7 +53,8 @@ pub(crate) async fn what_is_given_back_is_not_handed_out(bed: Bed) {
     send(&shard, NewMessage::new("a")).await;
     bed.lose_bodies().await;
     send(&shard, NewMessage::new("b")).await;
-    // Whether the body went with its segment cannot be told: all is given back.
+    // Without the heads, the receiver cannot decide whether the body was removed with its segment.
+    // It gives all messages back.
     bed.watch.hides_heads.store(true, Ordering::Relaxed);
     let failed = shard.receive(10, Some(LONG), NOW).await.unwrap_err();
     assert_eq!(failed.kind(), QueueErrorKind::Unavailable);
@@ -81,13 +82,13 @@ pub(crate) async fn a_head_that_was_restored_alone_is_found_out(bed: Bed) {
     let shard = bed.open_with_segments_of(1).await;
     send(&shard, NewMessage::new("a")).await;
     let head = bed.head().await;
-    // Until another segment has the register of the first.
+    // Continue until another segment gets the versioned cell of the first segment.
     for _ in 0..3 {
         send(&shard, NewMessage::new("b")).await;
         for message in receive(&shard, 5).await {
             shard.ack(&[message.receipt]).await.unwrap();
         }
-        // Registers rest, where others may have to know what became of an append.
+        // Versioned cells rest if other processes may need the outcome of an append.
         tokio::time::sleep(bed.rest()).await;
     }
     drop(shard);

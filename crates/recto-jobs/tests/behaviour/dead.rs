@@ -1,4 +1,4 @@
-//! Messages that are received too often.
+//! Tests of messages that are received too often.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use recto_jobs::{ATTEMPTS_ATTRIBUTE, ERROR_ATTRIBUTE, NewMessage, Settled};
 use crate::stores::Bed;
 use crate::{LATER, LONG, NOW, VISIBILITY, bodies, receive, send};
 
-/// Maximum time until a message that was moved is done with in its queue.
+/// Maximum time until a moved message is resolved in its queue.
 const MOVED: Duration = Duration::from_secs(60);
 
 pub(crate) async fn what_is_received_too_often_is_a_dead_letter(bed: Bed) {
@@ -29,7 +29,7 @@ pub(crate) async fn what_is_received_too_often_is_a_dead_letter(bed: Bed) {
         .remove(0);
     assert_eq!((again.id, again.attempts), (first.id, 2));
     tokio::time::sleep(LATER).await;
-    // Whoever looks has it moved, whether anybody waits there or not.
+    // Any receiver starts the move, whether a receiver of dead letters waits or not.
     assert_eq!(receive(&shard, 1).await, []);
     let letters = dead.receive(5, Some(LONG), LATER * 8).await.unwrap();
     assert_eq!(bodies(&letters), ["a"]);
@@ -41,7 +41,7 @@ pub(crate) async fn what_is_received_too_often_is_a_dead_letter(bed: Bed) {
     assert_eq!(letter.attributes["kind"], "picture");
     assert_eq!(letter.attributes[ATTEMPTS_ATTRIBUTE], "2");
     assert!(letter.attributes[ERROR_ATTRIBUTE].contains("not acknowledged in time"));
-    // The move is on its way until the message is done with in its queue.
+    // The move is under way until the message is resolved in its queue.
     let begun = Instant::now();
     while shard.ack(std::slice::from_ref(&again.receipt)).await.unwrap() != [Settled::Done] {
         assert!(begun.elapsed() < MOVED, "it is not done with there");
@@ -69,7 +69,7 @@ pub(crate) async fn the_last_error_goes_with_a_dead_letter(bed: Bed) {
         shard.nack(&[second.receipt], LONG, &long).await.unwrap(),
         [Settled::Done]
     );
-    // At once.
+    // The move happens at once.
     let letter = receive(&dead, 1).await.remove(0);
     assert_eq!(letter.attributes[ERROR_ATTRIBUTE], "\u{e4}".repeat(2_048));
     assert_eq!(receive(&shard, 1).await, []);

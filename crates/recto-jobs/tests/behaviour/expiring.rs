@@ -1,4 +1,5 @@
-//! Messages are kept for as long as their queue says, and deleted queues are cleared, without anybody asking.
+//! Tests of retention and of deleted queues: the maintenance task removes old messages and clears deleted queues,
+//! without a request of a client.
 
 use std::time::Duration;
 
@@ -9,9 +10,10 @@ use crate::queues::{made, with_dead_letters};
 use crate::stores::Bed;
 use crate::{LONG, NOW, VISIBILITY, bodies, receive, send};
 
-/// How long messages are kept.
+/// Retention of the queue.
 const KEPT: Duration = Duration::from_secs(60);
-/// How much later they are gone at the latest: 5 s for clocks, and what is between two looks.
+/// Maximum time until expired messages are removed: 5 s for differences between clocks, and the interval between two
+/// checks.
 const GONE: Duration = Duration::from_secs(36);
 
 fn keeping() -> QueueOptions {
@@ -36,7 +38,7 @@ pub(crate) async fn what_is_older_than_its_queue_keeps_it_is_gone(bed: Bed) {
     let received = queue.shards.receive(5, Some(Duration::from_secs(1)), NOW).await;
     assert_eq!(bodies(&received.unwrap()), ["new"]);
     tokio::time::sleep(KEPT + GONE).await;
-    // Nothing of it is left.
+    // The queue has no segment left.
     assert_eq!(queue.shards.segments().await.unwrap(), 0);
     assert_eq!(queue.shards.totals().expired, 2);
     assert_eq!(
@@ -90,7 +92,7 @@ pub(crate) async fn what_is_in_flight_expires_when_it_comes_back(bed: Bed) {
     }
     let received = queue.shards.receive(2, Some(LONG), NOW).await.unwrap();
     tokio::time::sleep(KEPT + GONE).await;
-    // Its handler continues.
+    // The handler of the message continues.
     let (done, failed) = (received[0].receipt, received[1].receipt);
     let kept = queue.shards.extend(&[done, failed], LONG).await.unwrap();
     assert_eq!(kept, [Settled::Done, Settled::Done]);
@@ -103,7 +105,7 @@ pub(crate) async fn what_is_in_flight_expires_when_it_comes_back(bed: Bed) {
     assert_eq!(queue.shards.totals().expired, 1);
 }
 
-/// Runs no upkeep, as a single command.
+/// Checks that expired messages are not received in a process that runs no maintenance task, such as a single command.
 pub(crate) async fn what_has_expired_is_not_received(bed: Bed) {
     for is_ordered in [false, true] {
         let queue = bed.open().await;
@@ -128,7 +130,8 @@ pub(crate) async fn what_has_expired_is_not_received(bed: Bed) {
     }
 }
 
-/// The queue keeps messages for 60 s, its dead letters for ever, and the redrive comes later.
+/// Checks that a redriven message is kept from the time of the move. The queue keeps messages for 60 s, and its
+/// dead-letter queue forever. The redrive happens later than that.
 pub(crate) async fn what_is_redriven_is_kept_from_the_move(bed: Bed) {
     let queues = bed.open_queues().await;
     let dead = made(&queues, "dead", QueueOptions::default()).await;
@@ -146,14 +149,15 @@ pub(crate) async fn what_is_redriven_is_kept_from_the_move(bed: Bed) {
         (bodies(&received), received[0].sent_at),
         (vec!["a".to_owned()], sent_at)
     );
-    // It is kept for 60 s from the move, and no longer.
+    // The message is kept for 60 s from the move, and no longer.
     queue.shards.give_back(&[received[0].receipt]).await.unwrap();
     bed.pass(KEPT).await;
     assert_eq!(receive(&queue.shards, 1).await, []);
     assert_eq!(queue.shards.stats().await.unwrap().messages, 0);
 }
 
-/// The queue keeps messages for ever, its dead letters for 60 s.
+/// Checks that a dead letter is kept from the time of the move. The queue keeps messages forever, and its dead-letter
+/// queue for 60 s.
 pub(crate) async fn a_dead_letter_is_kept_from_the_move(bed: Bed) {
     let queues = bed.open_queues().await;
     let dead = made(&queues, "dead", keeping()).await;
@@ -175,7 +179,7 @@ pub(crate) async fn a_dead_letter_is_kept_from_the_move(bed: Bed) {
     assert_eq!(receive(&dead.shards, 1).await, []);
 }
 
-/// Sends a message that fails for the last time; when it was sent.
+/// Sends a message that fails for the last time. Returns the time when it was sent.
 async fn fail_one(queue: &Shards) -> i64 {
     send(queue, NewMessage::new("a")).await;
     let received = receive(queue, 1).await.remove(0);

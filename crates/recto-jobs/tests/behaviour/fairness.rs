@@ -1,4 +1,4 @@
-//! Messages that fail hold up no others, however many fail and however long they wait.
+//! Tests of fairness: failing messages do not delay other messages, regardless of their number and their delay.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use recto_jobs::{Message, NewMessage, QueueErrorKind, Settled, ShardOptions, Sha
 use crate::stores::Bed;
 use crate::{LONG, NOW, bodies, send};
 
-/// Messages that are received at once.
+/// Number of messages of one receive.
 const AT_ONCE: usize = 100;
 
 async fn send_many(shard: &Shards, body: &str, count: usize) {
@@ -19,7 +19,7 @@ async fn send_many(shard: &Shards, body: &str, count: usize) {
     }
 }
 
-/// Gives back the messages that fail, and acknowledges the others; how many those are.
+/// Gives back the messages that fail, and acknowledges the others. Returns the number of acknowledged messages.
 async fn work_on(shard: &Shards, received: &[Message], delay: Duration) -> usize {
     let (failed, done): (Vec<_>, Vec<_>) = received.iter().partition(|message| message.body == b"bad");
     let receipts = |messages: &[&Message]| messages.iter().map(|message| message.receipt).collect::<Vec<_>>();
@@ -35,7 +35,8 @@ async fn work_on(shard: &Shards, received: &[Message], delay: Duration) -> usize
     done.len()
 }
 
-/// More failing messages than a segment could once have pending, and others behind them.
+/// Checks that failing messages do not starve later messages. There are more failing messages than an earlier release
+/// allowed to be pending in a segment.
 pub(crate) async fn failing_messages_do_not_starve_others(bed: Bed) {
     let (bad, good) = (1_100, 200);
     let shard = bed.open().await;
@@ -57,12 +58,12 @@ pub(crate) async fn failing_messages_do_not_starve_others(bed: Bed) {
     assert_eq!((left.messages, left.in_flight), (bad as u64, 0));
 }
 
-/// In many segments, of which the first ones have messages only that fail.
+/// Checks the same for many segments, of which the first ones contain only failing messages.
 pub(crate) async fn failing_segments_do_not_starve_those_behind(bed: Bed) {
     let (bad, good) = (60, 12);
     let shard = bed.open_with_segments_of(4).await;
     send_many_each(&shard, "bad", bad).await;
-    // All of them failed before.
+    // Let all of these messages fail first.
     let mut failed = 0;
     while failed < bad {
         let received = shard.receive(10, Some(LONG), NOW).await.unwrap();
@@ -71,7 +72,7 @@ pub(crate) async fn failing_segments_do_not_starve_those_behind(bed: Bed) {
     }
     send_many_each(&shard, "good", good).await;
     let mut done = 0;
-    // Every second receive begins with them.
+    // Every second receive begins with the new messages.
     for _ in 0..2 * good {
         let received = shard.receive(2, Some(LONG), NOW).await.unwrap();
         assert_ne!(received, []);
@@ -86,10 +87,11 @@ async fn send_many_each(shard: &Shards, body: &str, count: usize) {
     }
 }
 
-/// Number of messages of a long queue: several batches. The time of these tests grows with its square.
+/// Number of messages of a long queue, which are several batches. The time of these tests grows with its square.
 const MANY: usize = 2_000;
 
-/// As in an outage: all of them are given back for five minutes. None is received twice before each other one was received.
+/// Checks that all messages can be given back, as in an outage: each is given back for five minutes. No message is
+/// received twice before every other message was received.
 pub(crate) async fn all_messages_may_be_given_back(bed: Bed) {
     let count = MANY;
     let shard = bed.open().await;
@@ -126,7 +128,7 @@ pub(crate) async fn all_messages_may_be_in_flight(bed: Bed) {
     let behind = shard.receive(10, Some(LONG), NOW).await.unwrap();
     assert_eq!(bodies(&behind), ["behind"]);
     drop(shard);
-    // Another process reads the same from the store.
+    // Another process reads the same numbers from the store.
     let shard = bed.open().await;
     let stats = shard.stats().await.unwrap();
     let all = count as u64 + 1;
@@ -169,7 +171,7 @@ pub(crate) async fn the_limit_of_messages_in_flight_is_an_error(bed: Bed) {
     assert_eq!((received.unwrap().len(), acked.unwrap().len()), (1, 1));
 }
 
-/// Workers ask for one message at a time, whenever one of their handlers ends.
+/// Checks that receives of one message alternate. Workers request one message whenever one of their handlers ends.
 pub(crate) async fn receives_of_one_message_alternate(bed: Bed) {
     let (bad, good) = (20, 200);
     let shard = bed.open().await;
@@ -190,7 +192,7 @@ pub(crate) async fn receives_of_one_message_alternate(bed: Bed) {
     }
 }
 
-/// However many receive at once.
+/// Checks that the limit holds for any number of concurrent receivers.
 pub(crate) async fn the_limit_holds_for_concurrent_receivers(bed: Bed) {
     let most = 10;
     let shard = bed.open().await;

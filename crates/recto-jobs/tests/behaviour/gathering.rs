@@ -1,4 +1,4 @@
-//! Old segments of which little is left: that is moved on, and they go.
+//! Tests of old segments with few remaining messages: these messages are moved on, and the segments are released.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,7 +11,8 @@ use crate::queues::{assert_refused, made, with_dead_letters};
 use crate::stores::Bed;
 use crate::{LONG, NOW, bodies, receive, send};
 
-/// How many messages are left over, each in a segment of its own, above how many that are moved on, and when they may be received.
+/// Test parameters: the number of remaining messages, each in its own segment; the number of segments above which
+/// messages are moved on; and the delay until the messages are due.
 #[derive(Clone, Copy)]
 pub(crate) struct Scattered {
     left: usize,
@@ -24,10 +25,10 @@ const MANY: Scattered = Scattered {
     above: MAX_SCATTERED_SEGMENTS,
     wait: LONG,
 };
-/// The same, where time goes by as it does.
+/// Parameters for stores on which time is real.
 pub(crate) const FEW: Scattered = Scattered {
     left: 24,
-    // In pairs they take 12.
+    // Two per segment, these messages need 12 segments.
     above: 16,
     wait: Duration::from_secs(12),
 };
@@ -40,7 +41,7 @@ fn delayed(body: &str, delay: Duration) -> NewMessage {
     }
 }
 
-/// Sends to one shard, whatever others there are.
+/// Returns a message that goes to one shard, regardless of the number of shards.
 fn of_one_shard(message: NewMessage) -> NewMessage {
     NewMessage {
         group: Some("g".to_owned()),
@@ -48,7 +49,7 @@ fn of_one_shard(message: NewMessage) -> NewMessage {
     }
 }
 
-/// Whose segments have two messages.
+/// Opens queues whose segments have two messages.
 async fn queues_of(bed: &Bed, scattered: Scattered) -> Queues {
     let limits = |protocol: Protocol| {
         protocol
@@ -58,7 +59,7 @@ async fn queues_of(bed: &Bed, scattered: Scattered) -> Queues {
     bed.open_queues_with(limits).await
 }
 
-/// What is there, by its body: how often it was received, and when it was sent.
+/// Returns the messages: for each body, the number of receipts and the time of sending.
 async fn peeked(jobs: &Shards) -> BTreeMap<String, (u16, i64)> {
     let peeked = jobs.peek(1_000).await.unwrap().into_iter().map(|one| {
         let body = String::from_utf8(one.content.unwrap().body).unwrap();
@@ -71,7 +72,8 @@ async fn has_segments(jobs: &Shards) -> usize {
     jobs.segments().await.unwrap()
 }
 
-/// Of each pair one is done with at once, and the other is due much later, or was given back for so long.
+/// Sends pairs of messages. One of each pair is acknowledged at once. The other one is due much later, or is given back
+/// for the same time.
 async fn with_one_left_each(jobs: &Shards, scattered: Scattered) {
     for number in 0..scattered.left {
         let left = format!("left {number:03}");
@@ -92,7 +94,8 @@ async fn with_one_left_each(jobs: &Shards, scattered: Scattered) {
     }
 }
 
-/// None is lost, none is double, and each is as it was: how often it was received, when it was sent, and when it is due.
+/// Checks that the remaining messages of many segments are moved into few segments. No message is lost or duplicated.
+/// Each message keeps its number of receipts, its time of sending, and its due time.
 pub(crate) async fn what_is_left_of_many_segments_comes_together(bed: Bed) {
     comes_together(bed, MANY).await;
 }
@@ -104,7 +107,7 @@ pub(crate) async fn comes_together(bed: Bed, scattered: Scattered) {
     let (before, seen) = (has_segments(&jobs).await, peeked(&jobs).await);
     assert!(before >= scattered.left, "{before} segments");
     assert_eq!(seen.len(), scattered.left);
-    // Two that are moved on make one segment more.
+    // Two messages that are moved on need one more segment.
     for _ in 0..10 {
         queues.keep_up_now().await;
     }
@@ -112,7 +115,7 @@ pub(crate) async fn comes_together(bed: Bed, scattered: Scattered) {
     assert!(after <= scattered.above, "{after} segments");
     assert_eq!(peeked(&jobs).await, seen);
     assert_eq!(bodies(&receive(&jobs, 1_000).await), [""; 0], "none is due");
-    // Another process finds the same.
+    // Another process reads the same state.
     drop((queues, jobs));
     tokio::time::sleep(scattered.wait).await;
     let queues = queues_of(&bed, scattered).await;
@@ -140,7 +143,8 @@ pub(crate) async fn comes_together(bed: Bed, scattered: Scattered) {
     assert_eq!(peeked(&jobs).await, BTreeMap::new());
 }
 
-/// What may be received now keeps its turn, and what somebody has is that one's; what is ordered stays where it is.
+/// Checks that some messages are not moved on: messages that can be received now, messages that a receiver has, and
+/// ordered messages.
 pub(crate) async fn what_is_in_its_turn_stays(bed: Bed) {
     for options in [QueueOptions::default(), QueueOptions::ordered()] {
         let is_ordered = options.is_ordered;
@@ -158,7 +162,8 @@ pub(crate) async fn what_is_in_its_turn_stays(bed: Bed) {
         jobs.shards.nack(&[first[0].receipt], HOUR, "").await.unwrap();
         queues.keep_up_now().await;
         let after = has_segments(&jobs.shards).await;
-        // The message that was given back has another segment since, which is another one's.
+        // In an unordered queue, the message that was given back is in a new segment now. The number of segments is the
+        // same in both cases.
         assert_eq!(after, before);
         let rest = jobs.shards.receive(10, Some(LONG), NOW).await.unwrap();
         let expected: &[&str] = if is_ordered { &[] } else { &["b", "c", "d"] };
@@ -167,7 +172,8 @@ pub(crate) async fn what_is_in_its_turn_stays(bed: Bed) {
     }
 }
 
-/// One that was received as often as it may be is a dead letter, and keeps saying why where it is moved on.
+/// Checks that a moved message becomes a dead letter after its maximum number of receipts. A dead letter keeps its
+/// reason when it is moved on.
 pub(crate) async fn what_is_moved_on_is_a_dead_letter_in_its_time(bed: Bed) {
     let queues = bed
         .open_queues_with(|protocol| protocol.with_segments_of(1).with_scattered_segments(1))
@@ -201,7 +207,7 @@ pub(crate) async fn what_is_moved_on_is_a_dead_letter_in_its_time(bed: Bed) {
         (letter.attempts, &letter.attributes[ATTEMPTS_ATTRIBUTE][..]),
         (1, "2")
     );
-    // Dead letters are moved on with what is said of them.
+    // Dead letters are moved on with their attributes.
     for _ in 0..3 {
         send(&dead, of_one_shard(delayed("later", LONG))).await;
     }
@@ -212,7 +218,8 @@ pub(crate) async fn what_is_moved_on_is_a_dead_letter_in_its_time(bed: Bed) {
     assert_eq!((moved.attempts, &moved.attributes), (2, &letter.attributes));
 }
 
-/// A shard that is full is left for the others; when all are, who sends is told, and nothing was sent. What was sent stays.
+/// Checks that a full shard leaves messages to the other shards. If all shards are full, the sender gets an error and
+/// nothing is sent. Earlier messages stay.
 pub(crate) async fn what_no_shard_takes_is_refused(bed: Bed) {
     const SEGMENTS: usize = 3;
     let limits = |protocol: Protocol| protocol.with_segments_of(1).with_live_segments(SEGMENTS);

@@ -1,4 +1,4 @@
-//! What there is, seen without receiving it.
+//! Tests of listing messages without receiving them.
 
 use recto_jobs::{ERROR_ATTRIBUTE, NewMessage, PeekedStanding, QueueErrorKind, Settled, Stats};
 use recto_protocol::queues::{QueueName, QueueOptions, options::DeadLetters};
@@ -56,7 +56,7 @@ pub(crate) async fn messages_are_looked_at_and_counted(bed: Bed) {
         (peeked[0].id, peeked[2].standing),
         (received[0].id, PeekedStanding::Ready)
     );
-    // Nobody has received them by that.
+    // Listing does not receive the messages.
     assert_eq!(bodies(&receive(&shard, 10).await), ["c", "d"]);
     for most in [0, 1_001] {
         let refused = shard.peek(most).await.unwrap_err();

@@ -1,11 +1,11 @@
-//! Messages that are large: what is carried, and held in memory, is bounded.
+//! Tests of large messages: the data under way and in memory are bounded.
 
 use recto_jobs::{Message, NewMessage, QueueErrorKind};
 
 use crate::stores::Bed;
 use crate::{LATER, LONG, NOW, receive, send};
 
-/// Of which a commit of the memory store has one.
+/// Bytes of a body. A commit of the memory store has room for one.
 const LARGE: usize = 900 << 10;
 
 pub(crate) async fn of_large_messages_fewer_are_received(bed: Bed) {
@@ -19,7 +19,7 @@ pub(crate) async fn of_large_messages_fewer_are_received(bed: Bed) {
         let received = shard.receive(1_000, Some(LONG), NOW).await.unwrap();
         let is_first = |one: &Message| one.attempts == 1 && one.body.len() == LARGE;
         assert!(received.iter().all(is_first), "nothing was given back");
-        // What is left of one segment, and what the next has.
+        // One receive returns the rest of one segment and messages of the next segment.
         let bytes = received.len() * LARGE;
         assert!((1..16 << 20).contains(&bytes), "{bytes}");
         assert!(left < 20 || received.len() == 9, "of one segment 8 MiB");

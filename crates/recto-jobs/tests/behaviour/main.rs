@@ -1,5 +1,5 @@
 //! Behavior of queues on each kind of store, random histories of a queue, and the engine in virtual time.
-// The harness shows the output of a test that fails.
+// The test harness shows this output if a test fails.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod buried;
@@ -30,17 +30,18 @@ use std::time::Duration;
 
 use recto_jobs::{Message, NewMessage, Sent, Shards};
 
-/// For how long messages are kept in most tests, and how long it takes until they are received again.
+/// Duration of claims in most tests. A message can be received again after it.
 const VISIBILITY: Duration = Duration::from_secs(1);
-/// Long enough for that.
+/// Slightly longer than the duration of claims.
 const LATER: Duration = Duration::from_millis(1_200);
-/// No waiting.
+/// Receive without waiting.
 const NOW: Duration = Duration::ZERO;
-/// As long as no test takes.
+/// Longer than any test takes.
 const LONG: Duration = Duration::from_secs(600);
 
-/// Of the first on each store; of the others, which take many messages or the whole store, on the embedded one; of those which
-/// take long, on the memory store; of the last where bodies lie in a ring of tables.
+/// Defines the tests for each store. The first list runs on each store. The second list has tests that take many
+/// messages or the whole store; it runs on the embedded store. The third list has slow tests; it runs on the memory
+/// store. The last list runs on stores with a ring of body tables.
 macro_rules! behaviours {
     ($($module:ident::$name:ident),+; $($many:ident::$of_many:ident),+; $($long:ident::$that_takes_long:ident),+; $($ring:ident::$of_ring:ident),+ $(,)?) => {
         mod memory {
@@ -55,7 +56,7 @@ macro_rules! behaviours {
             })+
         }
 
-        /// Where others may change the same, and no write takes another with it.
+        /// Memory store that other processes may change, and without transactions over several writes.
         mod remote_memory {
             $(#[tokio::test(start_paused = true)]
             async fn $name() {
@@ -63,7 +64,7 @@ macro_rules! behaviours {
             })+
         }
 
-        /// The same, with queues of several shards.
+        /// The same store, with queues of several shards.
         mod remote_shards {
             $(#[tokio::test(start_paused = true)]
             async fn $name() {
@@ -203,7 +204,7 @@ behaviours! {
     shards::all_shards_are_purged_and_cleared,
 }
 
-/// Where a shard has more segments than it is to have, on a real one.
+/// Checks a shard with more segments than its limit, on a real Cassandra.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_left_comes_together_on_cassandra() {
     gathering::comes_together(stores::cassandra().await, gathering::FEW).await;
@@ -224,13 +225,13 @@ async fn all_messages_may_be_in_flight_on_cassandra() {
     fairness::all_messages_may_be_in_flight(stores::cassandra().await).await;
 }
 
-/// Sends one message; its id.
+/// Sends one message. Returns its identifier.
 async fn send(shard: &Shards, message: NewMessage) -> Sent {
     let mut sent = shard.send(vec![message]).await;
     sent.pop().unwrap().unwrap()
 }
 
-/// A message that is sent once, in the shard of its deduplication id.
+/// Returns a message that is sent once, in the shard of its deduplication id.
 fn with_id(id: &str) -> NewMessage {
     NewMessage {
         deduplication_id: Some(id.to_owned()),
@@ -238,12 +239,12 @@ fn with_id(id: &str) -> NewMessage {
     }
 }
 
-/// What is there now, at most so many.
+/// Receives the messages that are available now, at most `most`.
 async fn receive(shard: &Shards, most: usize) -> Vec<Message> {
     shard.receive(most, Some(VISIBILITY), NOW).await.unwrap()
 }
 
-/// Their bodies, as text.
+/// Returns the bodies of messages as text.
 fn bodies(messages: &[Message]) -> Vec<String> {
     let text = |message: &Message| String::from_utf8(message.body.clone()).unwrap();
     messages.iter().map(text).collect()

@@ -1,4 +1,4 @@
-//! What a queue's options say is so, for all who use it.
+//! Tests of the options of a queue: they apply to all its users.
 
 use std::time::Duration;
 
@@ -88,7 +88,7 @@ pub(crate) async fn what_is_changed_holds_for_all_at_once(bed: Bed) {
     assert_eq!(before.shards.options().visibility, VISIBILITY);
     send(&before.shards, NewMessage::new("a")).await;
     assert_eq!(receive(&queue.shards, 1).await, [], "it is delayed");
-    // What was looked up before that, and comes to be known after it.
+    // This set of options was read before the change, and arrives after it.
     before.shards.set_options(ShardOptions::default());
     assert_eq!(
         queue.shards.options().delay,
@@ -119,7 +119,7 @@ pub(crate) async fn a_paused_queue_delivers_nothing(bed: Bed) {
         [Settled::Done]
     );
     assert_eq!(shards.ack(&receipts).await.unwrap(), [Settled::Done]);
-    // Somebody who waits receives when the pause ends.
+    // A waiting receiver gets messages when the pause ends.
     let waiting = {
         let shards = shards.clone();
         tokio::spawn(async move { shards.receive(5, Some(LONG), Duration::from_secs(20)).await })
@@ -143,7 +143,8 @@ async fn dies(queue: &Queue, body: &str) {
     queue.shards.nack(&[received[0].receipt], NOW, "").await.unwrap();
 }
 
-/// That queue is deleted, another one gets its place, and it is made again elsewhere.
+/// Deletes the dead-letter queue, gives its slot to another queue, and creates it again in another
+/// slot.
 async fn made_elsewhere(queues: &Queues, dead: Queue) -> Queue {
     queues.delete(dead.id).await.unwrap();
     made(queues, "other", QueueOptions::default()).await;
@@ -210,11 +211,12 @@ pub(crate) async fn what_is_done_is_counted(bed: Bed) {
     assert!(waiting.await.is_err());
     assert_eq!(jobs.shards.receivers_waiting(), 0);
     drop(jobs);
-    // Nobody used it meanwhile.
+    // No process used the queue meanwhile.
     assert_eq!(queues.find("jobs").await.unwrap().shards.totals(), totals);
 }
 
-/// The other queue takes no message of more than 10 bytes.
+/// Checks that too large messages are not redriven. The target queue takes no message of more than
+/// 10 bytes.
 pub(crate) async fn messages_that_are_too_large_are_not_redriven(bed: Bed) {
     let queues = bed.open_queues().await;
     let dead = made(&queues, "dead", QueueOptions::default()).await;

@@ -1,4 +1,4 @@
-//! Messages of a group come in order.
+//! Tests of the order of messages of a group.
 
 use std::sync::atomic::Ordering;
 
@@ -40,7 +40,7 @@ pub(crate) async fn of_a_group_one_message_is_received_at_a_time(bed: Bed) {
     shard.ack(&[first[0].receipt]).await.unwrap();
     let second = shard.receive(10, Some(LONG), NOW).await.unwrap();
     assert_eq!(bodies(&second), ["a2"]);
-    // What is not done with comes again before what is behind it.
+    // An unresolved message is received again before the later messages of its group.
     tokio::time::sleep(LATER).await;
     assert_eq!(bodies(&shard.receive(10, Some(LONG), NOW).await.unwrap()), ["b1"]);
     shard.nack(&[second[0].receipt], LATER, "").await.unwrap();
@@ -70,7 +70,7 @@ pub(crate) async fn who_has_no_group_is_not_sent(bed: Bed) {
 
 pub(crate) async fn nothing_is_sent_behind_what_was_not(bed: Bed) {
     let shard = ordered(&bed).await;
-    // Of so many bytes that they are not sent at once.
+    // These messages have so many bytes that they are not sent in one batch.
     let large = |body: u8| of("a", &char::from(body).to_string().repeat(900_000));
     let messages: Vec<_> = (b'a'..=b'i').map(large).collect();
     bed.watch.refused_appends.store(1, Ordering::Relaxed);
@@ -86,7 +86,7 @@ pub(crate) async fn nothing_is_sent_behind_what_was_not(bed: Bed) {
         "nothing was done: {kinds:?}"
     );
     assert_eq!(shard.receive(10, Some(LONG), NOW).await.unwrap(), []);
-    // Where there is no order the others are sent.
+    // Without order, the other messages are sent.
     let shard = bed.open().await;
     bed.watch.refused_appends.store(1, Ordering::Relaxed);
     let sent = shard.send(messages).await;
@@ -98,7 +98,8 @@ pub(crate) async fn a_group_is_in_order_across_segments(bed: Bed) {
     const MESSAGES: usize = 5_000;
     let shard = ordered(&bed).await;
     for first in (0..MESSAGES).step_by(1_000) {
-        // Of ten groups, and one more that has its first message in the first segment and its last in the last.
+        // The messages belong to ten groups. One more group has its first message in the first segment and its last
+        // message in the last segment.
         let group = |number: usize| {
             if number.is_multiple_of(4_999) {
                 "long".to_owned()
@@ -135,7 +136,7 @@ pub(crate) async fn a_group_is_in_order_across_segments(bed: Bed) {
 }
 
 pub(crate) async fn a_group_behind_very_many_messages_waits_for_some_of_them(bed: Bed) {
-    // A look is at 64 segments.
+    // One poll covers 64 segments.
     const MESSAGES: usize = 65;
     let shard = bed.open_with_segments_of(1).await;
     shard.set_options(ShardOptions {
@@ -153,7 +154,7 @@ pub(crate) async fn a_group_behind_very_many_messages_waits_for_some_of_them(bed
     let second = shard.receive(10, Some(LONG), NOW).await.unwrap();
     shard.ack(&[second[0].receipt]).await.unwrap();
     assert_eq!(bodies(&second), ["a"]);
-    // Those that are done with go by a task of their own.
+    // A separate task releases resolved segments.
     let mut later = Vec::new();
     while later.len() < 2 {
         let received = shard.receive(10, Some(LONG), LATER * 8).await.unwrap();

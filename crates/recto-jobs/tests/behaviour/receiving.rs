@@ -1,4 +1,4 @@
-//! Messages are received.
+//! Tests of receiving messages.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,7 +13,7 @@ pub(crate) async fn what_is_not_acknowledged_comes_again(bed: Bed) {
     send(&shard, NewMessage::new("a")).await;
     let first = receive(&shard, 1).await;
     assert_eq!(receive(&shard, 1).await, []);
-    // Who waits has it as soon as it may.
+    // A waiting receiver gets the message as soon as it is available.
     let second = shard.receive(1, Some(VISIBILITY), LATER * 4).await.unwrap();
     assert_eq!((second[0].id, second[0].attempts), (first[0].id, 2));
     assert_eq!(second[0].first_received_at, first[0].first_received_at);
@@ -56,7 +56,7 @@ pub(crate) async fn who_waits_is_told_of_what_is_sent(bed: Bed) {
     send(&shard, NewMessage::new("a")).await;
     let received = waiting.await.unwrap().unwrap();
     assert_eq!(bodies(&received), ["a"]);
-    // And who waits in vain hears that there is nothing.
+    // A waiting receiver without a message gets an empty result.
     assert_eq!(shard.receive(5, Some(LONG), LATER).await.unwrap(), []);
 }
 
@@ -96,7 +96,7 @@ pub(crate) async fn who_goes_away_gives_back_what_it_received(bed: Bed) {
     send(&shard, NewMessage::new("a")).await;
     for _ in 0..20 {
         let receiving = shard.receive(1, Some(LONG), NOW);
-        // It is gone before it is answered: once polled, it is under way.
+        // The receiver is dropped before its response. A polled request is already under way.
         let mut receiving = Box::pin(receiving);
         let polled = futures::poll!(&mut receiving);
         drop(receiving);

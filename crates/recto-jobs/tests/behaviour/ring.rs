@@ -1,4 +1,4 @@
-//! The tables of bodies: emptied in turn, left, replaced, and given to work units.
+//! Tests of body tables: they are emptied in rotation, retired, replaced, and given to temporary queues.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::watched::EmptyingEnds;
 use crate::{NOW, bodies, receive, send, with_id};
 
 const SLICE: Duration = Duration::from_secs(10);
-/// As long as all tables take to be open once, and some more.
+/// Slightly more than the time in which every table is open once.
 const LONG: Duration = Duration::from_secs(90);
 
 async fn with_slices(bed: &Bed) -> Queues {
@@ -89,7 +89,7 @@ pub(crate) async fn a_ring_without_a_free_table_goes_on(bed: Bed) {
     tokio::time::sleep(2 * LONG).await;
     let ring = queues.ring().await.unwrap();
     assert_eq!(count(&ring, |phase| phase == Phase::Free), 0);
-    // Who has only begun to look sees it, too.
+    // A process that has just opened the queues sees the obstacle, too.
     let seen = bed.open_queues().await.ring().await.unwrap().obstacle;
     assert!(
         seen.as_deref()
@@ -141,7 +141,7 @@ pub(crate) async fn a_table_that_a_node_has_not_heard_of_is_not_gone(bed: Bed) {
         QueueErrorKind::Unavailable,
         "has not heard of table recto_queue_body_1",
     );
-    // It was given back.
+    // The message was given back.
     let again = jobs.receive(1, None, Duration::from_secs(5)).await.unwrap();
     assert_eq!(bodies(&again), ["a"]);
     assert_eq!(jobs.totals().bodies_lost, 0);
@@ -190,7 +190,7 @@ pub(crate) async fn a_work_unit_ends_at_once(bed: Bed) {
     assert_eq!(bed.count_rows(&own.name).await, 0);
     let ring = queues.ring().await.unwrap();
     assert_eq!(count(&ring, is_units), 0);
-    // It may begin again, and has nothing of what was there.
+    // The temporary queue can begin again, and does not contain the earlier messages.
     let night = queues.begin_unit(jobs.id, "night").await.unwrap();
     assert!(receive(&night.shards, 10).await.is_empty());
 }
@@ -207,14 +207,15 @@ pub(crate) async fn work_units_that_cannot_begin_are_refused(bed: Bed) {
     let gone = queues.begin_unit(jobs.id, "two").await;
     assert_refused(gone, QueueErrorKind::NotFound, "deleted");
     let ring = queues.ring().await.unwrap();
-    // The unit went with its queue.
+    // The temporary queue was deleted with its queue.
     tokio::time::sleep(LONG).await;
     assert_eq!(count(&ring, |phase| matches!(phase, Phase::Unit { .. })), 1);
     let ring = queues.ring().await.unwrap();
     assert_eq!(count(&ring, |phase| matches!(phase, Phase::Unit { .. })), 0);
 }
 
-/// 0.06 a message at fifty a call, and what segments take: 0.1 is what is aimed at.
+/// Checks the number of conditional writes per message: 0.06 at fifty messages per call, and those of segments. The
+/// target is 0.1.
 pub(crate) async fn batches_take_few_conditional_writes(bed: Bed) {
     const BATCH: usize = 50;
     const MESSAGES: usize = 5_000;
@@ -254,7 +255,7 @@ pub(crate) async fn what_another_process_sends_is_heard(bed: Bed) {
 pub(crate) async fn who_waits_for_nothing_reads_little(bed: Bed) {
     const QUEUES: usize = 100;
     const RECEIVERS: usize = 1_000;
-    /// Enough for all shards.
+    /// Number of messages that is enough for all shards.
     const SENT: usize = 40;
     const IDLE: Duration = Duration::from_secs(300);
     const MAX_READS_A_SECOND: usize = 30;
@@ -262,7 +263,7 @@ pub(crate) async fn who_waits_for_nothing_reads_little(bed: Bed) {
     let mut all = Vec::new();
     for number in 0..QUEUES {
         let queue = made(&queues, &format!("q{number}"), QueueOptions::default()).await;
-        // So that there is a segment to look at in each of its shards.
+        // Each shard then has a segment to poll.
         let messages = (0..SENT).map(|number| with_id(&number.to_string())).collect();
         assert!(queue.shards.send(messages).await.iter().all(Result::is_ok));
         assert_eq!(queue.shards.segments().await.unwrap(), queue.shards.count());
@@ -285,14 +286,15 @@ pub(crate) async fn who_waits_for_nothing_reads_little(bed: Bed) {
     bed.watch.reads.store(0, Ordering::Relaxed);
     tokio::time::sleep(IDLE).await;
     let reads = bed.watch.reads.load(Ordering::Relaxed);
-    // All is looked at now and then, and not by each who waits.
+    // The process polls all queues at intervals, and not once per waiting receiver.
     let least = all.len() * all[0].count();
     let most = MAX_READS_A_SECOND * IDLE.as_secs() as usize;
     assert!((least..=most).contains(&reads), "{reads} in {IDLE:?}");
     assert!(all[0].receive(1, None, NOW).await.unwrap().is_empty());
 }
 
-/// Messages and bytes are those that were sent to live segments, whatever became of them, and are not asked for again of what is sealed.
+/// Checks the sizes of body tables. They count the messages and bytes that were sent to live segments, whether resolved
+/// or not. Sizes of sealed segments are not read again.
 pub(crate) async fn what_tables_have_is_told_in_bytes(bed: Bed) {
     let queues = bed
         .open_queues_with(|protocol| protocol.with_segments_of(2))
@@ -312,7 +314,7 @@ pub(crate) async fn what_tables_have_is_told_in_bytes(bed: Bed) {
     for size in [1_000, 200, 30, 4] {
         send(&jobs, of(size)).await;
     }
-    // With a group's name each.
+    // Each message has the name of a group.
     assert_eq!(sizes().await, (4, 1_234 + 4));
     let received = jobs.receive(1, None, NOW).await.unwrap();
     jobs.ack(&[received[0].receipt]).await.unwrap();
@@ -321,7 +323,7 @@ pub(crate) async fn what_tables_have_is_told_in_bytes(bed: Bed) {
     jobs.ack(&[received[0].receipt]).await.unwrap();
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert_eq!(sizes().await, (2, 34 + 2), "its segment was released");
-    // The heads of four shards, ring and registry, and the log of the segment that is open.
+    // The reads are the heads of four shards, the ring, the registry, and the log of the open segment.
     let before = bed.watch.reads.load(Ordering::Relaxed);
     assert_eq!(sizes().await, (2, 34 + 2));
     let read = bed.watch.reads.load(Ordering::Relaxed) - before;

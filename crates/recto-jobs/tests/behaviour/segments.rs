@@ -1,4 +1,4 @@
-//! Segments fill, and go.
+//! Tests of segments that fill and are released.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use recto_jobs::{NewMessage, Shards};
 use crate::stores::Bed;
 use crate::{LATER, LONG, NOW, bodies, send};
 
-/// More than two segments take.
+/// Number of messages: more than two segments take.
 const MESSAGES: usize = 10_000;
 
 async fn fill(shard: &Shards) {
@@ -19,7 +19,7 @@ async fn fill(shard: &Shards) {
     }
 }
 
-/// Receives and acknowledges all of them.
+/// Receives and acknowledges all messages.
 async fn drain(shard: &Shards) {
     let mut next = 0;
     while next < MESSAGES {
@@ -45,9 +45,10 @@ pub(crate) async fn segments_go_when_all_of_their_messages_are_done_with(bed: Be
     drain(&shard).await;
     fill(&shard).await;
     drain(&shard).await;
-    // The one that is open stays.
+    // The open segment stays.
     assert_eq!(shard.segments().await.unwrap(), 1);
-    // Three segments were live at once; all others had the registers of those before.
+    // Three segments were live at once. All other segments used the versioned cells of earlier
+    // ones.
     assert_eq!(bed.count_rows("recto_queue_state").await, 3);
     let bodies_left = bed.count_rows("recto_queue_body_0").await;
     assert!(
@@ -65,7 +66,7 @@ pub(crate) async fn what_is_left_in_the_first_segment_is_received_first(bed: Bed
         shard.receive(1_000, Some(LONG), NOW).await.unwrap();
     }
     shard.nack(&[first.receipt], NOW, "").await.unwrap();
-    // Every second look begins at the first segment, whether its messages failed or not.
+    // Every second poll begins at the first segment, whether its messages failed or not.
     let mut again = shard.receive(1, Some(LONG), NOW).await.unwrap();
     again.extend(shard.receive(1, Some(LONG), NOW).await.unwrap());
     assert!(bodies(&again).contains(&"0".to_owned()));
@@ -73,7 +74,7 @@ pub(crate) async fn what_is_left_in_the_first_segment_is_received_first(bed: Bed
 
 pub(crate) async fn what_is_received_and_not_done_with_holds_up_nothing_new(bed: Bed) {
     let shard = bed.open().await;
-    // All that a segment takes.
+    // These messages fill a segment.
     let mut held = Vec::new();
     for count in [1_000, 1_000, 1_000, 1_000, 96] {
         let sent = shard.send(vec![NewMessage::new("held"); count]).await;
@@ -87,7 +88,7 @@ pub(crate) async fn what_is_received_and_not_done_with_holds_up_nothing_new(bed:
 }
 
 pub(crate) async fn what_is_not_due_is_not_read_again(bed: Bed) {
-    // More than are kept in memory.
+    // More segments than the process caches.
     const DELAYED: usize = 80;
     let shard = bed.open_with_segments_of(1).await;
     let of = |delay: Duration, body: &str| NewMessage {
@@ -116,7 +117,7 @@ pub(crate) async fn what_is_passed_over_comes_when_it_is_due(bed: Bed) {
         delay: Some(LATER),
         ..NewMessage::new("later")
     };
-    // Two, so that the first one is sealed.
+    // Two messages, so that the first segment is sealed.
     send(&shard, later).await;
     send(&shard, NewMessage::new("now")).await;
     let now = shard.receive(10, Some(LONG), NOW).await.unwrap();
@@ -125,7 +126,7 @@ pub(crate) async fn what_is_passed_over_comes_when_it_is_due(bed: Bed) {
     assert_eq!(bodies(&later), ["later"]);
     shard.nack(&[later[0].receipt], LONG, "").await.unwrap();
     assert_eq!(shard.receive(10, Some(LONG), NOW).await.unwrap(), []);
-    // Of whom has it back that it is due earlier.
+    // The process that gives the message back knows that it is due earlier.
     shard.nack(&[later[0].receipt], NOW, "").await.unwrap();
     let again = shard.receive(10, Some(LONG), NOW).await.unwrap();
     assert_eq!(bodies(&again), ["later"]);
@@ -141,7 +142,7 @@ pub(crate) async fn rows_of_a_log_are_put_over_those_of_the_segments_before(bed:
                 assert!(sent.iter().all(Result::is_ok));
             }
             drop(shard);
-            // Opened anew: what is known is what is read.
+            // Open the queue again, so that all data are read.
             let shard = bed.open_with_segments_of(4).await;
             let received = shard.receive(10, Some(LONG), NOW).await.unwrap();
             assert_eq!(received.len(), 4, "turn {turn}");

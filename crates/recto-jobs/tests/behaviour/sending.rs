@@ -1,4 +1,4 @@
-//! Messages are sent.
+//! Tests of sending messages.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -134,7 +134,7 @@ pub(crate) async fn a_deduplication_id_is_sent_once(bed: Bed) {
     assert_eq!(different, BTreeSet::from(["first".into(), "one".into()]));
     let receipts: Vec<_> = received.iter().map(|message| message.receipt).collect();
     shard.ack(&receipts).await.unwrap();
-    // For whoever comes, and though it is done with.
+    // Another process recognizes the duplicate, even after the message is resolved.
     assert_eq!(
         send(&bed.open().await, of("a", "later")).await,
         Sent::Duplicate(first)
@@ -150,7 +150,7 @@ pub(crate) async fn a_deduplication_id_is_known_in_the_segments_behind(bed: Bed)
     let Sent::New(first) = send(&shard, of_id.clone()).await else {
         panic!("it is new")
     };
-    // More than a segment takes.
+    // More messages than a segment takes.
     for _ in 0..5 {
         let sent = shard.send(vec![NewMessage::new("x"); 1_000]).await;
         assert!(sent.iter().all(Result::is_ok));
@@ -180,6 +180,6 @@ pub(crate) async fn what_is_delayed_comes_later(bed: Bed) {
     );
     let waited = shard.receive(10, Some(LONG), LATER * 4).await.unwrap();
     assert_eq!(bodies(&waited), ["later"]);
-    // Due in more than a quarter of an hour: kept apart.
+    // A message that is due in more than a quarter of an hour goes to a separate segment.
     assert_eq!(shard.segments().await.unwrap(), 2);
 }

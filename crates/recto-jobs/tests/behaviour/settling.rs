@@ -1,4 +1,4 @@
-//! Receipts are shown.
+//! Tests of operations with receipts.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ pub(crate) async fn a_receipt_holds_until_the_message_is_received_again(bed: Bed
     send(&shard, NewMessage::new("a")).await;
     let first = receive(&shard, 1).await.remove(0).receipt;
     tokio::time::sleep(LATER).await;
-    // Late, and nobody has it yet.
+    // The claim has ended, but no other receiver has the message.
     assert_eq!(shard.extend(&[first], VISIBILITY).await.unwrap(), [Settled::Done]);
     assert_eq!(receive(&shard, 1).await, []);
     tokio::time::sleep(LATER).await;
@@ -25,7 +25,7 @@ pub(crate) async fn a_receipt_holds_until_the_message_is_received_again(bed: Bed
         shard.ack(&[second, second]).await.unwrap(),
         [Settled::Done, Settled::Done]
     );
-    // It is done with, whoever asks.
+    // The message is resolved, whichever receipt is used.
     assert_eq!(shard.ack(&[first]).await.unwrap(), [Settled::Done]);
     tokio::time::sleep(LATER).await;
     assert_eq!(receive(&shard, 1).await, []);
@@ -61,7 +61,8 @@ pub(crate) async fn a_receipt_of_what_never_was_is_stale(bed: Bed) {
     assert_eq!((shard.ack(&[]).await.unwrap(), shard.totals().acked), (vec![], 1));
 }
 
-/// A job is canceled by that: its handler hears of it when its lease is extended.
+/// Checks that the receipt of a removed or purged message is stale. This cancels a job: its handler
+/// gets the error when it extends its lease.
 pub(crate) async fn a_receipt_of_what_was_taken_away_is_stale(bed: Bed) {
     let shard = bed.open().await;
     for body in ["removed", "purged"] {
@@ -77,7 +78,7 @@ pub(crate) async fn a_receipt_of_what_was_taken_away_is_stale(bed: Bed) {
     let both = [Settled::Stale, Settled::Stale];
     assert_eq!(shard.extend(&receipts, LONG).await.unwrap(), both);
     assert_eq!(shard.nack(&receipts, NOW, "").await.unwrap(), both);
-    // The message is gone, as an ack asks.
+    // The message does not exist any more, as an acknowledgment requires.
     let both = [Settled::Done, Settled::Done];
     assert_eq!(shard.ack(&receipts).await.unwrap(), both);
     assert_eq!(shard.give_back(&receipts).await.unwrap(), both);
@@ -130,7 +131,7 @@ pub(crate) async fn what_is_acknowledged_is_so_for_whoever_opens_the_store(bed: 
         .unwrap();
     drop(shard);
     let shard = bed.open().await;
-    // Who does not know the lease waits for longer than it was.
+    // A process that does not know the lease adds a margin to its end.
     assert_eq!(
         bodies(&shard.receive(10, Some(LONG), NOW).await.unwrap()),
         ["4", "5"]

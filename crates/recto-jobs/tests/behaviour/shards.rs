@@ -1,4 +1,5 @@
-//! Queues of several shards: where messages go, who works where, and that nothing is passed over.
+//! Tests of queues of several shards: the shards to which messages go, the shards in which
+//! processes work, and that no message is skipped.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
@@ -11,7 +12,7 @@ use crate::queues::{assert_refused, made, with_dead_letters};
 use crate::stores::Bed;
 use crate::{LONG, NOW, bodies, receive, send, with_id};
 
-/// Enough for each of four shards to have some.
+/// Number of messages with which each of four shards has some.
 const MANY: usize = 40;
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -26,7 +27,7 @@ fn of(group: &str, body: &str) -> NewMessage {
     }
 }
 
-/// In which shard each message is, by its body.
+/// Returns the shard of each message, by its body.
 async fn places(jobs: &Shards) -> BTreeMap<String, Shard> {
     let peeked = jobs.peek(1_000).await.unwrap();
     let place = peeked.into_iter().map(|one| {
@@ -48,7 +49,7 @@ fn receipts(messages: &[Message]) -> Vec<recto_protocol::queues::Receipt> {
     messages.iter().map(|message| message.receipt).collect()
 }
 
-/// Two processes that begin to send to the same shard of a queue.
+/// Returns a queue in two processes that begin to send to the same shard of it.
 async fn rivals(here: &Queues, there: &Queues) -> (Shards, Shards) {
     for number in 0..100 {
         let name = format!("q{number}");
@@ -64,7 +65,8 @@ async fn rivals(here: &Queues, there: &Queues) -> (Shards, Shards) {
     panic!("no two processes begin at one shard");
 }
 
-/// Two processes that send by turns come apart, and are not in each other's way any more.
+/// Checks that two processes that send alternately choose different shards. Afterwards, their
+/// writes do not conflict.
 pub(crate) async fn who_is_late_goes_elsewhere(bed: Bed) {
     const BEFORE: usize = 30;
     const TURNS: usize = 10;
@@ -105,7 +107,7 @@ pub(crate) async fn who_is_alone_stays_where_it_is(bed: Bed) {
     assert_eq!(different(peeked.iter().map(|one| one.position.shard)).len(), 1);
 }
 
-/// Whatever is sent to the shard where it receives first, it comes to the others.
+/// Checks that a process receives from all shards, even if the first shard always has new messages.
 pub(crate) async fn no_shard_is_passed_over(bed: Bed) {
     const EACH: usize = 5;
     let (here, there) = (bed.open_queues().await, bed.open_queues().await);
@@ -115,7 +117,7 @@ pub(crate) async fn no_shard_is_passed_over(bed: Bed) {
     assert_eq!(first.len(), jobs.count());
     let mut left = different((0..MANY).map(|number| number.to_string()));
     for _ in 0..600 {
-        // More than is received: there is always enough in that shard alone.
+        // More messages than one receive returns, so that this shard alone always has enough.
         is_sent(&jobs, vec![NewMessage::new("more"); EACH + 1]).await;
         let received = jobs.receive(EACH, Some(LONG), SECOND).await.unwrap();
         assert_eq!(received.len(), EACH);
@@ -158,7 +160,7 @@ pub(crate) async fn a_batch_is_split_and_told_in_its_order(bed: Bed) {
     let all = places(&jobs).await;
     assert_eq!(different(all.values()).len(), jobs.count());
     jobs.purge().await.unwrap();
-    // The store refuses what is sent to one shard.
+    // The store rejects the messages of one shard.
     bed.watch.refused_appends.store(1, Ordering::Relaxed);
     let again: Vec<_> = (0..MANY)
         .map(|number| NewMessage {
@@ -195,7 +197,7 @@ pub(crate) async fn receipts_of_all_shards_are_shown_together(bed: Bed) {
         (stats.messages, stats.in_flight, stats.is_exact),
         (MANY as u64, MANY as u64, true)
     );
-    // One that is stale says so where it stands.
+    // A stale receipt is reported at its position in the list.
     jobs.give_back(&shown[7..8]).await.unwrap();
     let settled = jobs.extend(&shown, LONG).await.unwrap();
     let stale: Vec<_> = (0..MANY)
@@ -265,7 +267,7 @@ pub(crate) async fn what_is_moved_from_all_shards_is_there_once(bed: Bed) {
     assert_eq!(letters.len(), MANY);
     assert_eq!(different(places(&dead.shards).await.into_keys()), all);
     assert_eq!(jobs.shards.stats().await.unwrap().messages, 0);
-    // Some go back, and no more.
+    // Redrive some messages, and no more.
     assert_eq!(queues.redrive(&dead, &jobs, Some(15)).await.unwrap(), 15);
     assert_eq!(dead.shards.stats().await.unwrap().messages, MANY as u64 - 15);
     assert_eq!(queues.redrive(&dead, &jobs, None).await.unwrap(), MANY - 15);
@@ -294,7 +296,8 @@ pub(crate) async fn all_shards_are_purged_and_cleared(bed: Bed) {
     assert_eq!(next.segments().await.unwrap(), 0);
 }
 
-/// Wherever the store is, what is asked for holds as far as it is of use, and is shown as it holds.
+/// Checks the number of shards. On any store, the requested number applies as far as it is useful.
+/// The options show the number that applies.
 pub(crate) async fn how_many_shards_there_are_is_said(bed: Bed) {
     let queues = bed.open_queues().await;
     let holds = if bed.has_ring() { 8 } else { 1 };
@@ -330,7 +333,8 @@ pub(crate) async fn how_many_shards_there_are_is_said(bed: Bed) {
     assert_refused(unit.shards.stats().await, QueueErrorKind::NotFound, "");
 }
 
-/// One that fails where it comes later says how many it has moved, and not that nothing was done.
+/// Checks that a redrive that fails in a later shard reports the number of moved messages, instead
+/// of an error as if nothing was done.
 pub(crate) async fn a_redrive_that_fails_in_a_later_shard_says_what_was_moved(bed: Bed) {
     let queues = bed.open_queues().await;
     let dead = made(&queues, "dead", QueueOptions::default()).await;
@@ -371,7 +375,7 @@ pub(crate) async fn a_redrive_that_fails_in_a_later_shard_says_what_was_moved(be
 pub(crate) async fn a_redrive_that_was_cut_off_goes_on_in_any_shard(bed: Bed) {
     let queues = bed.open_queues().await;
     let dead = made(&queues, "dead", QueueOptions::default()).await;
-    // Each is sent to a shard that is drawn.
+    // Each message goes to a random shard.
     for number in 0..8 {
         let jobs = made(&queues, &format!("jobs{number}"), QueueOptions::default()).await;
         send(&dead.shards, NewMessage::new("a")).await;

@@ -1,4 +1,4 @@
-//! The stores that queues lie in, with clocks that go by with the time of sleeping tasks where that is virtual.
+//! Stores of the tests. If time is virtual, their clocks follow the virtual time of the runtime.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,18 +24,18 @@ use crate::watched::{Watch, Watched};
 const PLACE: Place = Place(7);
 const DEAD: Place = Place(8);
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
-/// Some day in 2026.
+/// Start of the virtual clocks: a day in 2026, in microseconds.
 const START_MICROS: i64 = 1_767_225_600_000_000;
 
-/// A store, and what holds it.
+/// Store of a test, and the resources that it needs.
 pub(crate) struct Bed {
     store: Arc<dyn Store>,
     environment: Environment,
-    /// How many a queue has.
+    /// Number of shards of a queue.
     shards: u16,
-    /// Microseconds by which the clocks are ahead of the machine's; none: time is virtual.
+    /// Microseconds by which the clocks are ahead of the machine's clocks. `None`: time is virtual.
     skipped: Option<Arc<AtomicU64>>,
-    /// What fails, and what was read.
+    /// Faults to inject, and counters.
     pub(crate) watch: Arc<Watch>,
     _folder: Option<TempDir>,
 }
@@ -61,12 +61,12 @@ impl Bed {
         }
     }
 
-    /// A queue, as a process that just came knows it: nothing of it.
+    /// Opens a queue as a new process, which knows nothing of it.
     pub(crate) async fn open(&self) -> Shards {
         self.open_store().await.shards(PLACE, Tenure(1), self.shards)
     }
 
-    /// The same, and the queue where its dead letters go after so many attempts.
+    /// Opens a queue, and the dead-letter queue to which messages go after `attempts` receipts.
     pub(crate) async fn open_with_dead_letters(&self, attempts: u16) -> (Shards, Shards) {
         let store = self.open_store().await;
         let (shard, dead) = (
@@ -90,14 +90,14 @@ impl Bed {
         Queues::open(store, environment, REQUEST_TIMEOUT).await.unwrap()
     }
 
-    /// The same with other limits.
+    /// Opens the queues with other limits.
     pub(crate) async fn open_queues_with(&self, limits: impl FnOnce(Protocol) -> Protocol) -> Queues {
         Queues::over(self.open_store().await.with_limits(limits))
             .await
             .unwrap()
     }
 
-    /// With queues of so many shards.
+    /// Returns the bed with queues of `shards` shards.
     pub(crate) fn with_shards(self, shards: u16) -> Self {
         Self { shards, ..self }
     }
@@ -109,13 +109,13 @@ impl Bed {
             .unwrap()
     }
 
-    /// The queue with segments of so few messages.
+    /// Opens the queue with segments of `messages` messages.
     pub(crate) async fn open_with_segments_of(&self, messages: Seq) -> Shards {
         let store = self.open_store().await.with_segments_of(messages);
         store.shards(PLACE, Tenure(1), self.shards)
     }
 
-    /// The rows of a table.
+    /// Returns the number of rows of a table.
     pub(crate) async fn count_rows(&self, table: &str) -> usize {
         let table = self.table(table).await;
         self.rows(&table).await.len()
@@ -126,7 +126,7 @@ impl Bed {
         Arc::new(tables.into_iter().find(|one| one.name() == name).unwrap())
     }
 
-    /// The cells of a table, by row.
+    /// Returns the cells of a table, by row.
     async fn rows(&self, table: &Arc<Table>) -> Vec<Vec<Vec<u8>>> {
         let snapshot = self.store.snapshot().unwrap();
         let mut rows = Vec::new();
@@ -150,7 +150,7 @@ impl Bed {
         rows
     }
 
-    /// All bodies are gone, and nothing else.
+    /// Deletes all bodies, and nothing else.
     pub(crate) async fn lose_bodies(&self) {
         let tables = self.store.list_tables().await.unwrap();
         let mut bodies = tables
@@ -177,13 +177,13 @@ impl Bed {
         }
     }
 
-    /// What the one head says, to be restored.
+    /// Returns the content of the only head, to restore it later.
     pub(crate) async fn head(&self) -> Vec<Vec<u8>> {
         let table = self.table("recto_queue_shard").await;
         self.rows(&table).await.remove(0)
     }
 
-    /// The head says that again.
+    /// Restores the content of the head.
     pub(crate) async fn restore_head(&self, head: &[Vec<u8>]) {
         let table = self.table("recto_queue_shard").await;
         let now = self.head().await;
@@ -210,12 +210,12 @@ impl Bed {
         assert!(matches!(outcome, CasOutcome::Applied));
     }
 
-    /// Whether bodies lie in tables that are emptied in turn.
+    /// Returns whether bodies are in tables that are emptied in rotation.
     pub(crate) fn has_ring(&self) -> bool {
         !self.store.limits().transactions
     }
 
-    /// Moves the clocks on. If time is not virtual they jump, and no upkeep runs meanwhile.
+    /// Advances the clocks. If time is not virtual, the clocks jump, and the maintenance task does not run meanwhile.
     pub(crate) async fn pass(&self, time: Duration) {
         match &self.skipped {
             Some(skipped) => drop(skipped.fetch_add(whole_micros(time), Ordering::Relaxed)),
@@ -223,7 +223,7 @@ impl Bed {
         }
     }
 
-    /// How long registers rest.
+    /// Returns the duration for which versioned cells rest.
     pub(crate) fn rest(&self) -> Duration {
         if self.store.limits().remote {
             Duration::from_micros(REST_MICROS.unsigned_abs())
@@ -232,12 +232,12 @@ impl Bed {
         }
     }
 
-    /// How many have the store open, this one not counted.
+    /// Returns the number of other users of the store.
     pub(crate) fn users(&self) -> usize {
         Arc::strong_count(&self.store) - 1
     }
 
-    /// From now on no head can be changed; or all can.
+    /// Sets whether all changes of heads fail.
     pub(crate) fn holds_heads(&self, holds: bool) {
         self.watch.holds_heads.store(holds, Ordering::Relaxed);
     }
@@ -268,10 +268,11 @@ pub(crate) fn embedded() -> Bed {
     }
 }
 
-/// A process expires nothing while its clock is ahead of the nodes' clocks: one that tests move on begins behind them.
+/// Time by which the clocks of a test begin behind the clocks of the nodes. A process expires nothing while its clock
+/// is ahead of them, and tests advance the clock.
 const BEHIND_NODES: Duration = Duration::from_secs(86_400);
 
-/// The machine's clocks with the wall clock set back, and how far they were moved on since.
+/// Returns the machine's clocks, with the wall clock set back, and the counter by which a test advances them.
 fn skipping(behind: Duration) -> (Environment, Arc<AtomicU64>) {
     let skipped = Arc::<AtomicU64>::default();
     let clocks = SkippingClocks {
@@ -286,7 +287,7 @@ fn whole_micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap()
 }
 
-/// In a keyspace of this process.
+/// Returns a store in a keyspace of this process.
 pub(crate) async fn cassandra() -> Bed {
     let ((environment, skipped), keyspace) = (skipping(BEHIND_NODES), keyspace::made().await);
     let store = keyspace::store(&keyspace, environment.clone()).await;

@@ -1,4 +1,4 @@
-//! A store that fails where a test says so, and counts what is read.
+//! Store that fails as a test configures it, and that counts reads.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -16,48 +16,48 @@ const LOGS: &str = "recto_queue_log";
 const STATES: &str = "recto_queue_state";
 const BODIES: &str = "recto_queue_body_";
 
-/// What fails, and what was read.
+/// Faults to inject, and counters.
 #[derive(Default)]
 pub(crate) struct Watch {
-    /// No head can be changed.
+    /// Whether all changes of heads fail.
     pub(crate) holds_heads: AtomicBool,
-    /// No head can be read.
+    /// Whether all reads of heads fail.
     pub(crate) hides_heads: AtomicBool,
-    /// This one cannot.
+    /// Head whose reads fail.
     pub(crate) hidden_head: Mutex<Option<Address>>,
-    /// So many of the next changes of logs are refused.
+    /// Number of next changes of logs that are rejected.
     pub(crate) refused_appends: AtomicUsize,
-    /// Emptying a table ends like that.
+    /// Outcome of emptying a table.
     pub(crate) emptying: Mutex<EmptyingEnds>,
-    /// How many conditional writes were sent.
+    /// Number of conditional writes that were sent.
     pub(crate) conditional_writes: AtomicUsize,
-    /// So many of the next requests for bodies come to a node that does not know their table.
+    /// Number of next requests for bodies that reach a node which does not know their table.
     pub(crate) unheard_of: AtomicUsize,
-    /// How often something was read.
+    /// Number of reads.
     pub(crate) reads: AtomicUsize,
-    /// How often a state was.
+    /// Number of reads of states.
     pub(crate) state_reads: AtomicUsize,
 }
 
-/// What becomes of emptying a table.
+/// Outcome of emptying a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum EmptyingEnds {
-    /// It is done.
+    /// The table is emptied.
     #[default]
     Done,
-    /// The store refuses it.
+    /// The store rejects the request.
     Refused,
-    /// It is done, and nobody hears of that.
+    /// The table is emptied, but the result is lost.
     Unknown,
 }
 
 impl Watch {
-    /// Whether a log's change is refused now.
+    /// Returns whether this change of a log is rejected.
     fn refuses(&self, cas: &Cas) -> bool {
         cas.table.name() == LOGS && takes_one(&self.refused_appends)
     }
 
-    /// Whether a head cannot be read now.
+    /// Returns whether this read of a head fails.
     fn hides(&self, read: &PointRead) -> bool {
         let cells = |address: Address| [address.place.0, address.shard.0.into()].map(u32::to_be_bytes);
         let hidden = self.hidden_head.lock().unwrap().map(cells);
@@ -66,7 +66,7 @@ impl Watch {
         read.table.name() == HEADS && (is_hidden || self.hides_heads.load(Ordering::Relaxed))
     }
 
-    /// What a node says that does not know a table of bodies.
+    /// Returns the error of a node that does not know a body table, if this request gets one.
     fn hears_of(&self, table: &Table) -> Result<(), StoreError> {
         if table.name().starts_with(BODIES) && takes_one(&self.unheard_of) {
             return Err(StoreError::new(StoreErrorKind::Table, "unconfigured table"));
@@ -75,14 +75,14 @@ impl Watch {
     }
 }
 
-/// One less, unless there is none left.
+/// Decrements the counter. Returns false if it is 0.
 fn takes_one(left: &AtomicUsize) -> bool {
     let one_less = |left: usize| left.checked_sub(1);
     let taken = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less);
     taken.is_ok()
 }
 
-/// The store.
+/// Store that injects faults and counts reads.
 pub(crate) struct Watched {
     pub(crate) inner: Arc<dyn Store>,
     pub(crate) watch: Arc<Watch>,

@@ -1,4 +1,4 @@
-//! A store at which a process stands still: when it is about to call it for something, or when that was done.
+//! Store that stops its process at one call: before the call, or after the call is done.
 
 use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,10 +14,10 @@ use recto_store::{
 
 use super::point::{Call, Does, POINTS};
 
-/// What a process says when it stands still.
+/// Word that a process prints when it stops.
 pub(crate) const REACHED: &str = "reached";
 
-/// A step that is cut off: at the last of these calls, after the others, in this order.
+/// Step at which a process is cut off: the last of these calls, after the other calls in this order.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Point {
     pub(crate) name: &'static str,
@@ -34,23 +34,23 @@ impl Point {
         *POINTS.iter().find(|point| point.name == name).unwrap()
     }
 
-    /// How far on the way there a process is after this call.
+    /// Returns the number of passed calls after this call.
     pub(crate) fn passes(&self, passed: usize, call: Call) -> usize {
         let is_next = self.path.get(passed) == Some(&call);
         passed + usize::from(is_next)
     }
 
-    /// Whether it is there.
+    /// Returns whether all calls have passed.
     pub(crate) fn is_reached(&self, passed: usize) -> bool {
         passed == self.path.len()
     }
 }
 
-/// On which side of the call.
+/// Side of the call at which the process stops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
     Before,
-    /// It was answered, and nobody heard that.
+    /// After the response, which the process does not receive yet.
     After,
 }
 
@@ -84,19 +84,19 @@ impl CutOff {
         })
     }
 
-    /// From now on it is looked for this point.
+    /// Stops the process when it next reaches this point.
     pub(crate) fn arm(&self, point: Point) {
         *self.shared.armed.lock().unwrap() = Some((point, 0));
     }
 
-    /// Whether the process was there, and goes on.
+    /// Returns whether the process stopped at the point and continued.
     pub(crate) fn is_past(&self) -> bool {
         self.shared.has_stood_still.load(Ordering::Relaxed)
     }
 }
 
 impl Shared {
-    /// Whether the process comes to its point by this call: once.
+    /// Returns whether the process reaches its point by this call. It does so once.
     fn comes_there(&self, call: Call) -> bool {
         let mut armed = self.armed.lock().unwrap();
         let Some((point, passed)) = armed.as_mut() else {
@@ -123,7 +123,7 @@ impl Shared {
         answer
     }
 
-    /// The whole process does, which has one thread: until it is told to go on, or killed.
+    /// Stops the whole process, which has one thread, until it receives a line or is killed.
     fn stand_still(&self) {
         println!("{REACHED}");
         std::io::stdout().flush().unwrap();
@@ -132,7 +132,7 @@ impl Shared {
     }
 }
 
-/// Waits until somebody writes a line to the process. It ends with who started it.
+/// Waits for a line from the parent process. Exits if the parent process has ended.
 pub(crate) fn wait_for_word() {
     if std::io::stdin().read_line(&mut String::new()).unwrap() == 0 {
         std::process::exit(1);

@@ -1,4 +1,4 @@
-//! A keyspace of this process in the real Cassandra that tests share.
+//! Keyspace of this process in the real Cassandra that tests share.
 
 use std::sync::Arc;
 
@@ -12,7 +12,8 @@ fn config(keyspace: &str) -> CassandraConfig {
     CassandraConfig::new([cassandra.address()], keyspace)
 }
 
-/// Makes a keyspace, and removes what processes have left that are gone: one of several tests cannot know which is the last.
+/// Creates a keyspace, and removes keyspaces of processes that have ended. A test cannot remove its own keyspace,
+/// because it does not know whether it is the last test.
 pub(crate) async fn made() -> String {
     let scratch = Scratch::new(env!("CARGO_TARGET_TMPDIR"));
     scratch.remove_left(drop_named).await.unwrap();
@@ -29,7 +30,7 @@ async fn drop_named(name: String) -> Result<(), StoreError> {
     drop_keyspace(config(&name), Environment::system()).await
 }
 
-/// The store in a keyspace that was made.
+/// Returns the store in an existing keyspace.
 pub(crate) async fn store(keyspace: &str, environment: Environment) -> Arc<dyn Store> {
     Arc::new(
         CassandraStore::connect(config(keyspace), environment)

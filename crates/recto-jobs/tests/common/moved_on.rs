@@ -1,9 +1,11 @@
-//! Whether tables of bodies that were in use are free later, or in their next life, or were replaced.
+//! Comparison of two views of the ring: whether body tables that were in use are free, in their next lifetime, or
+//! replaced.
 
 use recto_jobs::{RingView, TableView};
 use recto_protocol::queues::{Life, Phase};
 
-/// All tables of the ring as it was before have moved on, and there are as many as there are to be.
+/// Returns whether all tables of the earlier ring are free, in another lifetime, or dropped, and whether the ring has
+/// the configured number of tables.
 pub(crate) fn all_moved_on(before: &RingView, ring: &RingView) -> bool {
     let usable = ring.tables.iter().filter(|table| table.phase != Phase::Retired);
     let has_moved_on = |table: &TableView| has_moved_on(table, ring);
@@ -21,7 +23,7 @@ fn has_moved_on(before: &TableView, ring: &RingView) -> bool {
     }
 }
 
-/// Which of its lives a table is in.
+/// Returns the current lifetime of a table.
 pub(crate) fn life(phase: Phase) -> Option<Life> {
     match phase {
         Phase::Free | Phase::Retired => None,

@@ -1,5 +1,6 @@
-//! Processes that send and receive on an embedded store are killed, each at some moment, and the next goes on: what was said to
-//! be sent is there, and what was said to be done with never comes again.
+//! Test of processes that send and receive on an embedded store. Each process is killed at a random moment, and the
+//! next one continues. All confirmed messages are stored, and no message with a confirmed acknowledgment is received
+//! again.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -13,20 +14,20 @@ use recto_protocol::queues::QueueOptions;
 
 use crate::children;
 
-/// Says to a child process which store to open.
+/// Variable that passes the store's folder to a child process.
 const FOLDER: &str = "RECTO_TEST_FOLDER";
-/// Says to it at which number its messages begin.
+/// Variable that passes the number of the first message to a child process.
 const FIRST: &str = "RECTO_TEST_FIRST";
 const PROCESSES: u64 = 20;
 const MESSAGES_OF_A_PROCESS: u64 = 1_000_000;
 const SENDERS: u64 = 4;
 const WORKERS: u64 = 4;
-/// After so many acknowledgements a process is killed, and after so long.
+/// Bounds of the number of acknowledgments after which a process is killed, and maximum further delay.
 const MIN_ACKED: u64 = 10;
 const MAX_ACKED: u64 = 100;
 const MAX_LATER_MICROS: u64 = 20_000;
 const VISIBILITY: Duration = Duration::from_secs(1);
-/// Longer than messages are kept that were a dead process'.
+/// Longer than the claims of a dead process.
 const WAIT: Duration = Duration::from_secs(8);
 
 async fn open(folder: &Path) -> Shards {
@@ -55,7 +56,7 @@ async fn work(shard: Shards) {
         for message in received {
             let body = String::from_utf8(message.body).unwrap();
             println!("received {body}");
-            // Some are forgotten.
+            // Some messages are not acknowledged.
             if body.ends_with('7') && message.attempts == 1 {
                 continue;
             }
@@ -86,7 +87,7 @@ fn worker_that_gets_killed() {
     });
 }
 
-/// What all processes said.
+/// Output of all processes.
 #[derive(Default)]
 struct Said {
     sent: BTreeSet<u64>,

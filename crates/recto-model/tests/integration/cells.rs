@@ -1,4 +1,4 @@
-//! Cells are what CQL's native protocol says, and nothing else is taken for one.
+//! Cells have the form of CQL's native protocol, and no other bytes are accepted as cells.
 
 use crate::values;
 
@@ -21,7 +21,7 @@ fn pair_type() -> Type {
     }))
 }
 
-/// Each checked against the protocol's specification by hand.
+/// Returns cells that were checked against the protocol's specification by hand.
 fn known_cells() -> Vec<(Type, Value, Vec<u8>)> {
     let small = |number: i16| Value::SmallInt(number);
     vec![
@@ -79,7 +79,7 @@ fn known_cells() -> Vec<(Type, Value, Vec<u8>)> {
             Value::Vector(vec![Value::Int(1), Value::Int(2)]),
             vec![0, 0, 0, 1, 0, 0, 0, 2],
         ),
-        // CASSANDRA-18504: the size of a smallint is not fixed, though it is always two bytes.
+        // CASSANDRA-18504: the size of a smallint counts as variable, although it is always two bytes.
         (
             Type::Vector(boxed(Type::SmallInt), 2),
             Value::Vector(vec![small(1), small(-1)]),
@@ -255,7 +255,7 @@ proptest! {
         prop_assert_eq!(cell::validate(&ty, &cell), Ok(()));
         let decoded = cell::decode(&ty, &cell).unwrap();
         prop_assert_eq!(cell_of(&ty, &decoded), cell);
-        // NaN alone is not equal to itself.
+        // NaN is the only value that is not equal to itself.
         if !format!("{value:?}").contains("NaN") {
             prop_assert_eq!(decoded, value);
         }
@@ -271,7 +271,7 @@ proptest! {
         }
     }
 
-    /// Whatever is changed in a cell: an error or another value.
+    /// Any change of a cell results in an error or another value.
     #[test]
     fn damaged_cells_do_not_panic(
         (ty, value) in typed_value(),
@@ -295,7 +295,8 @@ proptest! {
     }
 }
 
-/// Cassandra has fields of no bytes of every type. They are null, and elements are an error, as they cannot be null.
+/// Cassandra has empty fields of every type. They become null. Empty elements are an error, because elements cannot be
+/// null.
 #[test]
 fn makes_empty_fields_null() {
     let pair = Type::Tuple(vec![Type::Int, Type::Text]);

@@ -1,4 +1,4 @@
-//! Sort keys, which are on people's disks: those of one collation number never change.
+//! Sort keys, which are stored on users' disks. The keys of one collation number never change.
 
 use std::cmp::Ordering;
 use std::fmt::Write;
@@ -9,7 +9,7 @@ use recto_model::collation::{COLLATION_NUMBER, Collation, LOCALES};
 const GOLDEN: &str = include_str!("../golden/sort-keys-v1.txt");
 const FORMATS: &str = include_str!("../../../../docs/format.md");
 
-/// The collations that the golden file has keys of, beside the root's.
+/// Collations whose keys are in the golden file, in addition to the root collation.
 const IN_FILE: [&str; 9] = [
     "de",
     "de-u-co-phonebk",
@@ -33,7 +33,8 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// A line of the file: a text as JSON, its key by the root's collation, and by others where it is another.
+/// Returns a line of the file: a text as JSON, its key by the root collation, and its different keys by other
+/// collations.
 fn line(text: &str) -> String {
     let root = named("und").sort_key(text.as_bytes());
     let mut line = format!("{}\t{}", serde_json::to_string(text).unwrap(), hex(&root));
@@ -87,7 +88,8 @@ fn keys_of_the_file_are_in_the_order_of_the_texts() {
     }
 }
 
-/// What every reader of a view relies on: keys compare as texts do, and texts of one key by their bytes.
+/// Checks the property on which every reader of a view relies: keys compare as texts do, and texts with equal keys
+/// compare by their bytes.
 fn assert_in_order(collation: Collation, one: &str, other: &str) {
     let key = |text: &str| collation.sort_key(text.as_bytes());
     let by_keys = key(one).cmp(&key(other)).then_with(|| one.cmp(other));
@@ -119,11 +121,12 @@ fn languages_have_orders_of_their_own() {
     sorted("fr-CA", &["cote", "côte", "coté", "côté"]);
     sorted("ja", &["あ", "ア", "い", "亜"]);
     sorted("pl", &["la", "ła", "ma"]);
-    // Numbers are text.
+    // Numbers are compared as text.
     sorted("und", &["", " ", "10", "2", "a", "A", "b"]);
 }
 
-/// Texts that are likely to be near each other, with what collations look at twice: marks, contractions, what is ignored.
+/// Returns texts that are likely to be close to each other, with parts that collations treat specially: marks,
+/// contractions, and ignored characters.
 fn text() -> impl Strategy<Value = String> {
     let piece = prop::sample::select(vec![
         "a",

@@ -1,5 +1,6 @@
-//! The bytes of keys, which are on people's disks: `golden/keys-v1.txt` is never changed, only
-//! added to. Each line has a type, a direction, a value as record JSON and the key in hex.
+//! Bytes of keys, which are stored on users' disks. Lines of `golden/keys-v1.txt` never change, but
+//! new lines may be added. Each line has a type, a direction, a value as record JSON, and the key
+//! in hex.
 
 use std::collections::BTreeMap;
 
@@ -81,7 +82,7 @@ fn every_type_is_there_in_both_directions_and_in_order() {
     }
     assert_eq!(groups.len(), 2 * Type::ORDERABLE.len());
     for ((name, direction), keys) in groups {
-        // Each group lists its values ascending.
+        // Each group lists its values in ascending order.
         let rising = keys
             .windows(2)
             .all(|pair| direction.apply(pair[0].cmp(&pair[1])).is_lt());

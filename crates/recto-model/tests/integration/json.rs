@@ -1,4 +1,4 @@
-//! Record JSON: what each value looks like, what is accepted for it, and what is said otherwise.
+//! Record JSON: the form of each value, the accepted forms, and the errors for other forms.
 
 use crate::values;
 
@@ -29,7 +29,7 @@ fn boxed(ty: Type) -> Box<Type> {
     Box::new(ty)
 }
 
-/// What is read, and what is written for it.
+/// Checks the accepted and the written form of values.
 #[test]
 fn values_look_as_they_should() {
     let cases: Vec<(Type, Json, Json)> = vec![
@@ -88,7 +88,7 @@ fn values_look_as_they_should() {
         (Type::Blob, json!(""), json!("")),
         (Type::Blob, json!("\\xDEadbeef"), json!("3q2+7w==")),
         (Type::Blob, json!("\\x"), json!("")),
-        // Base64 as any other: a blob that is written so must be read back.
+        // This text is valid base64, and a blob may be written as this text, so it must be read as base64.
         (Type::Blob, json!("0xff"), json!("0xff")),
         (Type::Duration, json!("P14M"), json!("P1Y2M")),
         (Type::Duration, json!("-P2WT90M0.5S"), json!("-P14DT1H30M0.5S")),
@@ -132,7 +132,7 @@ fn values_look_as_they_should() {
     }
 }
 
-/// Types, what is refused, and words of what is expected and of what was found.
+/// Types, rejected values, and words for the expected and the found form.
 type Refusals = Vec<(Type, Json, &'static str, &'static str)>;
 
 fn check_refusals(cases: Refusals) {
@@ -293,7 +293,7 @@ fn nested_values_that_are_refused_are_told() {
     ]);
 }
 
-/// Numbers of JSON text, and what they are: another value than the one that is written is never taken.
+/// Numbers in JSON text. A number is read exactly as written or rejected.
 #[test]
 fn numbers_are_what_is_written_or_refused() {
     let read = |ty: Type, text: &str| {
@@ -337,11 +337,11 @@ fn numbers_are_what_is_written_or_refused() {
         (Type::Decimal, "4.35000000000000001", Some("4.35000000000000001")),
         (Type::Decimal, "1.10", Some("1.10")),
         (Type::Decimal, "1e400", Some("1E+400")),
-        // The nearest value there is, which is what these types are.
+        // Values of these types are rounded to the nearest possible value.
         (Type::Double, "0.1000000000000000055511151231257827", Some("0.1")),
         (Type::Double, "9007199254740993", Some("9007199254740992.0")),
         (Type::Double, "1e400", None),
-        // By way of a double it would be rounded twice, to 16777216.
+        // A conversion through a double would round twice, to 16777216.
         (Type::Float, "16777217.000000001", Some("16777218.0")),
     ] {
         assert_eq!(read(ty.clone(), text).as_deref(), expected, "{ty} {text}");
@@ -354,7 +354,7 @@ fn numbers_are_what_is_written_or_refused() {
     }
 }
 
-/// A few characters must not become much memory.
+/// A few characters must not need much memory.
 #[test]
 fn exponents_of_whole_numbers_have_a_limit() {
     let digits = |text: &str| {
@@ -368,7 +368,7 @@ fn exponents_of_whole_numbers_have_a_limit() {
     assert_eq!(digits(&"1".repeat(1_000)), Some(1_000));
 }
 
-/// What was written is not known any more: 0.1 may have been 0.1000000000000000055.
+/// The written number is unknown: 0.1 may have been written as 0.1000000000000000055.
 #[test]
 fn doubles_in_memory_are_for_doubles_only() {
     for ty in [Type::Int, Type::BigInt, Type::Varint, Type::Decimal] {
@@ -426,7 +426,7 @@ fn what_was_found_is_shortened_and_harmless() {
     }
 }
 
-/// Text is what stands in a CSV cell or a filter's literal: without quotes, and never null.
+/// Text has the form of a CSV cell or a filter's literal: it has no quotes and is never null.
 #[test]
 fn text_is_json_without_quotes() {
     for (ty, text, value) in [
@@ -476,7 +476,7 @@ fn the_ends_of_time_have_their_text() {
 fn check_round_trip(ty: &Type, value: &Value) {
     let cell = cell_of(ty, value);
     let written = to_json(ty, value);
-    // Through text, as it goes over the wire.
+    // The value passes through text, as on the wire.
     let wire: Json = serde_json::from_str(&written.to_string()).unwrap();
     let read = from_json(ty, &wire).unwrap().unwrap();
     assert_eq!(cell_of(ty, &read), cell, "{ty} {written}");
@@ -516,13 +516,13 @@ fn any_json() -> impl Strategy<Value = Json> {
     })
 }
 
-/// Numbers as people and programs write them, and as nobody does.
+/// Returns numbers in usual and unusual forms.
 fn number_text() -> impl Strategy<Value = String> {
     prop_oneof![
         "-?(0|[1-9][0-9]{0,24})",
         "-?(0|[1-9][0-9]{0,24})\\.[0-9]{1,24}",
         "-?(0|[1-9][0-9]{0,3}0{0,20})(\\.[0-9]{1,3}0{0,20})?[eE][+-]?[0-9]{1,2}",
-        // Beside what doubles and whole types hold.
+        // Numbers near the limits of doubles and integer types.
         (
             prop::sample::select(vec![
                 "127",
@@ -547,7 +547,7 @@ fn number_text() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(4_000))]
 
-    /// Against the arithmetic of another crate on the same text.
+    /// Compares with the arithmetic of another crate on the same text.
     #[test]
     fn a_number_is_exact_or_refused(text in number_text()) {
         let written = BigDecimal::from_str(&text).unwrap();
@@ -577,7 +577,7 @@ proptest! {
         let float: f32 = text.parse().unwrap();
         let expected = float.is_finite().then_some(Value::Float(float));
         prop_assert_eq!(from_json_text(&Type::Float, &text).ok().flatten(), expected);
-        // In memory it is the same or refused.
+        // A number in memory has the same result or is rejected.
         let Ok(json) = serde_json::from_str::<Json>(&text) else { return Ok(()) };
         for ty in [Type::Int, Type::BigInt, Type::Varint, Type::Decimal, Type::Double] {
             if let Ok(value) = from_json(&ty, &json) {

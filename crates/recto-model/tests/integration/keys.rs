@@ -1,4 +1,4 @@
-//! The order of values and the order of their keys are one.
+//! The order of values equals the order of their keys.
 
 use crate::values;
 
@@ -19,7 +19,7 @@ fn key_of(ty: &Type, direction: Direction, cell: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Checks everything that two cells of a type promise together.
+/// Checks all properties of a pair of cells of a type.
 fn check_pair(ty: &Type, left: &[u8], right: &[u8]) {
     let expected = order::compare(ty, left, right);
     assert_eq!(order::compare(ty, right, left), expected.reverse());
@@ -85,10 +85,10 @@ fn keys_give_their_canonical_cells_back() {
     }
 }
 
-/// A type and cells of it that are equal in order.
+/// Type, and cells of it that are equal in order.
 type EqualCells = (Type, &'static [&'static [u8]]);
 
-/// Decimals and varints as other writers may have left them.
+/// Decimals and varints in forms that other writers may have stored.
 #[test]
 fn what_is_equal_in_order_has_one_key() {
     let equal: [EqualCells; 5] = [
@@ -138,7 +138,7 @@ fn a_key_part_has_at_most_64_kib() {
     assert_eq!(out, b"before");
 }
 
-/// The largest decimals a key part can hold, at the ends of the scale.
+/// Largest decimals that fit into a key part, at the ends of the scale.
 #[test]
 fn decimals_reach_as_far_as_a_key_part() {
     for first in [0x7F_u8, 0x80, 0x01] {
@@ -170,10 +170,10 @@ fn two_of_one_type() -> impl Strategy<Value = (Type, Value, Value)> {
     order_type().prop_flat_map(|ty| (Just(ty.clone()), value(&ty), value(&ty)))
 }
 
-/// Types, directions and two rows of a key.
+/// Returns types, directions, and two rows of a key.
 fn two_rows() -> impl Strategy<Value = Vec<(Type, Direction, Value, Value)>> {
     let column = two_of_one_type().prop_flat_map(|(ty, left, right)| {
-        // Equal values, so that what follows decides often enough.
+        // Equal values are frequent, so that later columns often decide.
         let right = prop_oneof![Just(left.clone()), Just(right)];
         let direction = proptest::sample::select(DIRECTIONS.to_vec());
         (Just(ty), direction, Just(left), right)
@@ -222,7 +222,7 @@ proptest! {
         prop_assert!(rest.is_empty());
     }
 
-    /// Whatever decodes is what would have been encoded: there is one key for each value.
+    /// Bytes that decode are the bytes that encoding produces: each value has one key.
     #[test]
     fn garbage_is_refused_or_is_a_key(
         ty in order_type(),
@@ -250,7 +250,7 @@ proptest! {
         let mut out = Vec::new();
         let encoded = key::encode(&ty, Ascending, &bytes, &mut out);
         prop_assert_eq!(encoded.is_ok(), recto_model::cell::validate(&ty, &bytes).is_ok());
-        // Compared they may be: somehow, and without a panic.
+        // The comparison may have any result, but must not panic.
         let _ = order::compare(&ty, &bytes, &[1, 2, 3]);
     }
 

@@ -1,4 +1,4 @@
-//! What values, keys and schemas are, as those see it who use this crate.
+//! Values, keys and schemas from the view of the users of this crate.
 #![allow(clippy::unwrap_used)]
 
 mod cells;

@@ -1,4 +1,4 @@
-//! The schema language: what it reads, what it makes of it, what it refuses and how.
+//! The schema language: accepted text, its meaning, and the errors of rejected text.
 
 use recto_model::schema::{
     Bucket, BucketStrategy, Collection, Declaration, EXAMPLE, Field, MAX_ERRORS, MAX_FIELDS, MAX_KEY_FIELDS,
@@ -8,7 +8,7 @@ use recto_model::table::{BucketBound, Buckets, ColumnKind, Direction, WriteKind}
 use recto_model::types::UdtType;
 use recto_model::{Table, Type};
 
-/// Everything the language has.
+/// Schema with every element of the language.
 const EVERYTHING: &str = r#"
 [type.point]
 fields = { x = "double", y = "double" }
@@ -55,7 +55,7 @@ fn parse(text: &str) -> Schema {
     Schema::parse(text).unwrap_or_else(|errors| panic!("{errors}"))
 }
 
-/// The only error in `text`, displayed.
+/// Width of 90 days.
 const NINETY_DAYS: Width = Width {
     count: 90,
     unit: WidthUnit::Day,
@@ -67,7 +67,8 @@ fn error(text: &str) -> String {
     errors.to_string()
 }
 
-/// A collection `c` with fields a, b (int), t (timestamp), l (list), key a and b, and more lines.
+/// Returns a collection `c` with fields a (int), b (text), t (timestamp), l (list), the key a and b, and
+/// further lines.
 fn with(lines: &str) -> String {
     format!(
         "[collection.c]\nfields = {{ a = \"int\", b = \"text\", t = \"timestamp\", l = \"list<int>\" }}\nkey = [\"a\", \"b\"]\n{lines}\n"
@@ -117,7 +118,7 @@ fn base_tables_are_as_declared() {
             keep: Some(NINETY_DAYS)
         })
     );
-    // Sort orders of update collections are views: the base table is one record per partition.
+    // Sort orders of update collections are views. The base table has one record per partition.
     let moves = schema.collection("moves").unwrap();
     assert_eq!(moves.base_table().partition()[0].name, "id");
     assert!(moves.base_table().clustering().is_empty());
@@ -181,8 +182,8 @@ fn syntax_message(text: &str) -> String {
     }
 }
 
-/// Checks cases that each break one rule and no other: the text, what the error says, what it
-/// proposes.
+/// Checks cases that each break exactly one rule. A case has the text, the message of the error,
+/// and its hint.
 fn refuses(cases: &[(String, &str, &str)]) {
     for (text, message, help) in cases {
         let shown = error(text);
@@ -194,7 +195,7 @@ fn refuses(cases: &[(String, &str, &str)]) {
     }
 }
 
-/// A collection of this name with these fields and key.
+/// Returns a collection with this name, these fields and this key.
 fn named(name: &str, fields: &str, key: &str) -> String {
     format!("[collection.{name}]\nfields = {{ {fields} }}\nkey = {key}")
 }
@@ -203,12 +204,12 @@ fn append(lines: &str) -> String {
     with(&format!("writes = \"append\"\n{lines}"))
 }
 
-/// An append collection whose partition is `a`.
+/// Returns an append collection whose partition is `a`.
 fn grouped(lines: &str) -> String {
     append(&format!("partition = [\"a\"]\n{lines}"))
 }
 
-/// An update collection with a view.
+/// Returns an update collection with a view.
 fn view(lines: &str) -> String {
     with(&format!("[collection.c.view.v]\n{lines}"))
 }
@@ -532,7 +533,7 @@ fn types_keep_the_rules() {
             "",
         ),
     ]);
-    // A cycle by way of another.
+    // A cycle through another type.
     let cycle =
         Schema::parse("[type.t]\nfields = { a = \"u\" }\n[type.u]\nfields = { a = \"t\" }").unwrap_err();
     assert!(cycle.to_string().contains("t → u → t"), "{cycle}");
@@ -579,7 +580,7 @@ fn limits_hold() {
     );
     assert!(errors.to_string().ends_with("… and 150 more"));
     assert!(error(&"#".repeat(MAX_SCHEMA_BYTES + 1)).contains("at most 1048576"));
-    // One short line of collation becomes a long one for each order field.
+    // A short line with a collation becomes a long one, because it applies to each order field.
     let names: Vec<String> = (0..31).map(|index| format!("a{index:047}")).collect();
     let fields: Vec<String> = names.iter().map(|name| format!("{name}=\"text\"")).collect();
     let order = format!("[\"{}\"]", names.join("\",\""));
@@ -635,7 +636,7 @@ fn a_declaration_in_code_is_checked_alike() {
         ..declaration
     })
     .unwrap_err();
-    // The name, the key, and then partition and order, which are not in that key.
+    // Errors of the name and of the key, and of partition and order, which are not in that key.
     assert_eq!(error.problems.len(), 4, "{error}");
 }
 
@@ -684,7 +685,7 @@ fn what_holds_for_queues_is_read_and_printed() {
     ]);
 }
 
-/// A type that its own text does not read as would make a recorded schema unreadable.
+/// If the text of a type did not parse as the type, a recorded schema would be unreadable.
 #[test]
 fn types_built_in_code_are_checked_alike() {
     let with_type = |ty| {

@@ -1,4 +1,4 @@
-//! Collections of tables that are there: what may be said of them, and how they change.
+//! Collections of existing tables: possible declarations, and possible changes.
 
 use recto_model::schema::{Schema, WriteMode};
 

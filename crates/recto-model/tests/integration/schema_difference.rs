@@ -1,4 +1,4 @@
-//! What changes between two schemas, and which changes a store with data can follow.
+//! Changes between two schemas, and changes that are possible in a store with data.
 
 use recto_model::schema::{Change, ChangeKind, Schema};
 
@@ -19,10 +19,10 @@ key = ["name"]
 writes = "overwrite"
 "#;
 
-/// What is replaced in the schema, by what.
+/// Replacements in the schema: old text and new text.
 type Replacements<'a> = &'a [(&'a str, &'a str)];
 
-/// The changes that replacing `from` by `to` in the schema makes.
+/// Returns the changes that result from replacing `from` by `to` in the schema.
 fn changes(replacements: Replacements<'_>) -> Vec<Change> {
     let mut after = BEFORE.to_owned();
     for (from, to) in replacements {
@@ -71,7 +71,7 @@ fn additions_are_compatible() {
     assert!(changes.iter().all(|change| change.obstacle.is_none()));
 }
 
-/// Each change alone: what it is called, and that it is refused with a reason.
+/// Checks the name of each single change, and that it is rejected with a reason.
 #[test]
 fn everything_else_is_not() {
     let cases: &[(Replacements<'_>, &[&str])] = &[
@@ -144,7 +144,7 @@ fn everything_else_is_not() {
     }
 }
 
-/// A release may have its own reasons against these; the records have none.
+/// A release may have its own reasons to reject these changes, but the records do not prevent them.
 #[test]
 fn other_sort_orders_of_the_same_records_are_possible() {
     let after = "writes = \"append\"\n[collection.posts.view.v]\npartition = [\"content\"]";
@@ -153,7 +153,7 @@ fn other_sort_orders_of_the_same_records_are_possible() {
     assert_eq!(changes[0].obstacle, None);
 }
 
-/// How large buckets become may be said anew at any time; whether there are any, only of a collection that has no records.
+/// The size of buckets may change at any time. A collection may gain or lose its buckets only while it has no records.
 #[test]
 fn buckets_may_become_larger_or_smaller_and_not_come_or_go() {
     let with = |bucket: &str| format!("writes = \"append\"\nbucket = {{ {bucket} }}");
@@ -231,7 +231,7 @@ fn what_is_gone_is_refused() {
             .to_string()
             .contains("(not possible: its records would be lost")
     );
-    // The other way they are all new, and the order in which things are declared is no change.
+    // In the other direction, all collections are new. The order of declarations is no change.
     assert!(
         Schema::default()
             .difference(&before)
@@ -243,7 +243,7 @@ fn what_is_gone_is_refused() {
     assert!(before.difference(&reordered).is_empty());
 }
 
-/// Where a new field stands in the text says nothing: stored fields keep their order, new ones follow.
+/// The position of a new field in the text has no meaning: stored fields keep their order, and new fields follow.
 #[test]
 fn fields_stand_as_recorded() {
     let parse = |text: &str| Schema::parse(text).unwrap_or_else(|errors| panic!("{errors}"));
@@ -274,7 +274,7 @@ fn fields_stand_as_recorded() {
         "it can be recorded"
     );
     assert_eq!(written.keeping(&Schema::default()), written);
-    // What the text does not name stays.
+    // Stored fields that the text does not name remain.
     let smaller = parse(&BEFORE.replacen(r#"content = "text", "#, r#"z = "int", "#, 1));
     let arranged = smaller.keeping(&recorded);
     assert_eq!(names(&arranged), ["user", "post", "content", "place", "z"]);
@@ -313,7 +313,7 @@ fn unique_constraints_come_and_go_one_by_one() {
         ]
     );
     assert!(changes.iter().all(|change| change.obstacle.is_none()));
-    // The order of constraints says nothing, nor that of the fields of one.
+    // Neither the order of constraints nor the order of the fields of a constraint has a meaning.
     let turned = with(r#"[["slug", "tenant"], "email"]"#);
     assert!(recorded.difference(&turned).is_empty());
     assert_eq!(turned.keeping(&recorded), recorded);
@@ -337,7 +337,7 @@ fn unique_constraints_and_buckets_stay() {
     assert_eq!(posts("").keeping(&recorded), recorded);
     let larger = posts("bucket = { rows = 20 }").keeping(&recorded);
     assert_eq!(larger, posts(r#"bucket = { rows = 20, keep = "8 days" }"#));
-    // A collection of another order has no use for the bucket; such a change is refused.
+    // A collection with another order cannot use the bucket. Such a change is rejected.
     let turned = BEFORE.replacen("-post", "post", 1);
     assert_eq!(parse(&turned).keeping(&recorded).collections[0].bucket, None);
 }

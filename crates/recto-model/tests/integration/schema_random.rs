@@ -1,4 +1,5 @@
-//! Random schemas and random damage: nothing panics, and what parses survives being printed.
+//! Random schemas and random damage. No schema causes a panic, and a parsed schema can be printed
+//! and parsed again.
 
 use proptest::prelude::*;
 use recto_model::Type;
@@ -24,7 +25,7 @@ fields = ["id", "reason"]
 verify = false
 "#;
 
-/// Pieces that mean something to the language or to TOML.
+/// Pieces with a meaning in the language or in TOML.
 const PIECES: [&str; 34] = [
     "\"",
     "'",
@@ -62,7 +63,7 @@ const PIECES: [&str; 34] = [
     "1979-05-27",
 ];
 
-/// A text with some of its pieces replaced, doubled or cut out.
+/// Returns a text in which some pieces are replaced, doubled or removed.
 fn damaged() -> impl Strategy<Value = String> {
     let damage = (
         any::<prop::sample::Index>(),
@@ -84,7 +85,7 @@ fn damaged() -> impl Strategy<Value = String> {
         })
 }
 
-/// Collections that keep the rules, of up to eight fields with a key of up to four.
+/// Returns valid collections with at most eight fields and a key of at most four fields.
 fn collection() -> impl Strategy<Value = Collection> {
     let ty = prop::sample::select(Type::ORDERABLE.to_vec());
     let shape = (

@@ -11,14 +11,14 @@ use recto_model::types::UdtType;
 use recto_model::{Type, Value, cell, extremes};
 use uuid::Uuid;
 
-/// The cell of a value that is of its type.
+/// Returns the cell of a value of the type.
 pub(crate) fn cell_of(ty: &Type, value: &Value) -> Vec<u8> {
     let mut out = Vec::new();
     cell::encode(ty, value, &mut out).unwrap();
     out
 }
 
-/// The form of a cell that keys use.
+/// Returns the form of a cell in keys.
 pub(crate) fn canonical(ty: &Type, cell: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     cell::canonical_key(ty, cell, &mut out).unwrap();
@@ -30,7 +30,8 @@ fn varint() -> impl Strategy<Value = BigInt> {
     (sign, vec(any::<u8>(), 0..40)).prop_map(|(sign, bytes)| BigInt::from_bytes_be(sign, &bytes))
 }
 
-/// Few digits and near scales, so that equal values of different scales come up.
+/// Returns decimals with few digits and close scales, so that equal values with different scales
+/// occur.
 fn decimal() -> BoxedStrategy<BigDecimal> {
     prop_oneof![
         (-2_000_i64..2_000, -4_i64..4).prop_map(|(unscaled, scale)| BigDecimal::new(unscaled.into(), scale)),
@@ -44,7 +45,7 @@ fn decimal() -> BoxedStrategy<BigDecimal> {
     .boxed()
 }
 
-/// Text of letters that are at the edges of encodings and of key escapes.
+/// Returns texts of characters at the limits of encodings and of key escapes.
 fn text() -> BoxedStrategy<String> {
     let letter = prop_oneof![
         Just('\0'),
@@ -154,14 +155,14 @@ fn nested_value(ty: &Type) -> BoxedStrategy<Value> {
             .boxed(),
         scalar => panic!("{scalar} is not nested"),
     };
-    // As values are defined: sorted and without duplicates, which is what a cell makes of them.
+    // Decoding the cell gives the defined form of a value: sorted and without duplicates.
     let ty = ty.clone();
     strategy
         .prop_map(move |value| cell::decode(&ty, &cell_of(&ty, &value)).unwrap())
         .boxed()
 }
 
-/// Any value of a type, often an extreme one.
+/// Returns a value of a type, often an extreme one.
 pub(crate) fn value(ty: &Type) -> BoxedStrategy<Value> {
     if !ty.is_orderable() {
         return random(ty);
@@ -169,7 +170,7 @@ pub(crate) fn value(ty: &Type) -> BoxedStrategy<Value> {
     prop_oneof![3 => random(ty), 1 => proptest::sample::select(extremes::values(ty))].boxed()
 }
 
-/// The types that are no order types, one of each and nested in one another.
+/// Returns one of each type without an order, and nested types.
 pub(crate) fn other_types() -> Vec<Type> {
     let boxed = |ty| Box::new(ty);
     let udt = Type::Udt(Arc::new(UdtType {
@@ -197,17 +198,17 @@ pub(crate) fn other_types() -> Vec<Type> {
     ]
 }
 
-/// Every type that the suites go through.
+/// Returns all types that the suites test.
 pub(crate) fn all_types() -> Vec<Type> {
     Type::ORDERABLE.into_iter().chain(other_types()).collect()
 }
 
-/// Any order type.
+/// Returns a type with an order.
 pub(crate) fn order_type() -> impl Strategy<Value = Type> {
     proptest::sample::select(Type::ORDERABLE.to_vec())
 }
 
-/// Any type.
+/// Returns any type.
 pub(crate) fn any_type() -> impl Strategy<Value = Type> {
     proptest::sample::select(all_types())
 }

@@ -1,39 +1,39 @@
-//! Rows as they come: when, to which partition, with what key, and how large.
+//! Flows of rows: the arrival time, partition, key and size of each row.
 
 use std::collections::BTreeMap;
 
 const MINUTE_MS: i64 = 60_000;
 const HOUR_MS: i64 = 60 * MINUTE_MS;
 const DAY_MS: i64 = 24 * HOUR_MS;
-/// Bytes of the key of a row and of what it counts for beside its cells.
+/// Bytes that each row counts in addition to its text: its key and its overhead.
 const ROW_BYTES: u64 = 16 + 64;
 
-/// A row that comes.
+/// Row that arrives.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Coming {
-    /// When, in milliseconds since the flow began.
+    /// Arrival time, in milliseconds since the start of the flow.
     pub(crate) after_ms: i64,
     pub(crate) partition: u32,
-    /// What it is ordered by.
+    /// Value by which the row is ordered.
     pub(crate) order: i64,
-    /// How many bytes of text it has.
+    /// Length of its text in bytes.
     pub(crate) text: usize,
 }
 
-/// A flow of rows.
+/// Flow of rows.
 pub(crate) struct Flow {
     pub(crate) name: String,
-    /// What a bucket should not pass, in bytes.
+    /// Target size of a bucket, in bytes.
     pub(crate) target: u64,
-    /// In the order in which they come.
+    /// Rows in the order of arrival.
     pub(crate) rows: Vec<Coming>,
-    /// When each burst ends, in milliseconds since the flow began, and how many rows it has.
+    /// For each burst, its end in milliseconds since the start of the flow, and its number of rows.
     pub(crate) bursts: Vec<(i64, usize)>,
-    /// The widths that buckets by time are compared with, in milliseconds, by their names.
+    /// Names and widths of the buckets by time to compare with; widths in milliseconds.
     pub(crate) widths: &'static [(&'static str, i64)],
 }
 
-/// Numbers by a seed: `SplitMix64`.
+/// Random numbers from a seed: `SplitMix64`.
 pub(crate) struct Random(u64);
 
 impl Random {
@@ -53,18 +53,18 @@ impl Random {
         self.bits() % end.max(1)
     }
 
-    /// From 0 to 1, without 0.
+    /// Returns a number from 0 (exclusive) to 1.
     fn share(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1_u64 << 53) as f64 + f64::MIN_POSITIVE
     }
 }
 
-/// In which order the rows of a burst come.
+/// Order in which the rows of a burst arrive.
 enum Order {
     OfKeys,
-    /// The last one first.
+    /// The last row arrives first.
     Reversed,
-    /// And anywhere among all other rows.
+    /// The rows have no order, and their keys are among those of all other rows.
     None,
 }
 
@@ -139,7 +139,7 @@ const BURSTS: [Burst; 9] = [
 const WIDTHS: &[(&str, i64)] = &[("1 hour", HOUR_MS), ("1 day", DAY_MS), ("30 days", 30 * DAY_MS)];
 
 impl Flow {
-    /// All of them: those of the files whose paths are given.
+    /// Returns all flows, including those of the given files.
     pub(crate) fn all(flights: Option<&String>, commits: Option<&String>) -> Vec<Self> {
         let mut all = vec![
             Self::drawn("Poisson, 5 rows/s", 400_000, |_| 5.0),
@@ -162,7 +162,8 @@ impl Flow {
         all
     }
 
-    /// So many rows a second, by the time; one in a hundred is late by up to an hour.
+    /// Returns a flow with `rate` rows per second, which depends on the time. One row in a hundred
+    /// is late by up to an hour.
     fn drawn(name: &str, count: usize, rate: impl Fn(i64) -> f64) -> Self {
         let mut random = Random::new(count as u64 + name.len() as u64);
         let (mut rows, mut at) = (Vec::with_capacity(count), 0.0_f64);
@@ -179,7 +180,7 @@ impl Flow {
         }
     }
 
-    /// A row a second, and a burst of rows every six hours.
+    /// Returns a flow of one row per second, with a burst of rows every six hours.
     fn bursty(burst: &Burst) -> Self {
         const EVERY_MS: i64 = 6 * HOUR_MS;
         let mut flow = Self::drawn("a row a second", 172_800, |_| 1.0);
@@ -203,7 +204,7 @@ impl Flow {
             flow.rows.extend(rows);
             flow.bursts.push((end, burst.rows));
         }
-        // Of one time they stay in the order of the burst.
+        // The sort is stable: rows of the same time stay in the order of the burst.
         flow.rows.sort_by_key(|row| row.after_ms);
         Self {
             name: burst.name.to_owned(),
@@ -211,7 +212,7 @@ impl Flow {
         }
     }
 
-    /// The flights, each when it was to depart, in the order of that.
+    /// Returns the flights, each at its scheduled departure, ordered by that time.
     fn flights(path: &str, by: &str) -> Self {
         let text = std::fs::read_to_string(path).unwrap();
         let mut lines = text.lines();
@@ -251,7 +252,7 @@ impl Flow {
         }
     }
 
-    /// Commits, each when it was committed, in the order of when it was written.
+    /// Returns commits, each at its commit time, ordered by author time.
     fn commits(path: &str) -> Self {
         let text = std::fs::read_to_string(path).unwrap();
         let times = text.lines().map(|line| {
@@ -279,7 +280,7 @@ impl Flow {
         }
     }
 
-    /// How much all rows count for.
+    /// Returns the counted bytes of all rows.
     pub(crate) fn bytes(&self) -> u64 {
         self.rows.iter().map(Coming::counted).sum()
     }
@@ -301,12 +302,12 @@ fn row(after_ms: i64, random: &mut Random) -> Coming {
         after_ms,
         partition: 0,
         order: after_ms - late_ms,
-        // Twenty in the mean, of very different lengths.
+        // The mean length is 20 bytes; the lengths differ widely.
         text: (-random.share().ln() * 20.0).min(2_000.0) as usize,
     }
 }
 
-/// Days since 1970 of a day of this calendar.
+/// Returns the days since 1970 of a day of the Gregorian calendar.
 fn days(year: i64, month: i64, day: i64) -> i64 {
     let (year, month) = if month > 2 {
         (year, month - 3)

@@ -1,5 +1,6 @@
-//! What buckets become of flows of rows: the engine itself in virtual time, eight processes on a store in memory that takes its time, over Poisson, daily and
-//! bursty flows, the flights, and the history of a repository.
+//! Measures the buckets that result from flows of rows. The engine runs in virtual time: eight processes on a store in
+//! memory with simulated latency. The flows are Poisson, daily and bursty flows, the flights, and the history of a
+//! repository.
 //!
 //! ```text
 //! unzip -p crates/recto-cli/data/flights.csv.zip > /tmp/flights.csv
@@ -7,8 +8,9 @@
 //! cargo run --release -p recto-pieces --example bucket_strategies -- /tmp/flights.csv /tmp/commits.txt
 //! ```
 //!
-//! A third argument is a part of a flow's name: the others are left out. Rows of the flows that are drawn have a hundred bytes, and a bucket a megabyte: as many to a
-//! bucket as rows of a kilobyte to one of ten megabytes, at a tenth of the memory.
+//! A third argument is a part of a flow's name; the other flows are skipped. Rows of the random flows have about a
+//! hundred bytes, and a bucket has a megabyte. So a bucket has as many rows as one of ten megabytes with rows of a
+//! kilobyte, at a tenth of the memory.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,

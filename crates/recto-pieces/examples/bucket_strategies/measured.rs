@@ -1,4 +1,4 @@
-//! What was measured, and what buckets by time would have been.
+//! Measurements, and a comparison with buckets by time.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -8,7 +8,7 @@ use crate::store::Asked;
 
 const PAGE_ROWS: usize = 51;
 
-/// From how many buckets pages were read.
+/// Number of buckets that each page was read from.
 #[derive(Default)]
 pub(crate) struct Pages(Vec<usize>);
 
@@ -35,7 +35,7 @@ pub(crate) struct Measured {
     target: u64,
     rows: u64,
     bytes: u64,
-    /// The largest that each bucket was seen to be.
+    /// Maximum observed size of each bucket.
     before: Sizes,
     after: Sizes,
     pub(crate) pages: Pages,
@@ -135,7 +135,8 @@ impl Measured {
         )
     }
 
-    /// Sizes and pages if a bucket were the time of a width: a bucket for each that has rows.
+    /// Returns the sizes and pages that result if each bucket is an interval of `width`
+    /// milliseconds. Only intervals with rows are buckets.
     fn by_time(&self, flow: &Flow, width: i64) -> String {
         let mut sizes = Sizes::new();
         let mut orders: BTreeMap<u32, Vec<i64>> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! A flow of rows goes through the engine.
+//! Run of a flow of rows through the engine.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -19,22 +19,23 @@ use crate::measured::{Measured, Pages};
 use crate::store::{Asked, Counting, Noting, environment, key_cells, stamps};
 
 const PROCESSES: usize = 8;
-/// How long a call may take.
+/// Time limit of a call.
 const TIME: Duration = Duration::from_secs(30);
-/// Rows of a page, and one more that says whether there are others.
+/// Rows of a page, plus one row that shows whether there are more.
 const PAGE_ROWS: u32 = 51;
-/// Pages that are read while rows come, and right after each burst: one in ten the newest, the others where rows of the burst are.
+/// Numbers of pages that are read while rows arrive, and after each burst. One page in ten is the newest; the others
+/// are at rows of the burst.
 const PAGES: usize = 3_000;
 const PAGES_AFTER_A_BURST: usize = 400;
-/// How often it is looked how large buckets are.
+/// Number of times that the sizes of buckets are measured.
 const LOOKS: usize = 40;
-/// For how long all is calm in the end: until what a burst made too wide is cut.
+/// Duration without load at the end, in which buckets that became too large in a burst are split.
 const CALM: Duration = Duration::from_secs(600);
 
-/// Of a row: the part of a bucket's target that it may be.
+/// Divisor: a row has at most this fraction of a bucket's target size.
 const ROW_PART: u64 = 160;
 
-/// Keys, with what the row of each counts for.
+/// Keys, each with the counted bytes of its row.
 type Keys = Vec<(Vec<u8>, u64)>;
 
 struct All {
@@ -42,7 +43,7 @@ struct All {
     pieced: Arc<PiecedTable>,
     table: Arc<Table>,
     processes: Vec<PieceStore>,
-    /// The keys of all rows that came, by partitions, with what each counts for.
+    /// For each partition, the keys of all rows that arrived, with their counted bytes.
     rows: RefCell<BTreeMap<u32, Keys>>,
 }
 
@@ -158,7 +159,7 @@ impl All {
         self.processes[process].partition(&self.pieced, cells).unwrap()
     }
 
-    /// Writes a row, which is one of those that are there when it is done.
+    /// Writes a row. It counts as stored when the write is done.
     fn write(self: &Rc<Self>, number: usize, row: Coming, process: u64) -> impl Future<Output = ()> + use<> {
         let partition = self.partition(process as usize, row.partition);
         let clustering = key_cells(row.order, number as u64);
@@ -182,7 +183,7 @@ impl All {
         }
     }
 
-    /// Reads a page of a partition: the newest rows, or those from one of some rows on, in either direction.
+    /// Reads a page of a partition: the newest rows, or the rows before or after one of some rows.
     async fn page(&self, partition: u32, random: &mut Random, some: Option<&[Coming]>, pages: &mut Pages) {
         let process = random.below(PROCESSES as u64) as usize;
         let cells = std::iter::once(Some(&partition.to_be_bytes()[..])).collect();
@@ -212,7 +213,7 @@ impl All {
         let read = self.processes[process]
             .slice(&self.pieced, &noting, &slice, &options)
             .await;
-        // A partition has fewer rows than a page in its beginning.
+        // At first, a partition has fewer rows than a page.
         if read.unwrap().rows.len() as u32 == PAGE_ROWS {
             pages.add(noting.buckets.lock().unwrap().len());
         }
@@ -227,7 +228,7 @@ impl All {
         windows
     }
 
-    /// How large each bucket is, by the rows that came.
+    /// Returns the size of each bucket, from the rows that arrived.
     async fn sizes(&self) -> BTreeMap<(u32, u64), u64> {
         let numbers: Vec<u32> = self.rows.borrow().keys().copied().collect();
         let mut sizes = BTreeMap::new();
@@ -255,7 +256,7 @@ impl All {
         }
     }
 
-    /// Has who cuts look everywhere until nothing is half done.
+    /// Lets the splitter check all partitions and waits, so that no split is unfinished.
     async fn settle(&self, measured: &mut Measured) {
         let numbers: Vec<u32> = self.rows.borrow().keys().copied().collect();
         for number in &numbers {

@@ -1,4 +1,5 @@
-//! A store in memory that takes its time, and counts what it is asked; and clocks that run with the time of sleeping tasks.
+//! Store in memory with simulated latency, which counts requests; and clocks that follow the virtual time of the
+//! runtime.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -16,11 +17,11 @@ use recto_store::{
 };
 use tokio::time::Instant;
 
-/// How long a request takes.
+/// Latency of a request.
 const REQUEST: Duration = Duration::from_millis(2);
 const START_MICROS: i64 = 1_767_225_600_000_000;
 
-/// What was asked.
+/// Numbers of requests.
 #[derive(Debug, Default)]
 pub(crate) struct Asked {
     pub(crate) conditional: AtomicU64,
@@ -36,7 +37,7 @@ impl Asked {
     }
 }
 
-/// The store.
+/// Store that counts requests.
 pub(crate) struct Counting {
     inner: Arc<dyn Store>,
     asked: Arc<Asked>,
@@ -115,7 +116,7 @@ impl SnapshotWrapper for CountingSnapshot {
     }
 }
 
-/// What a page is read through, which notes the buckets that it is read from.
+/// Snapshot that records the buckets from which a page is read.
 pub(crate) struct Noting {
     pub(crate) inner: Arc<dyn Snapshot>,
     pub(crate) buckets: Mutex<BTreeSet<Vec<u8>>>,
@@ -134,7 +135,7 @@ impl SnapshotWrapper for Noting {
     }
 }
 
-/// Clocks that are right.
+/// Exact clocks.
 struct Clocks {
     start: Instant,
     drawn: AtomicU64,
@@ -165,7 +166,7 @@ pub(crate) fn environment(seed: u64) -> Environment {
     })
 }
 
-/// Stamps by the clock, each greater than the one before.
+/// Returns a source of increasing timestamps that follow the clock.
 pub(crate) fn stamps(environment: &Environment) -> Stamps {
     let (environment, last) = (environment.clone(), AtomicI64::new(0));
     Arc::new(move || {
@@ -175,7 +176,7 @@ pub(crate) fn stamps(environment: &Environment) -> Stamps {
     })
 }
 
-/// The cells of a key.
+/// Returns the cells of a key.
 pub(crate) fn key_cells(order: i64, id: u64) -> Cells {
     [&order.to_be_bytes()[..], &id.to_be_bytes()]
         .into_iter()

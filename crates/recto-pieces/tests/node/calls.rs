@@ -1,4 +1,4 @@
-//! What a process asks of the store, counted by table.
+//! Counts of the requests that a process sends to the store, by table.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -10,7 +10,7 @@ use recto_store::{
     WriteOptions, WriteOutcome,
 };
 
-/// What a request is.
+/// Kind of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Call {
     Write,
@@ -19,7 +19,7 @@ pub(crate) enum Call {
     SerialRead,
 }
 
-/// How many there were of each kind, by the table.
+/// Number of requests by table and kind, and number of bytes written by table.
 #[derive(Debug, Default)]
 pub(crate) struct Calls(Mutex<BTreeMap<(String, Call), u64>>, Mutex<BTreeMap<String, u64>>);
 
@@ -33,7 +33,7 @@ impl Calls {
             .or_default() += 1;
     }
 
-    /// How many bytes were written to a table.
+    /// Returns the number of bytes written to a table.
     pub(crate) fn bytes_of(&self, table: &str) -> u64 {
         self.1.lock().unwrap().get(table).copied().unwrap_or_default()
     }

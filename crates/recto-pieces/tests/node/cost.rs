@@ -1,4 +1,4 @@
-//! What requests cost. Times are printed, and not held to anything: other tests run beside.
+//! Cost of requests. Times are printed but not checked, because other tests run concurrently.
 
 use std::time::{Duration, Instant};
 
@@ -11,15 +11,15 @@ use recto_store::{Mutation, Operation, PartitionWrite, Stamp, WriteOptions, Writ
 use crate::calls::Call;
 use crate::process::{Process, Setting, short_protocol};
 
-/// Writes of each kind, which take turns.
+/// Number of turns, in which the kinds of writes alternate.
 const TURNS: i64 = 20;
 const WRITES: i64 = 250;
-/// Rows of a flow, and how many come in a turn of it.
+/// Number of rows of a flow, and the number of rows that arrive in each of its turns.
 const FLOW: i64 = 30_000;
 const AT_ONCE: i64 = 50;
 const EACH_TURN: Duration = Duration::from_millis(25);
 
-/// A row as it would be written where nothing is kept in pieces.
+/// Writes a row in the way of a table without buckets.
 async fn write_plainly(process: &Process, at: i64, text: &[u8]) {
     let partition = [&b"plain"[..], &0_i64.to_be_bytes()];
     let put = Operation::Put {
@@ -85,7 +85,8 @@ async fn a_write_is_about_one_request() {
     let rows = TURNS * WRITES;
     println!("{rows} rows: {:?}", process.calls.all());
     assert_eq!(calls("rising", Call::Write), 2 * rows.unsigned_abs());
-    // A copy of the directory is read again when its life is over, so a slow machine reads more of them.
+    // A cached range map is read again when its lifetime is over, so a slow machine reads more range maps. These reads
+    // do not count.
     let lives = started.elapsed().as_millis() / u128::from(Protocol::default().short_life_ms);
     let reads = calls("recto_buckets", Call::Read).saturating_sub(u64::try_from(lives).unwrap());
     let beside = calls("recto_samples", Call::Write) + reads;
@@ -96,7 +97,8 @@ async fn a_write_is_about_one_request() {
     assert_eq!(calls("recto_buckets", Call::SerialRead), 0);
 }
 
-/// A flow of keys that run with arrival, of as many rows to a bucket as rows of 600 bytes are to one of 10 MB.
+/// Checks that a flow with increasing keys needs few conditional writes. A bucket has as many rows as a bucket of 10 MB
+/// has rows of 600 bytes.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "slow: a flow of 30,000 rows, minutes in all"]
 async fn a_flow_costs_few_conditional_writes() {

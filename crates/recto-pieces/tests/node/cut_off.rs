@@ -1,8 +1,10 @@
-//! Processes that are killed, or stand still while all is cut and cleared, at each step by its name: before its call to the store, or when
-//! that was done and nobody has heard of it. Others write, delete and page meanwhile, and go on with what was left half done; each page
-//! shows what was acknowledged before it, and in the end all is cut and cleared.
+//! Tests of processes that are killed, or that stop while all buckets are split and cleared. The tests stop a process
+//! at each step by its name: before its call to the store, or after the call is done but before its result arrives.
+//! Other processes write, delete and page concurrently, and continue the unfinished work. Each page shows the writes
+//! that were acknowledged before it. In the end, all splits are complete and all old buckets are cleared.
 //!
-//! Of each step one side is drawn, the same by `RECTO_TEST_SEED=…`; with `RECTO_TEST_SCALE=2` and more both are.
+//! For each step, one side is drawn at random; `RECTO_TEST_SEED=…` repeats a choice. `RECTO_TEST_SCALE=2` or more tests
+//! both sides.
 
 use std::io::Write as _;
 use std::process::Child;
@@ -28,30 +30,30 @@ use crate::point::{Does, POINTS};
 use crate::process::{KEYSPACE, Process, Setting, TIME, keyspace, patch, put, said};
 use crate::{SCALE_VARIABLE, SEED_VARIABLE, number};
 
-/// Says to a child process what it is to do, and where.
+/// Variables that pass the task and the stop point to a child process.
 const STREAM: &str = "RECTO_TEST_STREAM";
 const POINT: &str = "RECTO_TEST_POINT";
 const SIDE: &str = "RECTO_TEST_SIDE";
 const NUMBER: &str = "RECTO_TEST_NUMBER";
-/// What it says when it has done it.
+/// Word that the child process prints at the end.
 const OVER: &str = "over";
-/// Scenarios that are played side by side.
+/// Number of scenarios that run concurrently.
 const LANES: usize = 6;
-/// How long a process may take until it comes to its point, and says that it is over.
+/// Time limit for a process to reach its stop point, or to print that it is done.
 const HEARD: Duration = Duration::from_secs(60);
-/// How long all that is to be cut and cleared may take.
+/// Time limit for all splits and clearing.
 const SETTLED: Duration = Duration::from_secs(600);
-/// How long whoever stands still meanwhile has for what it is at.
+/// Time limit of the operation of a process that stops meanwhile.
 const LONG: Duration = Duration::from_secs(300);
-/// For how long who stood still goes on with what it was at.
+/// Duration for which a process that was stopped continues its work.
 const GOES_ON: Duration = Duration::from_millis(1_500);
 const ROWS: i64 = 300;
-/// How long who writes, or pages, rests.
+/// Pause of a writer or a reader.
 const REST: Duration = Duration::from_millis(20);
-/// A row of which all that lies there is moved, and which nobody else writes.
+/// Row in a range that is moved. No other process writes this row.
 const OWN_KEY: i64 = (1 << 39) + 1;
 
-/// How a process is cut off.
+/// Way in which a process is cut off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Cut {
     Killed,
@@ -65,7 +67,7 @@ struct Scenario {
     cut: Cut,
 }
 
-/// As that of the product, with waits as short as a loaded machine allows.
+/// Returns the product's protocol, with waits that are as short as a loaded machine allows.
 fn protocol() -> Protocol {
     let mut protocol = Protocol::default();
     protocol.short_life_ms = 200;
@@ -86,7 +88,8 @@ fn setting(stream: String) -> Setting {
     }
 }
 
-/// Each step with each cut; of its sides one, or both. Who is killed before it said anything leaves nothing to look at.
+/// Returns each step with each way to cut a process off, on one of the sides or on both. Skips a killed process that
+/// would only read a page: it leaves nothing to check.
 fn scenarios() -> Vec<Scenario> {
     let drawn = || u64::from_be_bytes(Environment::system().random());
     let seed = number(SEED_VARIABLE).unwrap_or_else(drawn);
@@ -114,7 +117,7 @@ async fn who_is_cut_off_at_any_step_leaves_nothing_wrong() {
         .into_iter()
         .enumerate()
         .map(|(number, scenario)| tokio::spawn(play(number, scenario)));
-    // Not before its turn.
+    // The iterator is lazy, so a scenario starts only in its turn.
     let mut played = stream::iter(played).buffer_unordered(LANES);
     while let Some(one) = played.next().await {
         one.unwrap();
@@ -181,7 +184,7 @@ async fn play(number: usize, scenario: Scenario) {
     println!("{name}: {told}, {pieces} pieces, {} lines", heard.len());
 }
 
-/// Many rows are there, as many as are cut into several buckets together.
+/// Writes enough rows for several buckets.
 async fn fill(one: &Arc<One>) -> Vec<i64> {
     let mut random = Random(7);
     let keys: Vec<i64> = (0..ROWS).map(|_| random.below(1 << 40) / 7 * 7).collect();
@@ -193,7 +196,7 @@ async fn fill(one: &Arc<One>) -> Vec<i64> {
     keys
 }
 
-/// Writes and deletes rows that were there, so that what is to be cut comes to an end.
+/// Writes and deletes existing rows only, so that the splits complete.
 async fn writes(one: Arc<One>, keys: Vec<i64>, mut random: Random) {
     while !one.shared.is_over.load(Ordering::Relaxed) {
         let at = keys[usize::try_from(random.below(ROWS)).unwrap()];
@@ -211,7 +214,7 @@ async fn pages(one: Arc<One>, mut random: Random) {
     }
 }
 
-/// Nothing is being cut, and nothing is left to be cleared.
+/// Waits until no range is being split and no old bucket is left to clear.
 async fn settled(one: &One, name: &str) {
     let begun = Instant::now();
     loop {
@@ -228,7 +231,7 @@ async fn settled(one: &One, name: &str) {
     }
 }
 
-/// What the process said counts like what others are told.
+/// Adds the process's output to the history, like the results of other processes.
 fn hear(one: &One, own: Option<Number>, begun: u64, heard: &[String]) {
     let history = &one.shared.history;
     let mut rows = Vec::new();
@@ -256,7 +259,7 @@ fn hear(one: &One, own: Option<Number>, begun: u64, heard: &[String]) {
     }
 }
 
-/// The process that is cut off.
+/// Process that is cut off.
 struct Cutting {
     child: Child,
     heard: Option<Receiver<String>>,
@@ -278,7 +281,7 @@ impl Cutting {
         }
     }
 
-    /// What it says until then.
+    /// Returns the lines that the process prints before this word.
     async fn hear_until(&mut self, word: &'static str) -> Vec<String> {
         let heard = self.heard.take().unwrap();
         let hearing = tokio::task::spawn_blocking(move || {
@@ -314,7 +317,7 @@ fn process_that_is_cut_off() {
     crate::cut::wait_for_word();
 }
 
-/// What the process does, on one thread, which stands still as a whole.
+/// Runs the child process on one thread, so that it stops as a whole.
 async fn act() {
     let variable = |name: &str| std::env::var(name).unwrap();
     let point = Point::of(&variable(POINT));

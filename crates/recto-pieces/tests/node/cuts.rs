@@ -1,4 +1,4 @@
-//! Whole cuts, from a sample to the clearing.
+//! Tests of complete splits, from a sample to the clearing.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use recto_protocol::buckets::{Directory, Shards};
 
 use crate::process::{Process, Setting, TIME, patch, put, short_protocol};
 
-/// How long all that is to be cut may take, and to be cleared.
+/// Time limit for all splits and clearing.
 const SETTLED: Duration = Duration::from_secs(600);
 /// Pause of a writer after a put.
 const PUT_PAUSE: Duration = Duration::from_millis(40);
@@ -26,7 +26,7 @@ fn setting(direction: Direction, stream: &str, samples: u32) -> Setting {
     }
 }
 
-/// All is cut that is to be, and cleared.
+/// Waits until all due splits are complete and all old buckets are cleared. Returns the number of ranges.
 async fn settled(process: &Process) -> usize {
     let begun = Instant::now();
     loop {
@@ -126,7 +126,7 @@ async fn what_is_too_much_is_cut_at_its_samples_and_cleared() {
     }
 }
 
-/// When each row was written, and whether it expires.
+/// Returns, for each row, its timestamp and whether it expires.
 async fn all_stamps(process: &Process) -> Vec<(i64, bool)> {
     let read = process
         .read(&process.slice(ReadDirection::Forward, None, 10_000))

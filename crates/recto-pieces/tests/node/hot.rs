@@ -1,4 +1,5 @@
-//! Several processes that write, page and cut one partition at full speed. Each page shows what was acknowledged before it.
+//! Tests of several processes that write, page and split one partition at full speed. Each page shows the writes that
+//! were acknowledged before it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use crate::history::{History, Number, Page};
 use crate::process::{Process, Setting, TIME, patch, put, said, short_protocol};
 use crate::{SCALE_VARIABLE, SEED_VARIABLE, number};
 
-/// Samples of a bucket.
+/// Number of samples at which a bucket is split.
 const SAMPLES: u32 = 8;
 const TARGET: u64 = 1 << 20;
 const LARGEST: u64 = 2_000;
@@ -25,26 +26,26 @@ const PROCESSES: i64 = 3;
 const PAGES_PAUSE: Duration = Duration::from_millis(50);
 const WRITERS: u64 = 8;
 const HOUR_MICROS: i64 = 3_600_000_000;
-/// For how long it goes at full speed.
+/// Duration of the load at full speed.
 const STORM: Duration = Duration::from_secs(15);
-/// How long it may take until all is cut.
+/// Time limit for all splits.
 const SETTLED: Duration = Duration::from_secs(600);
-/// Keys that are written in no order.
+/// Upper bound of the keys that are written in random order.
 const SPREAD: i64 = 1 << 40;
 
-/// How a run goes.
+/// Parameters of a run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Run {
     pub(crate) stream: &'static str,
     pub(crate) direction: Direction,
-    /// Whether clocks are an hour apart. Then each process has keys of its own.
+    /// Whether the clocks of the processes differ by an hour. Each process then has its own keys.
     pub(crate) is_apart: bool,
-    /// How many of ten keys run with arrival.
+    /// Number of keys, of ten, that increase with the arrival of rows.
     pub(crate) in_order: i64,
     pub(crate) shards: u8,
 }
 
-/// Numbers by a seed.
+/// Random numbers from a seed.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
@@ -57,7 +58,7 @@ impl Random {
     }
 }
 
-/// What all of a run share.
+/// State that all processes of a run share.
 pub(crate) struct Shared {
     run: Run,
     pub(crate) history: History,
@@ -83,12 +84,12 @@ pub(crate) struct One {
 }
 
 impl One {
-    /// A key that is new, or one that may be there.
+    /// Returns a new key, or a key that may exist.
     fn key(&self, random: &mut Random) -> i64 {
         let run = self.shared.run;
         let at = if random.below(10) < run.in_order {
             let next = self.shared.next.fetch_add(1, Ordering::Relaxed);
-            // Some are late, or there.
+            // Some rows are late or exist already.
             if random.below(5) == 0 {
                 next - random.below(next.min(50))
             } else {
@@ -117,7 +118,7 @@ impl One {
         }
     }
 
-    /// Puts a row, or sets a part of it, or deletes it.
+    /// Puts a row, sets a part of it, or deletes it.
     pub(crate) async fn writes_one(&self, at: i64, is_put: bool, random: &mut Random) {
         let history = &self.shared.history;
         let number = history.tries(at, is_put);
@@ -194,7 +195,7 @@ fn is_passing(kind: PiecesErrorKind) -> bool {
     matches!(kind, OutcomeUnknown | Timeout | Unavailable)
 }
 
-/// What a row says: by which write it is there.
+/// Returns the text of a row, which contains the number of the write.
 pub(crate) fn text_of(number: Number, random: &mut Random) -> Vec<u8> {
     let mut text = format!("{number} ").into_bytes();
     text.resize(usize::try_from(100 + random.below(1_500)).unwrap(), b'x');
@@ -249,7 +250,7 @@ async fn storm(run: Run) {
     while begun.elapsed() < storm && !shared.history.is_wrong() {
         tokio::time::sleep(Duration::from_millis(200)).await;
         if begun.elapsed() > storm / 2 && working.len() == all.len() {
-            // Whatever it was at is left half done.
+            // The splitter stops and leaves its current work unfinished.
             working.remove(0);
         }
     }
@@ -288,7 +289,7 @@ async fn tell(all: &[Arc<One>]) {
     println!("  {pieces} pieces, version {}, {calls:?}", windows[0].version);
 }
 
-/// In the end no cut is half done, what was left is cleared, and no bucket has as many samples as would have it cut.
+/// Waits until no split is unfinished, all old buckets are cleared, and no bucket has enough samples for a split.
 async fn settled(all: &[Arc<One>]) {
     let begun = Instant::now();
     loop {
@@ -314,7 +315,7 @@ async fn settled(all: &[Arc<One>]) {
     }
 }
 
-/// How many rows are sampled of the bucket that has most of them.
+/// Returns the number of sampled rows of the bucket that has the most.
 async fn fullest(process: &Process, windows: &[Directory]) -> usize {
     let mut fullest = 0;
     let rows = process.rows(ReadDirection::Forward, 5_000).await;

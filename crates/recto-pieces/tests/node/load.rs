@@ -1,8 +1,9 @@
-//! A bulk load into partitions that are kept in buckets: what it takes beside one into partitions that are not, how much is copied, and how large
-//! buckets are then. Rows come sorted, as a file has them, the other way round, and in no order.
+//! Bulk loads into partitions that are kept in buckets, compared with loads into partitions that are not: the duration,
+//! the bytes that are copied, and the resulting sizes of buckets. Rows arrive sorted, in the order of a file, reversed,
+//! and in random order.
 //!
-//! `RECTO_TEST_FLIGHTS` names a file of flights, as `recto demo` has them; else rows that are like them are made. Figures are printed. With
-//! `RECTO_TEST_SCALE=16` all of them are loaded, and not a part.
+//! `RECTO_TEST_FLIGHTS` names a file of flights, in the format of `recto demo`. Without it, the test generates similar
+//! rows. The test prints its figures. `RECTO_TEST_SCALE=16` loads all rows instead of a part.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -22,19 +23,19 @@ use crate::process::{TIME, keyspace};
 use crate::{SCALE_VARIABLE, number};
 
 const TARGET: u64 = 1 << 20;
-/// All flights, and how many parts of them are loaded unless it is said otherwise.
+/// Number of all flights, and the default divisor: one part of the flights is loaded.
 const ALL: usize = 336_776;
 const PARTS: usize = 16;
-/// As a load has them: rows of a call, rows of one partition's write, and calls at once.
+/// Sizes of a load: rows of a call, rows of one partition's write, and concurrent calls.
 const CALL: usize = 1_000;
 const TOGETHER: usize = 50;
 const CALLS: usize = 8;
-/// Each of so many rows is said before.
+/// Interval of the rows that are announced before the load: one row in 16.
 const EACH: u32 = 16;
 const ROOM_TIME: Duration = Duration::from_secs(60);
 const SETTLED: Duration = Duration::from_secs(600);
 
-/// A flight: where from, when, which, and all else.
+/// Flight: its origin, its time, its identifier, and the rest of its row.
 struct Flight {
     from: String,
     at: i64,
@@ -102,7 +103,7 @@ fn table(name: &str, buckets: Option<BucketBound>) -> Table {
     Table::new(name, columns, options).unwrap()
 }
 
-/// Rows that lie side by side in the order given, as one write each.
+/// Returns the writes of the rows, in the given order. Adjacent rows of a partition form one write.
 fn writes(table: &Arc<Table>, rows: &[&Flight]) -> Vec<PartitionWrite> {
     let mut writes: Vec<PartitionWrite> = Vec::new();
     for row in rows {
@@ -186,7 +187,7 @@ impl Loaded {
         Arc::new(table)
     }
 
-    /// The partitions of a table as they lie in the store.
+    /// Returns the partitions of a table as the store contains them.
     async fn partitions(&self, name: &str) -> Vec<(Partition, Arc<PiecedTable>)> {
         let open = PieceStore::open(
             Arc::clone(&self.inner),
@@ -205,7 +206,7 @@ impl Loaded {
         ["EWR", "JFK", "LGA"].map(partition).into_iter().collect()
     }
 
-    /// Cuts what is due until nothing is: how many pieces there are, and how many bytes the largest bucket has.
+    /// Makes all due splits. Returns the number of ranges, and the bytes of the largest bucket.
     async fn mended(&self, name: &str) -> (usize, u64) {
         let begun = Instant::now();
         let (mut pieces, mut largest) = (0, 0);
@@ -252,7 +253,7 @@ impl Loaded {
     }
 }
 
-/// In another order, by a seed.
+/// Returns the rows in a pseudo-random order, always the same.
 fn shuffled<'f>(rows: &[&'f Flight]) -> Vec<&'f Flight> {
     let mut keyed: Vec<_> = rows.iter().enumerate().collect();
     keyed.sort_by_key(|(index, _)| {
@@ -274,8 +275,8 @@ async fn loads_in_any_order_find_room() {
     load_with_room(usize::MAX, 0.6).await;
 }
 
-/// Loads the flights in the first of some orders. In each, they find room in time, no bucket is too large, and no more than
-/// `max_copied` bytes are copied for each byte that is loaded.
+/// Loads the flights in the first `orders_tried` orders. Checks for each order that the buckets are prepared in time,
+/// that no bucket is too large, and that at most `max_copied` bytes are copied per loaded byte.
 async fn load_with_room(orders_tried: usize, max_copied: f64) {
     let all = flights();
     let in_order: Vec<&Flight> = all.iter().collect();
@@ -283,7 +284,7 @@ async fn load_with_room(orders_tried: usize, max_copied: f64) {
     let mut sorted = in_order.clone();
     sorted.sort_by_key(|row| (&row.from, row.at, &row.which));
     let orders = [
-        // As a load sends them, which sorts what it has read.
+        // A load sorts the rows that it has read.
         ("sorted", sorted),
         ("as_they_come", in_order.clone()),
         ("reversed", reversed),
@@ -293,7 +294,7 @@ async fn load_with_room(orders_tried: usize, max_copied: f64) {
         let loaded = Loaded::new().await;
         let plain = loaded.made(&format!("plain_{order}"), None).await;
         let again = loaded.made(&format!("again_{order}"), None).await;
-        // What is loaded first warms up.
+        // The first load warms up the store.
         load(&loaded.store, &again, &rows[..rows.len() / 4]).await;
         let before = load(&loaded.store, &plain, &rows).await;
         let name = format!("load_{order}");
@@ -310,7 +311,7 @@ async fn load_with_room(orders_tried: usize, max_copied: f64) {
         let unbucketed = (before + load(&loaded.store, &again, &rows).await) / 2;
         let (pieces, largest) = loaded.mended(&name).await;
         let of_plain = loaded.calls.bytes_of(plain.name()) as f64;
-        // What a row counts as is beside.
+        // Bytes of the cell `recto_row` of each row, which only a table with buckets has.
         let beside = 9.0 * rows.len() as f64;
         let copied = (loaded.calls.bytes_of(&name) as f64 - beside) / of_plain - 1.0;
         let rate = |time: Duration| rows.len() as f64 / time.as_secs_f64();

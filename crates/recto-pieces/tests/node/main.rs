@@ -1,9 +1,9 @@
-//! The engine on a real Cassandra: its tables, rows that are written, patched, deleted and that expire, whole cuts ahead and at samples,
-//! directories of more than a window, several processes that write, page and cut one partition at full speed, and processes that are killed, or
-//! stand still, at each step of what they are at.
+//! Tests of the engine on a real Cassandra: its tables; rows that are written, patched, deleted and that expire;
+//! complete splits ahead of the rows and at samples; range maps of more than one window; several processes that write,
+//! page and split one partition at full speed; and processes that are killed, or stop, at each step of their work.
 //!
-//! `RECTO_TEST_SEED=…` draws others; with `RECTO_TEST_SCALE=10` processes are at it for ten times as long. What requests cost is
-//! measured by `cost`, which prints it.
+//! `RECTO_TEST_SEED=…` selects other random numbers. `RECTO_TEST_SCALE=10` runs processes ten times as long. `cost`
+//! measures the cost of requests and prints it.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod calls;

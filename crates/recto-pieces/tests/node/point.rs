@@ -1,41 +1,41 @@
-//! The points at which a process is cut off, each by the calls to the store that lead there.
+//! Points at which a process is cut off, each identified by the calls to the store that lead to it.
 
 use recto_model::Slice;
 use recto_store::{Cas, Operation, PartitionWrite};
 
 use crate::cut::{Point, point};
 
-/// A call, by what it is about.
+/// Call, by its subject.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Call {
-    /// Bucket 0 is marked.
+    /// Marks bucket 0.
     Root,
-    /// The directory is changed.
+    /// Changes the range map.
     Directory,
-    /// Rows are written: those of a client, or copied ones.
+    /// Writes rows: those of a client, or copied rows.
     Rows,
-    /// Samples are.
+    /// Writes samples.
     Samples,
-    /// What a bucket has of a part that was left is deleted.
+    /// Deletes the rows of an old range from a bucket.
     Range,
-    /// Rows are read.
+    /// Reads rows.
     Page,
-    /// A table is emptied: none is.
+    /// Empties a table. The engine never does this.
     Empty,
-    /// Something else.
+    /// Any other call.
     Other,
 }
 
-/// What the process does that is cut off.
+/// Operation of the process that is cut off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Does {
-    /// Cuts the partition, and clears what was left.
+    /// Splits the partition, and clears old buckets.
     Cut,
     /// Puts a row.
     Put,
-    /// Sets a part of a row that is there.
+    /// Sets a part of an existing row.
     Patch,
-    /// Deletes a row that is there.
+    /// Deletes an existing row.
     Delete,
     /// Reads all rows as one page.
     Page,
@@ -43,7 +43,7 @@ pub(crate) enum Does {
 
 use Call::{Directory, Page, Range, Root, Rows, Samples};
 
-/// All of them.
+/// All points.
 pub(crate) const POINTS: [Point; 16] = [
     point("mark-root", Does::Cut, &[Root]),
     point("takes-deletions", Does::Cut, &[Directory]),
@@ -76,7 +76,7 @@ pub(crate) const POINTS: [Point; 16] = [
 ];
 
 impl Call {
-    /// A plain write.
+    /// Returns the call of a plain write.
     pub(crate) fn write(write: &PartitionWrite) -> Self {
         let has = |is: fn(&Operation) -> bool| write.mutations.iter().any(|one| is(&one.operation));
         match write.table.name() {
@@ -87,7 +87,7 @@ impl Call {
         }
     }
 
-    /// A slice.
+    /// Returns the call of a read of a slice.
     pub(crate) fn read(slice: &Slice) -> Self {
         if slice.table.name().starts_with("recto_") {
             Self::Other
@@ -96,7 +96,7 @@ impl Call {
         }
     }
 
-    /// A conditional write.
+    /// Returns the call of a conditional write.
     pub(crate) fn cas(_: &Cas) -> Self {
         Self::Directory
     }

@@ -1,4 +1,4 @@
-//! One process as far as the engine is concerned: a connection of its own, clocks of its own, and what it knows of directories.
+//! One process from the engine's point of view: its own connection, its own clocks, and its own cached range maps.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -17,14 +17,15 @@ use tokio::task::JoinHandle;
 use crate::calls::{Calls, Counted};
 use crate::keyspace;
 
-/// How long a request may take.
+/// Time limit of a request.
 pub(crate) const TIME: Duration = Duration::from_secs(10);
-/// Where the order and what rows say stand among the columns, counted from the last one; and the latter among the regular ones.
+/// Positions of the order column and the text column, counted from the last column; and the position of the text among
+/// the regular columns.
 const AT_FROM_END: usize = 5;
 const TEXT_FROM_END: usize = 1;
 const TEXT: u16 = 2;
 
-/// As that of the product, with waits that are a fifth and less: clocks of one machine do not stand still.
+/// Returns the product's protocol, with waits of a fifth or less, because the clocks of one machine do not stop.
 pub(crate) fn short_protocol() -> Protocol {
     let mut protocol = Protocol::default();
     protocol.short_life_ms = 400;
@@ -35,7 +36,7 @@ pub(crate) fn short_protocol() -> Protocol {
     protocol
 }
 
-/// The machine's clocks, of which the one that may be set is off by so much.
+/// Clocks of the machine. The wall clock is off by this duration.
 struct Clocks {
     environment: Environment,
     off_micros: i64,
@@ -62,7 +63,7 @@ impl Source for Clocks {
     }
 }
 
-/// A partition of a table of events, of this size of buckets.
+/// Partition of a table of events, with the sizes of its buckets.
 #[derive(Clone)]
 pub(crate) struct Setting {
     pub(crate) direction: Direction,
@@ -83,10 +84,10 @@ pub(crate) struct Process {
     pub(crate) newest_stamp: Arc<AtomicI64>,
 }
 
-/// Says to a child process which keyspace to use.
+/// Variable that passes the keyspace to a child process.
 pub(crate) const KEYSPACE: &str = "RECTO_TEST_KEYSPACE";
 
-/// The keyspace of all tests of this program.
+/// Returns the keyspace of all tests of this program.
 pub(crate) async fn keyspace() -> &'static str {
     static MADE: OnceCell<String> = OnceCell::const_new();
     let name = async || match std::env::var(KEYSPACE) {
@@ -124,12 +125,12 @@ fn table(direction: Direction, shards: Shards) -> Table {
 }
 
 impl Process {
-    /// One whose wall clock is off by so much.
+    /// Starts a process whose wall clock is off by `off_micros`.
     pub(crate) async fn start(setting: &Setting, off_micros: i64) -> Self {
         Box::pin(Self::start_over(setting, off_micros, |store| store)).await
     }
 
-    /// The same, by what is laid over its store.
+    /// Starts a process with a store that `over` wraps.
     pub(crate) async fn start_over(
         setting: &Setting,
         off_micros: i64,
@@ -175,7 +176,7 @@ impl Process {
         }
     }
 
-    /// It cuts, until it ends.
+    /// Starts the splitter, which runs until the result is dropped.
     pub(crate) fn works(&self) -> Working {
         let pieces = self.pieces.clone();
         Working(tokio::spawn(async move { pieces.work().await }))
@@ -188,7 +189,7 @@ impl Process {
             .await
     }
 
-    /// A row that says this, for ever.
+    /// Puts a row with this text, which does not expire.
     pub(crate) async fn put(&self, at: i64, text: &[u8]) -> recto_pieces::Result<Stamp> {
         self.change(at, put(None, Some(text), None)).await
     }
@@ -221,7 +222,7 @@ impl Process {
         self.pieces.slice(&self.pieced, &*snapshot, slice, &options).await
     }
 
-    /// All rows page by page, as they are shown.
+    /// Returns all visible rows, read page by page.
     pub(crate) async fn rows(&self, direction: ReadDirection, limit: u32) -> Vec<(i64, Vec<u8>)> {
         let (mut rows, mut after) = (Vec::new(), None);
         loop {
@@ -234,7 +235,7 @@ impl Process {
         }
     }
 
-    /// All that a bucket without shards has, whatever is shown of it.
+    /// Returns all rows of a bucket without shards, including invisible rows.
     pub(crate) async fn in_bucket(&self, bucket: u64) -> Vec<(i64, Vec<u8>)> {
         let number = bucket.to_be_bytes();
         let cells = [self.setting.stream.as_bytes(), &number];
@@ -256,7 +257,7 @@ impl Process {
         )
     }
 
-    /// The directory, window by window.
+    /// Returns the range map, window by window.
     pub(crate) async fn directory(&self) -> Vec<Directory> {
         let mut windows = vec![self.partition.directory(TIME).await.unwrap()];
         while let Some(end) = windows.last().and_then(|window| window.end.clone()) {
@@ -265,7 +266,7 @@ impl Process {
         windows
     }
 
-    /// The encoded key of a row.
+    /// Returns the encoded key of a row.
     pub(crate) fn key_of(&self, at: i64) -> Vec<u8> {
         let mut encoded = Vec::new();
         key::encode(
@@ -283,7 +284,7 @@ fn stream(setting: &Setting) -> Cells {
     std::iter::once(Some(setting.stream.as_bytes())).collect()
 }
 
-/// A row is put, with nulls.
+/// Returns a change that puts a row, with nulls.
 pub(crate) fn put(note: Option<&[u8]>, text: Option<&[u8]>, ttl_seconds: Option<u32>) -> Change {
     Change::Put {
         cells: [note, None, text].into_iter().collect(),
@@ -292,7 +293,7 @@ pub(crate) fn put(note: Option<&[u8]>, text: Option<&[u8]>, ttl_seconds: Option<
     }
 }
 
-/// What it says is set, and nothing else.
+/// Returns a change that sets only the text.
 pub(crate) fn patch(text: &[u8]) -> Change {
     Change::Patch {
         columns: vec![TEXT],
@@ -305,7 +306,7 @@ pub(crate) fn at_of(cell: Option<&[u8]>) -> i64 {
     i64::from_be_bytes(cell.unwrap().try_into().unwrap())
 }
 
-/// Where rows are, and what they say.
+/// Returns the keys and texts of rows.
 pub(crate) fn said(read: &RowsRead) -> Vec<(i64, Vec<u8>)> {
     let row = |row: recto_model::RowRef<'_>| {
         (
@@ -316,7 +317,7 @@ pub(crate) fn said(read: &RowsRead) -> Vec<(i64, Vec<u8>)> {
     read.rows.iter().map(row).collect()
 }
 
-/// Who cuts, until this is dropped.
+/// Splitter, which runs until this is dropped.
 pub(crate) struct Working(JoinHandle<()>);
 
 impl Drop for Working {

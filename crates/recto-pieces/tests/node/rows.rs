@@ -1,4 +1,4 @@
-//! Rows that are written, patched and deleted, and that expire; read in both directions.
+//! Tests of rows that are written, patched and deleted, and that expire, read in both directions.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! The clocks and the randomness of one process, by a seed: they run with the time of sleeping tasks, and not as others do.
+//! Clocks and random numbers of one process, from a seed. The clocks follow the virtual time of the runtime, and differ
+//! from those of other processes.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -6,12 +7,12 @@ use std::time::Duration;
 use recto_model::environment::Source;
 use tokio::time::Instant;
 
-/// When all begins, by a clock that is right: some day in 2026.
+/// Start of the run on an exact clock: a day in 2026, in microseconds.
 const START_MICROS: i64 = 1_767_225_600_000_000;
-/// How often a process' clocks stand still.
+/// Interval at which the clocks of a process stop.
 const STANDSTILL_EVERY: Duration = Duration::from_secs(30);
 
-/// A small repeatable source of numbers: `SplitMix64`.
+/// Small reproducible source of random numbers: `SplitMix64`.
 pub(crate) struct Random(Mutex<u64>);
 
 impl Random {
@@ -28,7 +29,7 @@ impl Random {
         bits ^ (bits >> 31)
     }
 
-    /// A number below `end`, which is not 0.
+    /// Returns a number below `end`, which must not be 0.
     pub(crate) fn below(&self, end: u64) -> u64 {
         self.bits() % end
     }
@@ -42,21 +43,21 @@ impl Random {
     }
 }
 
-/// One process' clocks, as an environment's source.
+/// Clocks of one process, as the source of an environment.
 pub(crate) struct Clocks {
     pub(crate) start: Instant,
-    /// How far its wall clock is off, and from when on by how much more.
+    /// Error of the wall clock, in microseconds. The next field is a time, and the further error from that time on.
     pub(crate) off_micros: i64,
     pub(crate) set: (Duration, i64),
-    /// For how long its clocks stand still, every now and then.
+    /// Duration for which the clocks stop in each interval.
     pub(crate) standstill: Duration,
-    /// How many times as fast the clock is that it waits by.
+    /// Speed of the clock that determines waits, as a multiple of the real speed.
     pub(crate) speed: u64,
     pub(crate) random: Random,
 }
 
 impl Clocks {
-    /// A clock that is right.
+    /// Returns an exact clock.
     pub(crate) fn right(start: Instant, seed: u64) -> Self {
         Self {
             start,
@@ -68,7 +69,7 @@ impl Clocks {
         }
     }
 
-    /// For how long they have run.
+    /// Returns the time for which the clocks have run.
     fn elapsed(&self) -> Duration {
         let elapsed = self.start.elapsed();
         let rounds = elapsed.as_micros() / STANDSTILL_EVERY.as_micros();

@@ -1,12 +1,12 @@
-//! What was said to those who wrote and read, and whether that can be.
+//! History of the results that writers and readers received, and the check that they are consistent.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Mutex;
 
-/// Something that happened, counted from 1.
+/// Event in the history, counted from 1.
 pub(crate) type Moment = u64;
-/// Which write it is.
+/// Number of a write.
 pub(crate) type Number = usize;
 
 #[derive(Default)]
@@ -16,34 +16,34 @@ pub(crate) struct History(Mutex<Said>);
 struct Said {
     moment: Moment,
     writes: Vec<Write>,
-    /// The writes of each key.
+    /// Writes of each key.
     of_key: BTreeMap<i64, Vec<Number>>,
     pages: u64,
     rows: u64,
     wrong: Option<String>,
 }
 
-/// A row is put, or deleted.
+/// Write that puts or deletes a row.
 struct Write {
     is_put: bool,
     begun: Moment,
-    /// When it was acknowledged, and at which stamp.
+    /// Event of the acknowledgment, and the timestamp of the write.
     acknowledged: Option<(Moment, i64)>,
-    /// No attempt of it has a later stamp.
+    /// Upper bound of the timestamps of all attempts.
     newest_stamp: i64,
-    /// When whoever tried it was told what became of it, or was gone.
+    /// Event when the writer received the outcome, or ended.
     ended: Moment,
 }
 
-/// A page that was read.
+/// Page that was read.
 pub(crate) struct Page {
     pub(crate) begun: Moment,
     pub(crate) is_backward: bool,
-    /// From which key on, in its direction; none: from the first.
+    /// Key after which the page begins, in its direction; `None`: at the first row.
     pub(crate) after: Option<i64>,
-    /// Where it went to: none: to the end.
+    /// Last key of the page; `None`: the page reached the end.
     pub(crate) to: Option<i64>,
-    /// The keys, and by which write each row is there.
+    /// Keys, and the number of the write that made each row.
     pub(crate) rows: Vec<(i64, Number)>,
 }
 
@@ -58,7 +58,7 @@ impl History {
         said.moment
     }
 
-    /// Somebody tries to write.
+    /// Records that a process begins a write. Returns the number of the write.
     pub(crate) fn tries(&self, key: i64, is_put: bool) -> Number {
         let begun = self.now();
         let mut said = self.said();
@@ -81,7 +81,7 @@ impl History {
         (write.newest_stamp, write.ended) = (stamp, moment);
     }
 
-    /// It may be done, or not; by no later stamp.
+    /// Records a write with an unknown outcome. Its timestamp is at most `newest_stamp`.
     pub(crate) fn gives_up(&self, number: Number, newest_stamp: i64) {
         let moment = self.now();
         let write = &mut self.said().writes[number];
@@ -92,7 +92,7 @@ impl History {
         self.said().wrong.get_or_insert(wrong);
     }
 
-    /// A page is as it may be.
+    /// Checks a page.
     pub(crate) fn reads(&self, page: &Page) {
         let ended = self.now();
         let mut said = self.said();
@@ -103,7 +103,7 @@ impl History {
         }
     }
 
-    /// What all came to.
+    /// Returns a summary of the history, or the first inconsistency.
     pub(crate) fn end(&self) -> Result<String, String> {
         let said = self.said();
         if let Some(wrong) = &said.wrong {
@@ -158,9 +158,10 @@ impl Said {
         keys.find_map(|key| self.wrong_at(*key, rows.get(key).copied(), page.begun, ended))
     }
 
-    /// Whether a key may be as it was read. What is there is not older than any put that was acknowledged before, nor than a deletion
-    /// of what had ended before that: where clocks are apart, a put may have an older stamp than a deletion before it, and is
-    /// there or not. Nothing is there if nothing was, or if a deletion may be newer than all puts that were acknowledged.
+    /// Returns the error if a key cannot have been in the state that was read. The row must not be older than a put
+    /// that was acknowledged before, or than a deletion of puts that had ended before the deletion began. If clocks
+    /// differ, a put may have an older timestamp than a deletion before it; the row may then exist or not. The row may
+    /// be missing only if no put was acknowledged, or if a deletion may be newer than all acknowledged puts.
     fn wrong_at(&self, key: i64, read: Option<Number>, begun: Moment, ended: Moment) -> Option<String> {
         let all = self.of_key.get(&key)?;
         let all = || all.iter().map(|number| (*number, &self.writes[*number]));
@@ -168,7 +169,7 @@ impl Said {
             let (moment, stamp) = write.acknowledged?;
             (moment < begun).then_some((number, write, stamp))
         });
-        // At equal stamps a deletion wins; of two puts either may.
+        // At equal timestamps, a deletion wins over a put. Of two puts, either one may win.
         let may_be_gone = |stamp: i64| {
             let mut deletions = all().filter(|(_, write)| !write.is_put && write.begun < ended);
             deletions.any(|(_, write)| write.newest_stamp >= stamp)

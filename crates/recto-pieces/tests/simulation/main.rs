@@ -1,9 +1,10 @@
-//! The product's own engine in virtual time: several processes that write, delete, page and cut, whose clocks are apart, are set,
-//! and stand still for less than they may, which are paused and crash, on one store without transactions that loses, delays and
-//! repeats requests, all drawn from a seed. Each page that is begun when a write was acknowledged shows that, or a later one, once
-//! and in its order; and when all is over the directory is whole, what was cut is cleared, and no bucket is too large.
+//! Simulation of the product's engine in virtual time. Several processes write, delete, page and split. Their clocks
+//! differ, are set, and stop for less than the allowed duration. The processes are paused and crash. They use one store
+//! without transactions that loses, delays and repeats requests. All of this is drawn from a seed. A page that begins
+//! after the acknowledgment of a write shows that write or a later one, once and in order. At the end, the range map is
+//! complete, all old buckets are cleared, and no bucket is too large.
 //!
-//! `RECTO_TEST_SEED=…` runs one seed again, step by step as it was; `RECTO_TEST_SCALE=20` runs twenty times as many.
+//! `RECTO_TEST_SEED=…` repeats one seed step by step. `RECTO_TEST_SCALE=20` runs twenty times as many seeds.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod clock;
@@ -23,7 +24,7 @@ const SCALE_VARIABLE: &str = "RECTO_TEST_SCALE";
 const SEEDS: u64 = 20;
 /// Number of seeds in the slow set.
 const SLOW_SEEDS: u64 = 100;
-/// With how many of them it is noticed at the latest that something is left out.
+/// Maximum number of seeds until the simulation notices that a part of the protocol is left out.
 const MAX_SEEDS_TO_NOTICE: u64 = 100;
 
 fn number(variable: &str) -> Option<u64> {
@@ -53,7 +54,7 @@ fn each_page_is_current_with_many_seeds() {
     run_seeds(SLOW_SEEDS);
 }
 
-/// Runs the seed that the environment names, or as many seeds as `count`, times the scale that it names.
+/// Runs the seed that the environment names, or `count` seeds times the scale that the environment names.
 fn run_seeds(count: u64) {
     let seeds = match number(SEED_VARIABLE) {
         Some(seed) => seed..seed + 1,
@@ -85,7 +86,7 @@ fn a_seed_replays_exactly() {
     }
 }
 
-/// The simulation says what is wrong if something is left out that the protocol rests on.
+/// Checks that the simulation reports an error if a part that the protocol needs is left out.
 fn notices(broken: Broken, says: &[&str]) {
     for seed in 0..MAX_SEEDS_TO_NOTICE {
         if let Err(wrong) = in_virtual_time(seed, Some(broken))

@@ -1,4 +1,4 @@
-//! One process: the engine, those who write by it, those who page, and who cuts.
+//! One process: the engine, its writers and readers, and its splitter.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -17,27 +17,27 @@ use tokio::task::JoinHandle;
 use crate::clock::Random;
 use crate::history::{History, Number, Page};
 
-/// Samples of a bucket: few, so that there are many buckets.
+/// Number of samples of a bucket. It is small, so that there are many buckets.
 pub(crate) const SAMPLES: u32 = 4;
 const TARGET: u64 = 64 << 10;
 const LARGEST: u64 = 5_000;
-/// Bytes of a row, about: it is sampled about every third time.
+/// Minimum bytes of a row. About every third row is sampled.
 const MIN_ROW: u64 = 1_500;
-/// Keys that are written in no order.
+/// Number of keys that are written in random order.
 const KEYS: u64 = 60;
-/// Where columns of a row stand, counted from its end.
+/// Positions of columns of a row, counted from its end.
 const AT: usize = 4;
 const TEXT: usize = 1;
-/// How long a request may take.
+/// Time limit of a request.
 const TIME: Duration = Duration::from_secs(8);
 
-/// What all processes of a run have in common.
+/// Settings that all processes of a run share.
 pub(crate) struct Setting {
     pub(crate) pieced: Pieced,
     direction: Direction,
-    /// How many of ten writes are of keys that run with time.
+    /// Number of writes, of ten, whose keys increase with time.
     in_order: u64,
-    /// How long those who write rest at most, in milliseconds.
+    /// Maximum pause of a writer, in milliseconds.
     rest_millis: u64,
     next_key: AtomicI64,
 }
@@ -51,7 +51,7 @@ impl Pieced {
     }
 }
 
-/// What a process is for.
+/// Work of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     All,
@@ -98,7 +98,7 @@ impl Setting {
     }
 }
 
-/// The encoded key of a row.
+/// Returns the encoded key of a row.
 pub(crate) fn key_of(setting: &Setting, at: i64) -> Vec<u8> {
     let mut encoded = Vec::new();
     key::encode(&Type::BigInt, setting.direction, &at.to_be_bytes(), &mut encoded).unwrap();
@@ -161,7 +161,7 @@ impl Process {
         })
     }
 
-    /// It does what it is for, until it ends.
+    /// Starts the work of the process's role. It runs until the process ends.
     pub(crate) fn work(&mut self) {
         if self.role != Role::Uses {
             self.cuts();
@@ -205,7 +205,7 @@ impl Process {
         self.tasks.push(tokio::task::spawn_local(task));
     }
 
-    /// Whoever asks is gone; what was sent to the store is not.
+    /// Stops all tasks of the process. Requests that it has sent to the store remain under way.
     pub(crate) fn crash(&mut self) {
         for task in self.tasks.drain(..) {
             task.abort();
@@ -232,7 +232,7 @@ impl Process {
             .map_err(|error| error.to_string())
     }
 
-    /// The keys of all rows, and the bytes of what they say.
+    /// Returns the keys of all rows, and the lengths of their texts in bytes.
     pub(crate) async fn rows(&self) -> Result<Vec<(i64, u64)>, String> {
         let slice = self.parts.slice(ReadDirection::Forward, None, 100_000);
         let read = self.parts.read(&slice).await.map_err(|error| error.to_string())?;
@@ -247,7 +247,7 @@ impl Process {
 }
 
 impl Process {
-    /// The keys of which a bucket has samples.
+    /// Returns the keys of a bucket's samples.
     pub(crate) async fn sampled(&self, bucket: Bucket) -> Result<BTreeSet<Vec<u8>>, String> {
         let (table, mut partition) = (Arc::new(samples_table(&self.parts.store).await?), Vec::new());
         key::encode(&Type::Text, Direction::Ascending, b"s", &mut partition).unwrap();
@@ -276,7 +276,7 @@ impl Parts {
     async fn write(&self) {
         let random = &self.random;
         let at = if random.below(10) < self.setting.in_order {
-            // Some are late.
+            // Some rows are late.
             self.setting.next_key.fetch_add(1, Ordering::Relaxed) - i64::try_from(random.below(3)).unwrap()
         } else {
             i64::try_from(random.below(KEYS)).unwrap()
@@ -319,7 +319,7 @@ impl Parts {
         }
     }
 
-    /// Pages from one end to the other, or until a page fails.
+    /// Reads pages from one end to the other, or until a page fails.
     async fn page_through(&self, is_backward: bool, limit: u64) {
         let mut after = None;
         loop {
@@ -395,7 +395,7 @@ impl Parts {
     }
 }
 
-/// A write of which nobody was told that it is done.
+/// Write whose outcome no caller has received.
 struct Running<'p>(Option<(Number, &'p Parts)>);
 
 impl Drop for Running<'_> {
@@ -408,7 +408,7 @@ impl Drop for Running<'_> {
     }
 }
 
-/// What a row says: by which write it is there.
+/// Returns the text of a row, which contains the number of the write.
 fn said(number: Number, random: &Random) -> Vec<u8> {
     let length = usize::try_from(MIN_ROW + random.below(LARGEST - MIN_ROW - 200)).unwrap();
     let mut text = format!("{number} ").into_bytes();

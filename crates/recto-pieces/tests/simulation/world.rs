@@ -1,4 +1,5 @@
-//! One run: processes on a store that fails, which come, crash and are gone; and what is left when all is calm.
+//! One run: processes on a faulty store, which start, crash and end; and the check of the remaining state after the
+//! faults.
 
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
@@ -23,36 +24,36 @@ use crate::history::History;
 use crate::process::{Process, Role, SAMPLES, Setting, key_of};
 
 const PROCESSES: u64 = 3;
-/// As much as wall clocks are off at most.
+/// Maximum error of a wall clock, in microseconds.
 const OFF_MICROS: u64 = 60_000_000;
-/// For how long clocks stand still at most, every now and then: less than is waited for.
+/// Maximum duration for which clocks stop repeatedly, in milliseconds. It is below the duration that waits allow for.
 const STANDSTILL_MILLIS: u64 = 2_900;
-/// For how long there are faults.
+/// Duration of the faults.
 const STORM: Duration = Duration::from_secs(100);
-/// How long a request takes at most that was sent when its process crashed.
+/// Maximum duration of a request whose process crashed after it was sent.
 const ENDED: Duration = Duration::from_secs(1);
-/// For how long a process is paused at most.
+/// Maximum pause of a process, in milliseconds.
 const PAUSE_MILLIS: u64 = 15_000;
-/// How often it is looked whether all is done, and how long it takes until then.
+/// Maximum number of checks whether all work is done, and the interval between them.
 const CALM_ROUNDS: u32 = 60;
 const CALM: Duration = Duration::from_secs(600);
 
-/// What is left out.
+/// Part of the protocol that is left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Broken {
-    /// Who cuts waits by a clock that is a thousand times too fast.
+    /// The splitter waits by a clock that is a thousand times too fast.
     Waits,
-    /// Rows that are copied are not written.
+    /// Copied rows are not written.
     Copies,
-    /// Rows are copied at the stamp that is now.
+    /// Rows are copied with the current timestamp.
     Stamps,
-    /// Clocks of those who write and read stand still for longer than they may.
+    /// Clocks of writers and readers stop for longer than allowed.
     Lives,
-    /// Conditional writes are applied whatever is there.
+    /// Conditional writes are applied regardless of their conditions.
     Conditions,
 }
 
-/// One run by a seed: what it came to, to be compared, or why it is wrong.
+/// Runs one seed. Returns a summary, which can be compared with other runs, or the inconsistency.
 pub(crate) async fn run(seed: u64, broken: Option<Broken>) -> Result<String, String> {
     LocalSet::new().run_until(storm(seed, broken)).await
 }
@@ -75,9 +76,9 @@ async fn storm(seed: u64, broken: Option<Broken>) -> Result<String, String> {
         .await
         .expect("there are no faults yet");
     let begin = async |index: u64| {
-        // Where something is left out one process alone cuts.
+        // If a part is left out, only one process splits.
         let role = match broken {
-            // Two who cut at once are what conditions are for.
+            // Conditions only matter if two processes split at once.
             None | Some(Broken::Conditions) => Role::All,
             Some(_) if index == 0 => Role::Cuts,
             Some(_) => Role::Uses,
@@ -127,7 +128,7 @@ async fn storm(seed: u64, broken: Option<Broken>) -> Result<String, String> {
     if history.is_wrong() {
         return history.end();
     }
-    // What is on its way comes, or not; a call a time.
+    // Requests that are under way arrive or not, at most one per call.
     faulty.set_rates(FaultRates {
         arrive: 0.5,
         ..FaultRates::NONE
@@ -163,8 +164,8 @@ fn clocks(start: Instant, random: &Random, role: Role, broken: Option<Broken>) -
     clocks
 }
 
-/// In the end no cut is half done, what was left is cleared, no bucket has as many samples as would have it cut, and no row is
-/// there that is to have a sample and has none.
+/// Waits until no split is unfinished, all old buckets are cleared, no bucket has enough samples for a split, and every
+/// row that must have a sample has one.
 async fn settle(last: &Process, setting: &Setting) -> Result<(), String> {
     let mut stands = String::new();
     for _ in 0..CALM_ROUNDS {
@@ -197,8 +198,8 @@ async fn settle(last: &Process, setting: &Setting) -> Result<(), String> {
     Err(format!("not all is cut, or cleared: {stands}"))
 }
 
-/// The store as one process has it, which is paused every now and then: what it has sent is on its way then, and what comes waits
-/// for it.
+/// Store of one process that is paused at times. During a pause, requests that were sent remain under way, and answers
+/// wait for its end.
 struct Paused {
     inner: Arc<dyn Store>,
     until: Arc<Mutex<Instant>>,

@@ -1,4 +1,4 @@
-//! Cursors: what is sealed opens, for the query that made it and unaltered; nothing else does.
+//! Cursors. A sealed cursor opens only unaltered and for its own query, and no other text opens.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use recto_plan::cursor::{
     OpenedCursor, Position, QueryIdentity, Side, key_id, seal,
 };
 
-/// Time that stands where it is put, and bytes that differ from call to call.
+/// Environment with a controlled clock, and random bytes that differ between calls.
 #[derive(Clone, Default)]
 struct Controlled {
     now_micros: Arc<AtomicI64>,
@@ -85,7 +85,7 @@ fn refusal(ring: &KeyRing, text: &str) -> CursorError {
     let error = open(ring, &environment(), text, &identity()).expect_err(text);
     assert_eq!(error.to_string(), error.message(CursorName::Cursor));
     for name in [CursorName::PageToken, CursorName::RowToken] {
-        // Who calls it otherwise is told of no cursor.
+        // Messages for callers that use another name must not mention a cursor.
         let (message, hint) = (error.message(name), error.hint(name));
         assert!(!hint.is_empty() && !message.contains("cursor") && !hint.contains("cursor"));
     }
@@ -218,7 +218,7 @@ fn every_flipped_bit_is_noticed() {
             assert_eq!(error, CursorError::NotOurs, "bit {bit}");
         }
     }
-    // The same in the text: every bit of every character, wherever the result is text.
+    // The same test with the text: flip every bit of every character, if the result is valid text.
     for bit in 0..cursor.as_str().len() * 8 {
         let mut altered = cursor.as_str().as_bytes().to_vec();
         altered[bit / 8] ^= 1 << (bit % 8);
@@ -263,7 +263,7 @@ fn texts_that_are_no_cursors() {
         refusal(&ring, "eyJpZCI6NX0"),
         CursorError::UnknownFormat { version: b'{' }
     );
-    // The alphabet is base64url's and no other.
+    // Only the alphabet of base64url is accepted.
     for wrong in ['+', '/', '=', '.', '%'] {
         let altered = format!("{}{wrong}{}", &text[..9], &text[10..]);
         assert_eq!(refusal(&ring, &altered), CursorError::NotBase64 { position: 10 });
@@ -279,7 +279,7 @@ fn texts_that_are_no_cursors() {
     refusal(&ring, &format!("AQ{}", &long[3..]));
 }
 
-/// One cursor has one text: the bits that base64 has to spare at the end are zero.
+/// A cursor has exactly one text: the unused bits at the end of base64 are zero.
 #[test]
 fn spare_bits_are_refused() {
     let ring = KeyRing::generate(&environment());
@@ -325,7 +325,7 @@ fn another_ring_does_not_open() {
     assert_eq!(ring.active_id(), other.active_id());
     let cursor = sealed(&ring);
     assert_eq!(refusal(&other, cursor.as_str()), CursorError::NotOurs);
-    // The same key under another id: the id is authenticated too.
+    // The key with another id does not open the cursor, because the id is also authenticated.
     let renamed = KeyRing::new(9, [5; 32]);
     let cursor = sealed(&KeyRing::new(8, [5; 32]));
     assert_eq!(refusal(&renamed, cursor.as_str()), CursorError::NotOurs);
@@ -395,7 +395,7 @@ fn keys_are_not_printed() {
 #[test]
 fn large_positions_open_and_larger_ones_are_refused() {
     let (environment, ring) = (environment(), KeyRing::generate(&environment()));
-    // The largest key that Cassandra takes: 64 KiB of partition key, 64 KiB of clustering columns.
+    // The largest key that Cassandra accepts: 64 KiB of partition key, and 64 KiB of clustering columns.
     let largest = Position {
         values: [Some(&vec![3; 65_535][..]), Some(&vec![4; 65_535][..])]
             .into_iter()
@@ -444,7 +444,7 @@ fn large_positions_open_and_larger_ones_are_refused() {
 fn fingerprints_tell_parts_apart_and_stay() {
     assert_ne!(Fingerprint::of(&[b"ab", b"c"]), Fingerprint::of(&[b"a", b"bc"]));
     assert_ne!(Fingerprint::of(&[b"a", b""]), Fingerprint::of(&[b"a"]));
-    // Cursors in people's hands hold these.
+    // Existing cursors of users contain these fingerprints.
     let by_hand = blake3::hash(b"\x05\0\0\0\0\0\0\0tasks\x01\0\0\0\0\0\0\0x");
     assert_eq!(
         Fingerprint::of(&[b"tasks", b"x"]).as_bytes(),
@@ -452,7 +452,7 @@ fn fingerprints_tell_parts_apart_and_stay() {
     );
 }
 
-/// An environment that draws one given nonce.
+/// Environment that returns one given nonce.
 struct Fixed(Vec<u8>);
 
 impl Source for Fixed {
@@ -469,8 +469,8 @@ impl Source for Fixed {
     }
 }
 
-/// Cursors of every version open in this release, and it seals those of the last. The files were not written by
-/// this code: they come from the description of the format run elsewhere.
+/// This release opens cursors of every version, and seals cursors of the last version. Other code created the files,
+/// from the description of the format.
 #[test]
 fn cursors_of_every_version_keep_opening() {
     cursors_keep_opening(include_str!("../golden/cursor-v1.txt"), false);
@@ -533,8 +533,8 @@ fn cursors_keep_opening(golden: &str, is_sealed_so: bool) {
     assert!(count >= 6);
 }
 
-/// Stored keys of every version open; those of the version that is written are written so. The files
-/// were not written by this code: they come from the description of the format run elsewhere.
+/// Stored keys of every version can be read. Keys of the current version are written in the same form. Other code
+/// created the files, from the description of the format.
 #[test]
 fn stored_keys_of_every_version_keep_opening() {
     let files = [
@@ -591,7 +591,7 @@ fn retiring_keeps_the_newest_and_the_active_one() {
     assert_eq!((ids(&ring), ring.active_id()), (vec![6, 4], 4));
     ring.retire(0);
     assert_eq!((ids(&ring), ring.active_id()), (vec![4], 4));
-    // A number is not given twice while a later one is there.
+    // The ring does not reuse a number while a later number exists.
     assert_eq!(ring.rotate(&environment).unwrap(), 5);
 }
 
@@ -613,8 +613,8 @@ fn a_cursor_names_its_key() {
     }
 }
 
-/// What a query costs to be refused does not depend on what is wrong with its cursor: whoever it
-/// comes from, the clock is read once, and before the cursor is authenticated.
+/// The cost to reject a query does not depend on the defect of its cursor: the clock is read once, before the cursor is
+/// authenticated.
 #[test]
 fn every_cursor_reads_the_clock_once() {
     #[derive(Clone, Default)]

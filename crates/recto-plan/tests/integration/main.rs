@@ -1,4 +1,4 @@
-//! Cursors, resume tokens and filters, as those see it who use this crate.
+//! Cursors, resume tokens and filters from the view of the users of this crate.
 #![allow(clippy::unwrap_used)]
 
 mod cursor;

@@ -1,5 +1,5 @@
-//! Resume tokens of scans: what is sealed opens, for the scan that made it and unaltered; nothing else
-//! does, and no cursor opens as one of them.
+//! Resume tokens of scans. A sealed token opens only unaltered and for its own scan. No other text opens, and no cursor
+//! opens as a resume token.
 #![allow(clippy::unwrap_used)]
 
 use base64::Engine as _;
@@ -144,7 +144,7 @@ fn cursors_and_tokens_do_not_open_as_one_another() {
     let as_cursor = |text: &str| cursor::open(&ring, &environment, text).unwrap_err();
     assert_eq!(as_cursor(&token), CursorError::OfScan);
     assert!(!CursorError::OfScan.hint(CursorName::Cursor).is_empty());
-    // With the other's prefix, which is authenticated, or the other's header.
+    // With the prefix of the other kind, which is authenticated, or with the header of the other kind.
     let (page, token) = (bytes_of(page.as_str()), bytes_of(&token));
     let as_token = [&b"R\x01"[..], &page[1..]].concat();
     assert!(matches!(
@@ -219,7 +219,7 @@ fn open_at(ring: &KeyRing, environment: &Environment, text: &str) -> Result<Scan
     open(ring, environment, text, &identity(), STORE)
 }
 
-/// How long a token is does not tell how long the keys in it are.
+/// The length of a token does not reveal the length of the keys in it.
 #[test]
 fn lengths_are_rounded_up() {
     let of = |length: usize| {
@@ -251,7 +251,7 @@ fn the_largest_scan_fits_and_a_larger_one_is_refused() {
             progress,
         )
     };
-    // Two parts of 65,535 bytes, each byte of which may take two in the stores' own forms.
+    // Two parts of 65,535 bytes. Each byte may take two bytes in the stores' own forms.
     let (text, progress) = of(16, 4 * 65_535);
     let text = text.unwrap();
     assert!(text.len() <= MAX_SCAN_TOKEN_CHARACTERS);
@@ -302,7 +302,7 @@ fn golden_progress(what: &str, text: &str) -> ScanProgress {
     }
 }
 
-/// Tokens of format 1, made by a program written from docs/format.md alone.
+/// Tokens of format 1, created by a program that was written only from docs/format.md.
 #[test]
 fn tokens_of_every_version_open() {
     let golden = include_str!("../golden/scan-token-v1.txt");
@@ -315,7 +315,7 @@ fn tokens_of_every_version_open() {
         let found = open(&ring(), &environment(), text, &identity(), what).unwrap();
         assert_eq!(found, expected, "{line}");
         assert_eq!(key_id(text).map(|id| id.to_string()).as_deref(), Some(key));
-        // Sealed again under the same key it has the same length: nothing in it was passed over.
+        // Sealed again with the same key, the token has the same length, so the code read all its parts.
         let expires = expires.parse().ok();
         let again = seal(&ring(), &environment(), &identity(), &found, expires).unwrap();
         assert_eq!(again.len(), text.len());

@@ -1,4 +1,4 @@
-//! Filter and sort text: what is read, what is refused and where the error points.
+//! Text of filters and sort orders: accepted text, rejected text, and the positions of errors.
 #![allow(clippy::unwrap_used)]
 
 use recto_model::Direction;
@@ -33,7 +33,8 @@ fn terms(text: &str) -> Vec<Term> {
         .terms
 }
 
-/// The error of a filter, which must point at `at` (a piece of the text; empty: its end).
+/// Returns the error of a filter. Checks that it points at `at`, a piece of the text; an empty `at`
+/// means the end of the text.
 #[track_caller]
 fn refused(text: &str, kind: Kind, at: &str) -> TextError {
     let error = filter::parse(text).expect_err(text);
@@ -445,7 +446,7 @@ fn rendered_errors_point_into_the_text() {
     );
     let column = lines[2].chars().take_while(|character| *character == ' ').count();
     assert_eq!(lines[1].chars().skip(column).take(2).collect::<String>(), "!=");
-    // A terminal must not take orders from a filter.
+    // A filter must not send control sequences to a terminal.
     let hostile = "a = \u{1b}[2J";
     let error = filter::parse(hostile).unwrap_err();
     assert!(!error.render(hostile).contains('\u{1b}'));
@@ -530,7 +531,7 @@ fn each_term_says_where_it_stands() {
     ];
     assert_eq!(found, expected);
     assert!(filter::parse_terms("  ").unwrap().is_empty());
-    // Each of them alone is filter text with the same meaning.
+    // Each term alone is filter text with the same meaning.
     for ((term, _), text) in filter::parse_terms(text).unwrap().iter().zip(expected) {
         assert_eq!(terms(text), [term.clone()]);
     }

@@ -1,4 +1,5 @@
-//! Filter and sort text: what is printed parses back, and no text panics.
+//! Text of filters and sort orders: printed text parses to the same value, and no text causes a
+//! panic.
 #![allow(clippy::unwrap_used)]
 
 use proptest::prelude::*;
@@ -86,7 +87,7 @@ fn sort_terms() -> impl Strategy<Value = Vec<SortTerm>> {
     })
 }
 
-/// Parses; an error must point into the text and be shown without a panic.
+/// Parses a text. Checks that an error points into the text and can be displayed.
 fn probe(text: &str) {
     for error in [filter::parse(text).err(), sort::parse(text).err()]
         .into_iter()

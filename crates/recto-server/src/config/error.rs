@@ -1,8 +1,8 @@
-//! Why a configuration is refused.
+//! Error of an invalid configuration.
 
 use std::fmt;
 
-/// Why a configuration is refused, and what to do.
+/// Reason why the configuration is invalid, and the fix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigError {
     message: String,
@@ -22,7 +22,7 @@ impl ConfigError {
         self
     }
 
-    /// What to do about it.
+    /// Returns the suggested fix.
     pub fn hint(&self) -> Option<&str> {
         self.hint.as_deref()
     }

@@ -1,90 +1,89 @@
-//! Limits on what comes in, each with its default.
+//! Limits of requests and connections, and their defaults.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
-/// The most bytes of a request's body unless told otherwise.
+/// Default maximum size of a request's body, in bytes.
 pub const DEFAULT_BODY_BYTES: u64 = 16 << 20;
-/// The most bytes of a file that is sent to be loaded unless told otherwise.
+/// Default maximum size of an uploaded file to load, in bytes.
 pub const DEFAULT_LOAD_BYTES: u64 = 64 << 30;
-/// The most bytes of a request's path and query unless told otherwise.
+/// Default maximum size of a request's path and query, in bytes.
 pub const DEFAULT_URL_BYTES: u64 = 16 << 10;
-/// The most bytes of a request's line and headers unless told otherwise.
+/// Default maximum size of a request's line and headers, in bytes.
 pub const DEFAULT_HEADER_BYTES: u64 = 32 << 10;
-/// The most headers of a request.
+/// Maximum number of headers of a request.
 pub const MAX_HEADERS: usize = 100;
-/// The most requests answered at the same time unless told otherwise.
+/// Default maximum number of concurrent requests.
 pub const DEFAULT_CONCURRENT_REQUESTS: u64 = 1_024;
-/// The most exports sent at the same time unless told otherwise.
+/// Default maximum number of concurrent exports.
 pub const DEFAULT_CONCURRENT_STREAMS: u64 = 256;
-/// The most requests that wait for work on the store at the same time unless told otherwise.
+/// Default maximum number of concurrent requests that wait for work on the store.
 pub const DEFAULT_WAITING_REQUESTS: u64 = 256;
-/// The most receives of messages, which may wait, at the same time unless told otherwise.
+/// Default maximum number of concurrent receives of messages; a receive may wait for messages.
 pub const DEFAULT_WAITING_RECEIVES: u64 = 10_000;
-/// Of the requests of a class answered at the same time, one token may have one in so many, unless told otherwise.
+/// Divisor of the default share of one token: a token may use a quarter of the concurrent requests of a class.
 pub const DEFAULT_TOKEN_SHARE: u64 = 4;
-/// The most connections unless told otherwise. More wait to be accepted.
+/// Default maximum number of connections. Further connections wait until the server accepts them.
 pub const DEFAULT_CONNECTIONS: u64 = 16_384;
-/// Requests a second of one token or address unless told otherwise, where tokens are set.
+/// Default maximum number of requests per second of one token or address, if the server has tokens.
 pub const DEFAULT_REQUESTS_PER_SECOND: u64 = 1_000;
-/// Requests one token or address may save up unless told otherwise.
+/// Default maximum burst of one token or address, in requests.
 pub const DEFAULT_REQUEST_BURST: u64 = 2_000;
-/// The most milliseconds until a request's answer begins unless told otherwise.
+/// Default maximum time until the response to a request begins, in milliseconds.
 pub const DEFAULT_REQUEST_TIME_MS: u64 = 30_000;
-/// The most milliseconds from a request's first byte to the end of its headers, and of a TLS
-/// handshake, unless told otherwise.
+/// Default maximum time of a TLS handshake, and from the first byte of a request to the end of its headers, in
+/// milliseconds.
 pub const DEFAULT_HEADER_TIME_MS: u64 = 10_000;
-/// How many milliseconds a connection without a request is kept at least, unless told otherwise.
+/// Default minimum time for which the server keeps a connection without a request, in milliseconds.
 pub const DEFAULT_IDLE_TIME_MS: u64 = 75_000;
-/// The most milliseconds a client may read nothing of what is sent to it, unless told otherwise.
+/// Default maximum time for which a client may read nothing of the data sent to it, in milliseconds.
 pub const DEFAULT_STALL_TIME_MS: u64 = 30_000;
-/// The most milliseconds that requests in flight are given when the server is told to stop, unless
-/// told otherwise.
+/// Default maximum time for requests in flight after the server starts to shut down, in milliseconds.
 pub const DEFAULT_SHUTDOWN_TIME_MS: u64 = 30_000;
 
-/// Limits on what comes in.
+/// Limits of requests and connections.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// The most bytes of a request's body: 413 beyond.
+    /// Maximum size of a request's body, in bytes. Beyond it: status 413.
     pub body_bytes: u64,
-    /// The most bytes of a file that is sent to be loaded: 413 beyond.
+    /// Maximum size of an uploaded file to load, in bytes. Beyond it: status 413.
     pub load_bytes: u64,
-    /// The most bytes of a request's path and query: 414 beyond.
+    /// Maximum size of a request's path and query, in bytes. Beyond it: status 414.
     pub url_bytes: u64,
-    /// The most bytes of a request's line and headers: 431 beyond.
+    /// Maximum size of a request's line and headers, in bytes. Beyond it: status 431.
     pub header_bytes: u64,
-    /// The most requests answered at the same time, beside exports and those that wait: 503 beyond.
+    /// Maximum number of concurrent requests, without exports and waiting requests. Beyond it: status 503.
     pub concurrent_requests: u64,
-    /// The most exports sent at the same time, a quarter ([`DEFAULT_TOKEN_SHARE`]) of them to one token:
-    /// 503 beyond, 429 of one token.
+    /// Maximum number of concurrent exports. One token may have a quarter of them ([`DEFAULT_TOKEN_SHARE`]). Beyond the
+    /// limit: status 503. Beyond the share of a token: status 429.
     pub concurrent_streams: u64,
-    /// The most requests that wait for work on the store at the same time, loads with their files among
-    /// them, a quarter of one token: 503 beyond, 429 of one token.
+    /// Maximum number of concurrent requests that wait for work on the store, including loads with an uploaded file.
+    /// One token may have a quarter of them. Beyond the limit: status 503. Beyond the share of a token: status 429.
     pub waiting_requests: u64,
-    /// The most receives of messages, which may wait for one, at the same time, a quarter of them of one token: 503
-    /// beyond, 429 of one token.
+    /// Maximum number of concurrent receives of messages; a receive may wait for messages. One token may have a quarter
+    /// of them. Beyond the limit: status 503. Beyond the share of a token: status 429.
     pub waiting_receives: u64,
-    /// The most requests of one token answered at the same time: 429 beyond. Unset: a quarter
-    /// ([`DEFAULT_TOKEN_SHARE`]) of those of all.
+    /// Maximum number of concurrent requests of one token. Beyond it: status 429. `None`: a quarter
+    /// ([`DEFAULT_TOKEN_SHARE`]) of `concurrent_requests`.
     pub concurrent_requests_per_token: Option<u64>,
-    /// The most connections; more wait to be accepted.
+    /// Maximum number of connections. Further connections wait until the server accepts them.
     pub connections: u64,
-    /// Requests a second of one token, or of one address where there is no token: 429 beyond. 0: no
-    /// limit. Unset: [`DEFAULT_REQUESTS_PER_SECOND`] where tokens are set, else no limit.
+    /// Maximum number of requests per second of one token, or of one address if there are no tokens. Beyond it: status
+    /// 429. 0: no limit. `None`: [`DEFAULT_REQUESTS_PER_SECOND`] if the server has tokens, otherwise no limit.
     pub requests_per_second: Option<u64>,
-    /// Requests one token or address may save up.
+    /// Maximum burst of one token or address, in requests.
     pub request_burst: u64,
-    /// The most time until a request's answer begins: 504 beyond.
+    /// Maximum time until the response to a request begins. Beyond it: status 504.
     pub request_time: Duration,
-    /// The most time from a request's first byte to the end of its headers, and of a TLS handshake.
+    /// Maximum time of a TLS handshake, and from the first byte of a request to the end of its headers.
     pub header_time: Duration,
-    /// How long a connection without a request is kept at least (and at most twice as long).
+    /// Minimum time for which the server keeps a connection without a request. The maximum is twice this time.
     pub idle_time: Duration,
-    /// The most time a client may read nothing of what is sent to it.
+    /// Maximum time for which a client may read nothing of the data sent to it.
     pub stall_time: Duration,
-    /// The most time that requests in flight are given when the server is told to stop.
+    /// Maximum time for requests in flight after the server starts to shut down.
     pub shutdown_time: Duration,
 }
 
@@ -113,19 +112,19 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// The most requests of one token answered at the same time.
+    /// Returns the maximum number of concurrent requests of one token.
     pub fn concurrent_requests_per_token(&self) -> u64 {
         let share = token_share(self.concurrent_requests);
         self.concurrent_requests_per_token.unwrap_or(share)
     }
 }
 
-/// How many of so many places one token may have, unless told otherwise.
+/// Returns the default share of one token of a limit; at least 1.
 pub(crate) fn token_share(places: u64) -> u64 {
     (places / DEFAULT_TOKEN_SHARE).max(1)
 }
 
-/// As many permits as a limit allows.
+/// Returns a semaphore with the number of permits of a limit.
 pub(crate) fn permits(limit: u64) -> Arc<Semaphore> {
     let most = usize::try_from(limit).unwrap_or(Semaphore::MAX_PERMITS);
     Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)))

@@ -1,5 +1,5 @@
-//! The settings there are: one table, of which flags, environment, file, `recto config check` and
-//! the guide are made.
+//! Table of the settings. Flags, environment, file, `recto config check` and the guide are derived
+//! from this table.
 
 use std::fmt::Display;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -9,50 +9,51 @@ use std::time::Duration;
 
 use super::{Config, LogFormat, LogLevel, MetricsAccess};
 
-/// The most of anything that is counted: far beyond use, and small enough to calculate with.
+/// Maximum of every number of things. It is far above realistic values, and low enough to avoid
+/// overflow.
 const MAX_COUNT: u64 = 1 << 40;
-/// The fewest bytes of headers that can be asked for: the protocol library's own least.
+/// Minimum of the header limit, in bytes. The HTTP library accepts no lower limit.
 const MIN_HEADER_BYTES: u64 = 8_192;
-/// The most bytes of headers that can be asked for.
+/// Maximum of the header limit, in bytes.
 const MAX_HEADER_BYTES: u64 = 1 << 20;
-/// The most requests that can be answered at the same time: what a semaphore counts.
+/// Maximum number of concurrent requests. A semaphore counts them.
 const MAX_PERMITS: u64 = 1 << 24;
-/// The longest time between two rounds of the scrub, in hours: a year.
+/// Maximum time between two rounds of the scrub, in hours: a year.
 const MAX_SCRUB_HOURS: u64 = 24 * 365;
-/// The most MiB that the scrub can be told to read in a second.
+/// Maximum speed of the scrub, in MiB per second.
 const MAX_SCRUB_MIB: u64 = 1 << 16;
-/// The longest time that can be asked for, in milliseconds: a day.
+/// Maximum of a time limit, in milliseconds: a day.
 const MAX_TIME_MS: u64 = 24 * 60 * 60 * 1_000;
 
-/// One setting.
+/// Setting of a server.
 #[derive(Debug)]
 pub struct Setting {
-    /// Its name in the file. The flag has `-` for `_`; the environment is in capitals, after
-    /// `RECTO_SERVE_`.
+    /// Name in the file. The flag has `-` in place of `_`. The environment variable is in capitals,
+    /// with the prefix `RECTO_SERVE_`.
     pub name: &'static str,
-    /// What stands for its value in help.
+    /// Placeholder of the value in the help.
     pub value_name: &'static str,
-    /// What it is.
+    /// Help text.
     pub help: &'static str,
-    /// Its value as text; empty where there is none.
+    /// Returns the value as text; empty if there is no value.
     pub show: fn(&Config) -> String,
-    /// Takes its value from text.
+    /// Sets the value from text.
     pub(crate) set: fn(&mut Config, &str) -> Result<(), String>,
 }
 
 impl Setting {
-    /// Whether it is on or off, so that its flag may stand without a value.
+    /// Returns whether the setting is a switch, whose flag needs no value.
     pub fn is_switch(&self) -> bool {
         self.value_name == "BOOLEAN"
     }
 }
 
-/// The settings of this name.
+/// Returns the setting with this name.
 pub(crate) fn setting(name: &str) -> Option<&'static Setting> {
     SETTINGS.iter().find(|setting| setting.name == name)
 }
 
-/// The settings there are.
+/// All settings.
 pub const SETTINGS: &[Setting] = &[
     Setting {
         name: "listen",
@@ -325,7 +326,8 @@ fn address(text: &str) -> Result<SocketAddr, String> {
         .map_err(|_| "takes an IP address and a port: 127.0.0.1:8080, [::1]:8080, 0.0.0.0:8443".to_owned())
 }
 
-/// No text is no path: so a later source can take back what an earlier one says.
+/// Parses a path. An empty text means no path, so that a source can override the path of a weaker
+/// source.
 #[allow(clippy::unnecessary_wraps)] // one signature for all kinds of values
 fn path(text: &str) -> Result<Option<PathBuf>, String> {
     Ok((!text.is_empty()).then(|| PathBuf::from(text)))

@@ -1,4 +1,4 @@
-//! Where settings come from, and which source wins.
+//! Sources of settings, and their precedence.
 
 use std::path::{Path, PathBuf};
 
@@ -7,30 +7,30 @@ use recto::schema::nearest;
 use super::settings::setting;
 use super::{Config, ConfigError, SETTINGS, Setting};
 
-/// The largest configuration file, in bytes.
+/// Maximum size of a configuration file, in bytes.
 pub const MAX_CONFIG_BYTES: u64 = 64 << 10;
-/// Variables of the environment that start so hold settings.
+/// Prefix of the environment variables that contain settings.
 const ENVIRONMENT_PREFIX: &str = "RECTO_SERVE_";
-/// What else may stand in the file: the store's own part of it.
+/// Other keys that the file may have. They configure the store.
 const STORE_KEYS: [&str; 4] = ["store", "wait_seconds", "cassandra", "http"];
-/// The file's table of settings.
+/// Table of the file that contains the settings.
 const TABLE: &str = "serve";
 
-/// What was said, and where.
+/// Values of settings by source.
 #[derive(Debug, Clone, Default)]
 pub struct Sources {
-    /// The file's path and text.
+    /// Path and text of the file.
     pub file: Option<(PathBuf, String)>,
-    /// The environment, or the part of it whose names start with `RECTO_SERVE_`.
+    /// Environment, or the variables whose names start with `RECTO_SERVE_`.
     pub environment: Vec<(String, String)>,
-    /// Flags of the command line: a setting's name and what was given.
+    /// Flags of the command line: the name of a setting, and the given value.
     pub flags: Vec<(String, String)>,
 }
 
-/// Where a value came from.
+/// Source of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// Nobody said anything.
+    /// No source has the setting.
     Default,
     /// The file.
     File,
@@ -41,7 +41,7 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// Its name.
+    /// Returns the name of the source.
     pub fn name(self) -> &'static str {
         match self {
             Self::Default => "default",
@@ -52,18 +52,18 @@ impl Origin {
     }
 }
 
-/// The configuration that holds, and where each value came from.
+/// Effective configuration, and the source of each value.
 #[derive(Debug, Clone)]
 pub struct Effective {
     /// The configuration.
     pub config: Config,
-    /// One per setting, in the order of [`SETTINGS`].
+    /// Source of each setting, in the order of [`SETTINGS`].
     origins: Vec<Origin>,
 }
 
 impl Effective {
-    /// Every setting with its value and where that came from. No setting holds a secret: tokens and
-    /// keys stand in files that are named here.
+    /// Returns each setting with its value and the source of the value. No setting contains a secret: settings only
+    /// name the files of tokens and keys.
     pub fn settings(&self) -> impl Iterator<Item = (&'static Setting, String, Origin)> {
         let origins = self.origins.iter().copied();
         SETTINGS
@@ -83,12 +83,12 @@ impl Effective {
 }
 
 impl Sources {
-    /// The configuration that holds: a flag goes before the environment, that before the file, and
-    /// that before the default.
+    /// Returns the effective configuration. A flag takes precedence over the environment, the environment over the
+    /// file, and the file over the default.
     ///
     /// # Errors
-    /// A name that is not a setting, or a value that it does not take. What the settings say together
-    /// is for [`Config::check`].
+    /// A name is not a setting, or a setting does not accept a value. [`Config::check`] checks rules that concern
+    /// several settings.
     pub fn resolve(&self) -> Result<Effective, ConfigError> {
         let mut effective = Effective {
             config: Config::default(),
@@ -131,13 +131,13 @@ fn unknown(place: &str, name: &str, shown: impl Fn(&str) -> String) -> ConfigErr
     }
 }
 
-/// The keys of a schema file, which is a TOML file, too.
+/// Keys of a schema file, which is also a TOML file.
 const SCHEMA_KEYS: [&str; 3] = ["collection", "type", "queue"];
 
-/// The settings in a file's text: names, and values as text.
+/// Returns the settings in a file's text, as names and values.
 fn read_file(path: &Path, text: &str) -> Result<Vec<(String, String)>, ConfigError> {
     let at = |what: String| ConfigError::new(format!("{}: {what}", path.display()));
-    // The parser's own message would show the line, and with it a password of the store.
+    // The parser's message would show the line, which may contain a password of the store.
     let table: toml::Table = toml::from_str(text).map_err(|error| {
         let before = error.span().map_or(0, |span| span.start.min(text.len()));
         let line = text.get(..before).unwrap_or(text).matches('\n').count() + 1;

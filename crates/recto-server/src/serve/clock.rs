@@ -1,4 +1,4 @@
-//! Watching the clock of this machine: a process deletes nothing by a clock that is too far ahead.
+//! Monitor of this machine's clock. A process whose clock is too far ahead deletes nothing.
 
 use std::time::Duration;
 

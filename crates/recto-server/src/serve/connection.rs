@@ -1,4 +1,4 @@
-//! One connection, from its acceptance to its end.
+//! Life of one connection, from its acceptance to its end.
 
 use std::convert::Infallible;
 use std::net::IpAddr;
@@ -21,7 +21,7 @@ use crate::config::Limits;
 use crate::guard::Guard;
 use crate::operation::Counted;
 
-/// What all connections share.
+/// State that all connections share.
 #[derive(Clone)]
 pub(crate) struct Connections {
     guard: Arc<Guard>,
@@ -81,7 +81,7 @@ impl Connections {
         let mut ending = false;
         loop {
             tokio::select! {
-                // How a client went away is no concern of ours.
+                // The way in which a client disconnects does not matter.
                 _ = connection.as_mut() => return,
                 _ = stop.wait_for(|stop| *stop), if !ending => {
                     ending = true;

@@ -1,4 +1,4 @@
-//! Why a server does not serve.
+//! Errors that prevent or end serving.
 
 use std::io;
 use std::net::SocketAddr;
@@ -8,22 +8,22 @@ use std::time::Duration;
 use crate::auth::TokenError;
 use crate::config::ConfigError;
 
-/// Why a server does not serve.
+/// Error that prevents or ends serving.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// What it is told is refused.
+    /// The configuration is invalid.
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// The tokens cannot be read.
     #[error(transparent)]
     Tokens(#[from] TokenError),
-    /// The certificate or its key cannot be read, or do not belong together.
+    /// The certificate or its key cannot be read, or they do not match.
     #[error("{}: {reason}", path.display())]
     Certificate {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// Reason.
         reason: String,
     },
     /// The audit log cannot be opened.
@@ -31,33 +31,33 @@ pub enum ServeError {
     AuditLog {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// Cause.
         source: io::Error,
     },
-    /// The address cannot be listened on.
+    /// The server cannot listen on the address.
     #[error("cannot listen on {address}: {source}")]
     Listen {
         /// The address.
         address: SocketAddr,
-        /// Why not.
+        /// Cause.
         source: io::Error,
     },
     /// The threads that serve connections cannot be started.
     #[error("the threads that serve connections cannot be started: {0}")]
     Threads(#[source] io::Error),
-    /// When it was told to stop, the time was over before all connections and work had ended.
+    /// The shutdown time passed before all connections and all work had ended.
     #[error("cut after {} ms: {}", limit.as_millis(), cut(*connections, work))]
     Unfinished {
-        /// How many were cut.
+        /// Number of connections that the server closed.
         connections: usize,
-        /// What was being done with the store.
+        /// Work on the store that was under way.
         work: Vec<String>,
-        /// The time they had.
+        /// Shutdown time.
         limit: Duration,
     },
 }
 
-/// What was cut: connections, work, or both.
+/// Lists the interrupted connections and work.
 fn cut(connections: usize, work: &[String]) -> String {
     let connections = match connections {
         0 => None,
@@ -69,7 +69,7 @@ fn cut(connections: usize, work: &[String]) -> String {
 }
 
 impl ServeError {
-    /// What to do about it.
+    /// Returns the suggested fix.
     pub fn hint(&self) -> Option<&str> {
         match self {
             Self::Config(error) => error.hint(),

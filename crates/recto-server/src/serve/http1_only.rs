@@ -4,7 +4,7 @@ use hyper_util::rt::TokioTimer;
 
 use crate::config::{Limits, MAX_HEADERS};
 
-/// Makes connections of streams.
+/// Builder of connections from streams.
 pub(super) type Builder = hyper::server::conn::http1::Builder;
 
 pub(super) fn builder(limits: &Limits) -> Builder {
@@ -12,7 +12,8 @@ pub(super) fn builder(limits: &Limits) -> Builder {
     let mut builder = Builder::new();
     builder
         .timer(TokioTimer::new())
-        // Timed by the stream: this one would run while a connection is idle, too.
+        // The stream limits this time instead. The library's timer would also run while a
+        // connection is idle.
         .header_read_timeout(None)
         .max_headers(MAX_HEADERS)
         .max_buf_size(header_bytes);

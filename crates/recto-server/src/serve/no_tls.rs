@@ -1,4 +1,4 @@
-//! TLS in a build without it.
+//! TLS in a build without TLS.
 
 use std::convert::Infallible;
 use std::future::Ready;
@@ -9,12 +9,12 @@ use tokio::net::TcpStream;
 
 use super::ServeError;
 
-/// The certificate that connections are made with: there is none.
+/// Certificate of the server. It never exists in this build.
 #[derive(Debug)]
 pub(crate) struct Tls(Infallible);
 
 impl Tls {
-    /// Refuses: whoever names a certificate is not to be served without.
+    /// Returns an error, because a server with a configured certificate must not serve without TLS.
     pub(crate) fn open(certificate: &Path, _key: &Path) -> Result<Self, ServeError> {
         Err(ServeError::Certificate {
             path: certificate.to_owned(),

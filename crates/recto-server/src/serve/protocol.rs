@@ -7,14 +7,14 @@ use hyper_util::server::conn::auto;
 
 use crate::config::{Limits, MAX_HEADERS};
 
-/// The most requests of one HTTP/2 connection at the same time.
+/// Maximum number of concurrent requests of one HTTP/2 connection.
 const MAX_STREAMS: u32 = 128;
-/// How often an HTTP/2 client is asked whether it is still there.
+/// Interval of the pings that check whether an HTTP/2 client still responds.
 const PING_INTERVAL: Duration = Duration::from_secs(20);
-/// The most bytes kept of what one HTTP/2 stream is sent.
+/// Maximum number of bytes buffered for sending on one HTTP/2 stream.
 const MAX_STREAM_BYTES: usize = 256 << 10;
 
-/// Makes connections of streams.
+/// Builder of connections from streams.
 pub(super) type Builder = auto::Builder<TokioExecutor>;
 
 pub(super) fn builder(limits: &Limits) -> Builder {
@@ -23,7 +23,8 @@ pub(super) fn builder(limits: &Limits) -> Builder {
     builder
         .http1()
         .timer(TokioTimer::new())
-        // Timed by the stream: this one would run while a connection is idle, too.
+        // The stream limits this time instead. The library's timer would also run while a
+        // connection is idle.
         .header_read_timeout(None)
         .max_headers(MAX_HEADERS)
         .max_buf_size(header_bytes);

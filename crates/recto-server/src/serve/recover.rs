@@ -1,17 +1,17 @@
-//! Looking after what processes left that died while they wrote to the store that is served, or handled messages, though the
-//! server may never write itself, nor be asked for queues.
+//! Recovery after processes that died while they wrote to the served store or handled messages. The server recovers
+//! even if it never writes itself and receives no request for queues.
 
 use std::time::Duration;
 
 use recto::LocalSession;
 
-/// How often it is seen to that this process does so: the schema may have got a collection whose records change, the store its
-/// first queue, and who lost its registration takes another.
+/// Interval of the checks that this process does the recovery. The need may arise later: the schema gains a collection
+/// whose records change, or the store gains its first queue. A process that lost its registration takes another.
 const SWEEP_CHECK: Duration = Duration::from_secs(10);
-/// How long to wait after that failed.
+/// Pause after a failed recovery.
 const FAILURE_PAUSE: Duration = Duration::from_secs(60);
 
-/// Recovers until it is aborted.
+/// Recovers until the task is aborted.
 pub(super) async fn recover(session: LocalSession) {
     loop {
         let pause = match session.recover_in_background().await {

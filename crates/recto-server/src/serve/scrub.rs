@@ -1,4 +1,4 @@
-//! The scrub: a served store's file is read through, slowly and again and again, and what is damaged is told.
+//! Scrub: reads the file of a served store slowly and repeatedly, and reports damage.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -11,14 +11,15 @@ use recto::session::ScrubPosition;
 use crate::config::Scrub;
 use crate::operation::Observer;
 
-/// How many bytes are read at a time.
+/// Number of bytes per read.
 const STEP_BYTES: u64 = 256 << 10;
-/// How long to wait after the file could not be read.
+/// Pause after a failed read of the file.
 const FAILURE_PAUSE: Duration = Duration::from_secs(60);
-/// The most problems that are told apart; what comes later is logged again in each round.
+/// Maximum number of problems that the scrub remembers as logged. Beyond it, the scrub forgets them and logs them
+/// again.
 const MAX_TOLD: usize = 1_000;
 
-/// Scrubs until it is aborted, or at once no more where there is nothing to scrub.
+/// Scrubs until the task is aborted. Returns at once if there is nothing to scrub.
 pub(super) async fn scrub(session: LocalSession, settings: Scrub, observer: Arc<Observer>) {
     if settings.interval.is_zero() {
         return;

@@ -1,4 +1,4 @@
-//! A connection's bytes, watched for clients that are too slow.
+//! Byte stream of a connection, with time limits for slow clients.
 
 use std::io;
 use std::pin::Pin;
@@ -10,21 +10,21 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-/// How an HTTP/2 connection begins. Its frames come without a request, too: pings, settings.
+/// First bytes of an HTTP/2 connection. Such a connection also receives frames outside requests: pings and settings.
 const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2";
 
-/// What a connection is doing.
+/// Activity of a connection.
 #[derive(Debug, Default)]
 pub(crate) struct Activity {
-    /// Requests begun.
+    /// Number of requests that began.
     begun: AtomicU64,
-    /// Requests being answered.
+    /// Number of requests in flight.
     in_flight: AtomicU64,
     is_http2: AtomicBool,
 }
 
 impl Activity {
-    /// A request begins: its headers have been read.
+    /// Records that a request began, that is, that its headers have been read.
     pub(crate) fn begin(self: &Arc<Self>) -> Busy {
         self.begun.fetch_add(1, Ordering::Relaxed);
         self.in_flight.fetch_add(1, Ordering::Relaxed);
@@ -40,7 +40,7 @@ impl Activity {
     }
 }
 
-/// A request is being answered.
+/// Request in flight.
 #[derive(Debug)]
 pub(crate) struct Busy(Arc<Activity>);
 
@@ -50,16 +50,16 @@ impl Drop for Busy {
     }
 }
 
-/// A stream that fails when its client sends the headers of a request too slowly, or reads nothing of
-/// what is sent to it. Timers are made only once there is something to wait for.
+/// Stream that fails if its client sends the headers of a request too slowly, or reads nothing of the data sent to it.
+/// A timer is created only when there is something to wait for.
 pub(crate) struct Watched<S> {
     stream: S,
     activity: Arc<Activity>,
     header_time: Duration,
     stall_time: Duration,
-    /// How much of [`HTTP2_PREFACE`] the connection began with, until it is known whether all of it.
+    /// Number of bytes of [`HTTP2_PREFACE`] seen so far; `None` once the decision is made.
     preface_seen: Option<usize>,
-    /// Bytes have come of a request whose headers are not complete, when so many had begun.
+    /// Value of `Activity::begun` when the first bytes of incomplete headers arrived.
     head_after: Option<u64>,
     head_timer: Option<Pin<Box<Sleep>>>,
     stall_timer: Option<Pin<Box<Sleep>>>,
@@ -84,7 +84,7 @@ impl<S> Watched<S> {
         }
     }
 
-    /// Notes that bytes have come.
+    /// Records that bytes arrived.
     fn arrived(&mut self, bytes: &[u8]) {
         let begun = self.activity.begun();
         self.look_for_preface(bytes);
@@ -97,7 +97,7 @@ impl<S> Watched<S> {
         }
     }
 
-    /// Notes whether the connection begins as HTTP/2 does, in however many pieces that comes.
+    /// Records whether the connection begins as HTTP/2, in any number of pieces.
     fn look_for_preface(&mut self, bytes: &[u8]) {
         let Some(seen) = self.preface_seen else {
             return;
@@ -108,13 +108,13 @@ impl<S> Watched<S> {
         if self.preface_seen == Some(HTTP2_PREFACE.len()) {
             self.activity.is_http2.store(true, Ordering::Relaxed);
             self.preface_seen = None;
-            // What timed the headers of a request does so no more.
+            // HTTP/2 has no time limit for headers here.
             self.head_after = None;
             self.head_timer = None;
         }
     }
 
-    /// Whether headers are taking too long.
+    /// Returns an error if the headers take too long.
     fn poll_head(&mut self, context: &mut Context<'_>) -> Poll<io::Error> {
         if self
             .head_after
@@ -136,7 +136,7 @@ impl<S> Watched<S> {
             .map(|()| io::ErrorKind::TimedOut.into())
     }
 
-    /// What a write came to, with the time it may take.
+    /// Returns the result of a write, or an error if the write makes no progress for too long.
     fn watch_write<T>(
         &mut self,
         context: &mut Context<'_>,

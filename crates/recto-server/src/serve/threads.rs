@@ -1,9 +1,9 @@
-//! The threads that serve connections, each those that it was handed: a request is read, answered and
-//! sent on one of them, so that it wakes no other. Where the store has no answer at once, other
-//! connections of the thread take turns with it.
+//! Threads that serve connections. Each connection belongs to one thread, which reads, handles and answers its
+//! requests, so that no other thread is woken. While the store has no immediate answer, the thread serves its other
+//! connections.
 //!
-//! What is no connection's (accepting, looking after the store, taking over what changed) runs on the
-//! runtime that the server was started on.
+//! Work that belongs to no connection (accepting, maintenance of the store, loading changes) runs on the runtime that
+//! started the server.
 
 use std::io;
 use std::net::IpAddr;
@@ -19,17 +19,17 @@ use tokio::task::JoinSet;
 use super::connection::Connections;
 use super::tls::Tls;
 
-/// The most connections that wait for one thread to take them over; more are not accepted meanwhile.
+/// Maximum number of connections that wait for one thread. While the limit is reached, the server accepts no more.
 const MAX_HANDED: usize = 1_024;
 
-/// The most threads, of all that serve connections together, that wait for the disk meanwhile.
+/// Maximum number of threads that wait for the disk, over all serving threads together.
 const MAX_BLOCKING_THREADS: usize = 512;
 
-/// The threads that serve connections. Dropped, they cut what they have.
+/// Threads that serve connections. Dropping them closes their connections.
 #[derive(Debug)]
 pub(crate) struct Threads {
     threads: Vec<Thread>,
-    /// Told whenever a connection ended.
+    /// Notified whenever a connection ends.
     ended: Arc<Notify>,
 }
 
@@ -40,14 +40,14 @@ struct Thread {
     end: oneshot::Receiver<()>,
 }
 
-/// A connection that was accepted.
+/// Accepted connection.
 struct Handed {
     stream: std::net::TcpStream,
     peer: IpAddr,
     place: Place,
 }
 
-/// The place of a connection, from when it was accepted to its end.
+/// Slot of a connection, from its acceptance to its end.
 struct Place {
     open: Arc<AtomicUsize>,
     ended: Arc<Notify>,
@@ -62,7 +62,7 @@ impl Drop for Place {
 }
 
 impl Threads {
-    /// Starts as many as the runtime has workers.
+    /// Starts one thread per worker of the runtime.
     pub(crate) async fn start(connections: &Connections, tls: Option<Arc<Tls>>) -> io::Result<Self> {
         let count = Handle::current().metrics().num_workers();
         let mut threads = Vec::with_capacity(count);
@@ -76,7 +76,7 @@ impl Threads {
         })
     }
 
-    /// Hands a connection to the thread that has the fewest.
+    /// Passes a connection to the thread with the fewest connections.
     pub(crate) async fn hand(&self, stream: TcpStream, peer: IpAddr, permit: OwnedSemaphorePermit) {
         let working = self.threads.iter().filter(|thread| !thread.handed.is_closed());
         let Some(thread) = working.min_by_key(|thread| thread.open.load(Ordering::Relaxed)) else {
@@ -90,19 +90,19 @@ impl Threads {
             _permit: permit,
         };
         match stream.into_std() {
-            // A thread that is gone drops it.
+            // The connection is dropped if the thread has ended.
             Ok(stream) => drop(thread.handed.send(Handed { stream, peer, place }).await),
             Err(error) => crate::log::error!(%error, "a connection could not be handed on"),
         }
     }
 
-    /// How many connections there are.
+    /// Returns the number of connections.
     pub(crate) fn connections(&self) -> usize {
         let open = self.threads.iter();
         open.map(|thread| thread.open.load(Ordering::Relaxed)).sum()
     }
 
-    /// Waits until there is no connection.
+    /// Waits until there are no connections.
     pub(crate) async fn idle(&self) {
         loop {
             let ended = self.ended.notified();
@@ -113,11 +113,11 @@ impl Threads {
         }
     }
 
-    /// Cuts the connections that there are, and waits for the threads' ends.
+    /// Closes all connections, and waits for the threads to end.
     pub(crate) async fn end(self) {
         for Thread { handed, end, .. } in self.threads {
             drop(handed);
-            // One that panicked has ended, too.
+            // An error means that the thread panicked, and so has ended.
             let _ = end.await;
         }
     }
@@ -141,7 +141,7 @@ impl Thread {
             };
             let _ = tell_ready.send(Ok(()));
             runtime.block_on(serve(receiver, connections, tls));
-            // A read of the store that nobody waits for any more holds nobody up.
+            // Do not wait for reads of the store whose result is no longer needed.
             runtime.shutdown_background();
             let _ = tell_end.send(());
         };
@@ -157,7 +157,7 @@ impl Thread {
     }
 }
 
-/// Serves what is handed until nobody hands any more; then what is left is cut.
+/// Serves the received connections until the channel closes. Then it closes the remaining connections.
 async fn serve(mut handed: mpsc::Receiver<Handed>, connections: Connections, tls: Option<Arc<Tls>>) {
     let mut tasks = JoinSet::new();
     loop {
@@ -175,7 +175,7 @@ async fn serve(mut handed: mpsc::Receiver<Handed>, connections: Connections, tls
                     drop(place);
                 });
             }
-            // Tasks that ended are let go.
+            // Finished tasks need no handling.
             Some(_) = tasks.join_next() => {}
         }
     }

@@ -1,4 +1,4 @@
-//! TLS, with a certificate that may be replaced while the server runs.
+//! TLS with a certificate that can be replaced while the server runs.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -13,12 +13,12 @@ use tokio_rustls::{Accept, TlsAcceptor};
 
 use super::ServeError;
 
-/// Protocols in the order of preference.
+/// Protocols in order of preference.
 const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
-/// The most certificates of a chain.
+/// Maximum number of certificates of a chain.
 const MAX_CHAIN: usize = 16;
 
-/// The certificate that connections are made with.
+/// Certificate for new connections.
 pub(crate) struct Tls {
     certificate: PathBuf,
     key: PathBuf,
@@ -39,7 +39,7 @@ impl std::fmt::Debug for Tls {
 }
 
 impl Tls {
-    /// Reads certificate chain and key.
+    /// Reads the certificate chain and the key.
     pub(crate) fn open(certificate: &Path, key: &Path) -> Result<Self, ServeError> {
         let changed = changed(certificate, key);
         let config = read(certificate, key)?;
@@ -50,14 +50,14 @@ impl Tls {
         })
     }
 
-    /// A connection, after the handshake.
+    /// Starts the handshake of a connection.
     pub(crate) fn accept(&self, stream: TcpStream) -> Accept<TcpStream> {
         let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
         TlsAcceptor::from(Arc::clone(&current.config)).accept(stream)
     }
 
-    /// Reads both files again if one has changed; whether one had. Until both fit together again, the
-    /// certificate stays the one before.
+    /// Reads both files again if one of them changed. Returns whether one changed. The previous certificate stays in
+    /// use until both files match again.
     pub(crate) fn reload(&self) -> Result<bool, ServeError> {
         let changed = changed(&self.certificate, &self.key);
         if self
@@ -94,7 +94,7 @@ fn read(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>, ServeError>
     if chain.is_empty() {
         return Err(failed(certificate, "it holds no PEM certificate".into()));
     }
-    // The error of a key's file never holds the key.
+    // Errors of a key file never contain the key.
     let private = PrivateKeyDer::from_pem_file(key)
         .map_err(|error| failed(key, format!("no PEM private key can be read: {error}")))?;
     let mut config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))

@@ -1,4 +1,4 @@
-// What every script here shares: a Chromium, what it complains about, and checks of any page.
+// Shared parts of the scripts in this folder: a Chromium, its complaints, and checks of any page.
 
 import assert from "node:assert/strict";
 import { existsSync, readFileSync } from "node:fs";
@@ -7,7 +7,7 @@ import { chromium } from "playwright-core";
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
-/** A screenshot; Playwright would hide the caret by an inline style, which the policy forbids. */
+/** Takes a screenshot. Playwright would hide the caret by an inline style, which the policy forbids. */
 export const shoot = (page, path) => page.screenshot({ path, caret: "initial" });
 
 export async function accessible(page, what) {
@@ -24,9 +24,9 @@ export async function fits(page, what) {
 }
 
 /**
- * Runs tests, each `{ name, options, run }` with a page of its own, and ends the process. A test fails on
- * anything that the browser complains about: what the content security policy forbids, too. `complaints`
- * among its options are those that belong to it.
+ * Runs tests, each `{ name, options, run }` with its own page, and ends the process. A test fails if the browser
+ * reports an error or a warning, including violations of the content security policy. The option `complaints` of a
+ * test matches the messages that it expects.
  */
 export async function runAll(tests, screenshots) {
   const browser = await launch();

@@ -11,16 +11,16 @@ import { ARRIVALS, DETAILS, KINDS, LAST, MAY_FAIL, SEEDS } from "./kinds.mjs";
 
 const [base, screenshots] = process.argv.slice(2);
 
-/** The most addresses of a kind of page that are looked at for links and buttons. */
+/** Maximum number of addresses per kind of page that are searched for links and buttons. */
 const MAX_ADDRESSES_OF_PAGE = { records: 60, default: 6 };
-/** The most addresses, of all pages. */
+/** Maximum number of addresses of all pages together. */
 const MAX_ADDRESSES = 200;
-/** How long a click may take to have its effect. */
+/** Maximum time until a click has its effect, in milliseconds. */
 const MAX_CLICK_MS = 60_000;
-/** How often a kind is tried where the page replaces the element first: figures are renewed every two seconds. */
+/** Maximum number of tries if the page replaces the element before the click. Figures are renewed every two seconds. */
 const MAX_TRIES = 5;
 
-/** Runs in each page: names the kinds of its links and buttons. */
+/** Runs in each page. Names the kinds of its links and buttons. */
 function inPage() {
   const PAGES = [
     [/^\/$/, "home"],
@@ -30,7 +30,7 @@ function inPage() {
     [/^\/queues\/[^/]+\/(\w+)$/, "queue-$1"],
     [/^\/([\w-]+)$/, "$1"],
   ];
-  /** Classes that say what an element does. */
+  /** Classes that identify the function of an element. */
   const ROLES = ["row", "sort", "unserved", "dismiss", "brand", "who"];
   const words = (text) => text.replace(/\s+/g, " ").trim();
 
@@ -39,7 +39,7 @@ function inPage() {
     return path.replace(pattern, name);
   }
 
-  /** The page, and its state where that has links and buttons of its own. */
+  /** Returns the name of the page, and of its state if the state has its own links and buttons. */
   function nameOf(page, path) {
     const states = [[".pin", "partition"], [".problem", "problem"], [".both", "conflict"]];
     const has = ([selector]) => page.querySelector(`main ${selector}`);
@@ -67,11 +67,11 @@ function inPage() {
     return words(element.textContent);
   }
 
-  /** Elements that are never shown where scripts run. */
+  /** Elements that are never visible if scripts run. */
   const HIDDEN = ".without-script, .without-script *, details.inline > summary";
   const hrefOf = (link) => new URL(link.getAttribute("href"), location).href;
 
-  /** The links and buttons of a page, also those in closed panels and dialogs. */
+  /** Returns the links and buttons of a page, including those in closed panels and dialogs. */
   function elementsOf(page, path) {
     const elements = Array.from(page.querySelectorAll("a[href], button, summary")).filter((element) => !element.matches(HIDDEN));
     const name = nameOf(page, path);
@@ -91,20 +91,20 @@ function inPage() {
     pageOf,
     hrefOf,
     find: (kind) => elementsOf(document, location.pathname).find(([one]) => one === kind)?.[1],
-    /** The kinds of the page that is shown, and the addresses that it links to. */
+    /** Returns the kinds of the current page, and the addresses of its links. */
     note: () => noted(document, location.pathname),
-    /** The status of the page at an address, its kinds, and the addresses that it links to. */
+    /** Returns the status of the page at an address, its kinds, and the addresses of its links. */
     async noteAt(address) {
       const answer = await fetch(address, { headers: { accept: "text/html" } });
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       return [answer.status, ...noted(page, new URL(address).pathname)];
     },
-    /** What a click may change. */
+    /** Returns the state that a click may change. */
     state() {
       const open = Array.from(document.querySelectorAll("details, dialog"), (one) => one.open);
       return JSON.stringify([location.href, open, document.querySelector("#page").innerHTML]);
     },
-    /** Waits for the answer that htmx shows, where the page stays the same document. */
+    /** Starts to wait until htmx has inserted a response into the current document. */
     watch() {
       this.hasSettled = false;
       document.addEventListener("htmx:afterSettle", () => { this.hasSettled = true; }, { once: true });
@@ -115,7 +115,7 @@ function inPage() {
 class Crawl {
   constructor(page) {
     this.page = page;
-    /** How each kind is reached: an address, and the kinds to click there first. */
+    /** Way to each kind: an address, and the kinds to click there first. */
     this.found = new Map();
     this.clicked = new Set();
     this.looked = new Map();
@@ -127,7 +127,7 @@ class Crawl {
     page.on("response", (answer) => this.answers.push(answer));
   }
 
-  /** Lists an address to look at, unless one that differs in values only is listed: it has the same links and buttons. */
+  /** Adds an address to the search, unless it has one with the same parameters, hence with equal links and buttons. */
   async look(address, isSeed = false) {
     const url = new URL(address, base);
     const isPage = url.origin === base && !/^\/(v1|docs|openapi|assets)/.test(url.pathname) && !url.pathname.endsWith("/export");
@@ -146,9 +146,9 @@ class Crawl {
     for (const address of addresses) await this.look(address);
   }
 
-  /** Notes the kinds of the page that is shown. */
+  /** Records the kinds of the current page. */
   async noteShown(reach) {
-    // The description of the API has tests of its own.
+    // The description of the API has its own tests.
     if (new URL(this.page.url()).pathname === "/docs") return;
     await this.note(reach, ...(await this.page.evaluate(() => window.crawl.note())));
   }
@@ -159,7 +159,7 @@ class Crawl {
     await this.note({ address, clicks: [] }, ...noted);
   }
 
-  /** Looks at all pages, and clicks each kind that they have. */
+  /** Searches all pages, and clicks each of their kinds. */
   async run() {
     await this.page.goto(base + "/");
     for (const address of SEEDS) await this.look(address, true);
@@ -179,7 +179,7 @@ class Crawl {
     }
   }
 
-  /** Goes to where a kind was found, and clicks it. Returns whether that leads to another page. */
+  /** Opens the page on which a kind was found, and clicks the kind. Returns whether that leads to another page. */
   async reach(kind) {
     const { arrive, address, clicks } = this.found.get(kind);
     if (arrive) await arrive(this.page, base);
@@ -198,7 +198,7 @@ class Crawl {
     }
   }
 
-  /** Clicks a kind where it was found, and notes where that leads. */
+  /** Clicks a kind on the page on which it was found, and records the resulting page. */
   async check(kind) {
     const { arrive, address, clicks } = this.found.get(kind);
     this.complained.length = 0;
@@ -214,7 +214,7 @@ class Crawl {
     await this.noteShown(isPosted ? { arrive, address, clicks: [...clicks, kind] } : { address: this.page.url(), clicks: [] });
   }
 
-  /** Clicks a kind, checks the effect, and returns whether that is another page. */
+  /** Clicks a kind and checks the effect. Returns whether the effect is another page. */
   async click(kind) {
     const { page } = this;
     const { fill = {}, select = {}, status = 200, to } = DETAILS[kind] ?? {};
@@ -246,7 +246,7 @@ class Crawl {
     if (href || isForm) {
       await page.waitForFunction(() => window.crawl?.hasSettled !== false && document.readyState === "complete", null, { timeout: MAX_CLICK_MS });
     }
-    // The figures that a page asks for every two seconds settle too.
+    // The figures that a page requests every two seconds also cause settle events.
     if (href && !to) await page.waitForURL((url) => landed(url) === landed(href), { timeout: MAX_CLICK_MS });
     const bad = this.answers.filter((answer) => answer.status() >= 400 && answer.status() !== status);
     assert.ok(bad.length === 0, bad.map((answer) => `${answer.status()} ${answer.url()}`).join(", "));
@@ -259,7 +259,7 @@ class Crawl {
     return href || isForm;
   }
 
-  /** Opens the panels and the dialog that an element is in. */
+  /** Opens the panels and the dialog that contain an element. */
   async open(element) {
     const dialog = await element.evaluate((one) => one.closest("dialog")?.id);
     if (dialog) await this.page.click(`[data-open="${dialog}"]`);
@@ -276,7 +276,7 @@ class Crawl {
   }
 }
 
-/** An address without the parameters that the server takes away when it redirects to the page that they ask for. */
+/** Returns an address without the parameters that the server removes when it redirects to the requested page. */
 function landed(address) {
   const url = new URL(address);
   url.searchParams.delete("was");

@@ -1,8 +1,8 @@
-// The kinds of links and buttons that the console has, and how the test reaches and clicks them: see crawl.mjs.
+// Kinds of links and buttons of the console, and the ways in which the test reaches and clicks them: see crawl.mjs.
 
 const UNITED = "/collections/flights?filter=carrier%20%3D%20%22UA%22";
 
-/** Addresses to begin with: the home page, and pages that no link leads to. */
+/** Start addresses: the home page, and pages without a link to them. */
 export const SEEDS = [
   "/",
   "/collections/none",
@@ -17,10 +17,10 @@ export const SEEDS = [
   `${UNITED}&from=%5B%221999-01-01T00:00:00Z%22%5D`,
 ];
 
-/** Addresses that are answered by an error: what no view serves, what is not there, and the end of a sign-in. */
+/** Addresses whose response is an error: queries that no view serves, missing pages, and the end of a sign-in. */
 export const MAY_FAIL = /[?&]was=|order_by=dep_delay|made-up|dest%20%3D%20%22LAX%22|\/none$|\/sign-out$/;
 
-/** Fills a form in, and sends it. */
+/** Fills in a form and sends it. */
 async function send(page, address, values) {
   await page.goto(address);
   for (const [name, value] of Object.entries(values)) await page.fill(`[name='${name}']`, value);
@@ -29,7 +29,7 @@ async function send(page, address, values) {
 
 let changes = 0;
 
-/** Opens a page, and saves another note of a person meanwhile. */
+/** Opens a page. Then saves another note of a person in another window. */
 async function changeMeanwhile(page, base, path, id) {
   await page.goto(base + path);
   const other = await page.context().newPage();
@@ -38,7 +38,7 @@ async function changeMeanwhile(page, base, path, id) {
   await other.close();
 }
 
-/** Ways to pages that no address leads to. */
+/** Ways to pages that have no address. */
 export const ARRIVALS = [
   function invalidRecord(page, base) {
     return send(page, `${base}/collections/places/new`, { "value.country": "CH", "value.name": "Biel", "value.population": "lots" });
@@ -66,7 +66,7 @@ export const ARRIVALS = [
   },
 ];
 
-/** What a kind needs before it is clicked, and its effect, if that is not the page that its link names. */
+/** Steps that a kind needs before the click, and its effect, if the effect is not the page of its link. */
 export const DETAILS = {
   "records: .unserved": { status: 400 },
   "records problem: .unserved": { status: 400 },
@@ -91,7 +91,7 @@ export const DETAILS = {
   "access: Sign out": { status: 401 },
 };
 
-/** The kinds that change data other kinds need: they are clicked last, in this order. */
+/** Kinds that change data that other kinds need. They are clicked last, in this order. */
 export const LAST = [
   "queue-remove: Take it out",
   "queue-purge: Purge",

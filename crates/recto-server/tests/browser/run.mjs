@@ -10,11 +10,11 @@ const PLACES = "/collections/places?filter=country%20%3D%20%22CH%22";
 const tests = [];
 const test = (name, options, run) => tests.push({ name, options, run });
 
-/** The first cell of each row. */
+/** Returns the text of each row, with `|` between cells. */
 const firsts = (page) => page.$$eval("tbody tr", (rows) => rows.map((row) => row.innerText.replaceAll("\t", "|")));
 const turned = (page, act) => swapped(page, act);
 
-/** Does something that swaps the page, and waits until it has settled. */
+/** Performs an action that swaps the page, and waits until the page has settled. */
 async function swapped(page, act) {
   await page.evaluate(() => {
     window.settled = new Promise((done) => document.addEventListener("htmx:afterSettle", done, { once: true }));
@@ -23,7 +23,7 @@ async function swapped(page, act) {
   await page.evaluate(() => window.settled);
 }
 
-/** Does something that leads to another page. */
+/** Performs an action that leads to another page. */
 const arrives = (page, act) => Promise.all([page.waitForNavigation(), act()]);
 
 test("browse from the list to a page", {}, async (page) => {
@@ -35,7 +35,7 @@ test("browse from the list to a page", {}, async (page) => {
   assert.match(await page.textContent(".pin h2"), /Which carrier/);
   const offered = () => page.$$eval("#partitions a", (all) => all.map((one) => one.innerText));
   assert.deepEqual(await offered(), ["AA", "UA"]);
-  // The list follows what is typed, and the field keeps the focus.
+  // The list follows the typed text, and the field keeps the focus.
   await swapped(page, () => page.locator(".pin input[name='is.carrier']").pressSequentially("u"));
   assert.deepEqual(await offered(), ["UA"]);
   assert.equal(await page.evaluate(() => document.activeElement.id), "pin-carrier");
@@ -185,7 +185,7 @@ test("keys", {}, async (page) => {
   assert.equal(await page.evaluate(() => document.activeElement.id), "jump");
 });
 
-/** Adds, edits and deletes a record; the same with and without scripts. */
+/** Adds, edits and deletes a record, with or without scripts. */
 async function change(page, name) {
   await page.goto(base + PLACES);
   await page.goto(base + "/collections/places/new");
@@ -228,7 +228,7 @@ test("who saves late sees what was saved before", { complaints: /409/ }, async (
   await shoot(page, `${screenshots}/conflict.png`);
 });
 
-/** Two who edit the same person; what the second sees. */
+/** Edits the same person in two windows. The page then shows the conflict of the second edit. */
 async function conflict(page, context, id) {
   const edit = `${base}/collections/people/edit?key=${id}`;
   await page.goto(edit);
@@ -338,7 +338,7 @@ test("queues are looked at all the time, and what stands still says so", { compl
   await becomes(String(before + 1));
   assert.equal(await page.evaluate(() => document.activeElement.id), "queue-mails-dead", "the focus stays");
   await page.waitForSelector("tr:has(#queue-mails) svg polyline", { state: "attached" });
-  // No answer, and one that is a problem: what was shown stays.
+  // After no response, and after an error response, the page keeps its content.
   for (const refuse of [(route) => route.abort(), (route) => route.fulfill({ status: 503, body: "<p>busy</p>" })]) {
     await page.route("**/queues", refuse);
     await page.waitForSelector("#queues.stale");
@@ -372,13 +372,13 @@ test("the buckets of a list lead to its pages, and show which has the page", {},
   assert.deepEqual(await page.$$eval("svg.buckets a.here", (all) => all.map((one) => one.getAttribute("aria-label").endsWith(", this page"))), [true]);
   const rows = await page.$$eval("tbody td:nth-child(4)", (all) => all.map((one) => parseInt(one.innerText)));
   assert.equal(rows.reduce((sum, one) => sum + one, 0), 400);
-  // Bars are as high as what is in them, and none is over the line.
+  // The height of a bar is proportional to its rows, and no bar is above the line.
   const heights = await page.$$eval("svg.buckets rect.bar", (all) => all.map((one) => Number(one.getAttribute("height"))));
   const line = 100 - Number(await page.getAttribute("svg.buckets line.target", "y1"));
   heights.forEach((height, index) => assert.ok(Math.abs(height - line * rows[index] / 60) < 0.1, `${height}: ${rows[index]} rows`));
   assert.ok(Math.max(...heights) <= line);
   await shoot(page, `${screenshots}/bucket-map.png`);
-  // By keys to the third, and to the page that begins there.
+  // Select the third bar by keys. It leads to the page that begins there.
   const third = await page.locator("tbody tr").nth(2).locator("td").nth(1).innerText();
   await bars.first().focus();
   await page.keyboard.press("Tab");
@@ -387,7 +387,7 @@ test("the buckets of a list lead to its pages, and show which has the page", {},
   await page.waitForSelector("#turn-n");
   const begins = (await firsts(page))[0];
   assert.equal(Date.parse(third.slice(0, 23)), Date.parse(begins.slice(0, 19).replace(" ", "T") + "Z"), `${third}: ${begins}`);
-  // The way back shows that page's bucket.
+  // The link back shows the bucket of that page.
   await page.click("a.button:text-is('Buckets')");
   await page.waitForSelector("svg.buckets");
   assert.match((await page.locator("tbody tr.here td:nth-child(2)").allInnerTexts()).join(), new RegExp(third.slice(0, 19)));
@@ -415,7 +415,7 @@ for (const [how, options] of [["", {}], [" without scripts", { javaScriptEnabled
     await page.fill("[name='value.email']", `${id}@example.org`);
     await arrives(page, () => page.click("form.record button[type=submit]"));
     assert.match(await page.textContent(".notice"), /written/);
-    // The same where a record is changed.
+    // The error also appears if a record is changed.
     await page.goto(`${base}/collections/members/edit?key=${id}`);
     await page.fill("[name='value.email']", "4@example.org");
     await arrives(page, () => page.click("form.record button[type=submit]"));
@@ -514,7 +514,7 @@ test("the description of the API, 375 pixels", { viewport: { width: 375, height:
   await page.$$eval("details", (all) => all.forEach((one) => { one.open = true; }));
   await fits(page, "the description");
   await accessible(page, "the description");
-  // Whatever is wider than the window can be scrolled to; names and statuses are never broken.
+  // Content that is wider than the window can be scrolled to, and names and statuses are never broken.
   for (const code of await page.$$("#list_flights th code")) {
     const { height } = await code.boundingBox();
     assert.ok(height < 24, `${await code.textContent()} is ${height} px high`);

@@ -1,5 +1,5 @@
 // Signs in to the console of a server with tokens: node signin.mjs URL FOLDER-FOR-SCREENSHOTS
-// The tokens stand in the environment: TOKEN_ALL, TOKEN_UNITED (reads flights of one carrier) and
+// Environment variables contain the tokens: TOKEN_ALL, TOKEN_UNITED (reads flights of one carrier) and
 // TOKEN_PLACES (reads places).
 
 import assert from "node:assert/strict";
@@ -12,7 +12,7 @@ const PLACES = "/collections/places?filter=country%20%3D%20%22CH%22";
 
 const tests = [];
 const test = (name, options, run) => tests.push({ name, options, run });
-/** As a person signs in who was asked: any name, the token as the password. */
+/** Returns the credentials of a person: any name, and the token as the password. */
 const as = (password) => ({ httpCredentials: { username: "ada", password } });
 const rows = (page) => page.locator("tbody tr").count();
 const arrives = (page, act) => Promise.all([page.waitForNavigation(), act()]);
@@ -26,7 +26,7 @@ test("without a token a person is asked for one", {}, async (page, context) => {
   }
 });
 
-// Playwright cancels the sign-in once its token is refused.
+// Playwright cancels the sign-in after its token is rejected.
 test("who cancels the sign-in sees a page", { ...as("recto_0000000000000000_made_up"), complaints: /401/ }, async (page) => {
   const answer = await page.goto(base + PLACES);
   assert.equal(answer.status(), 401);
@@ -57,7 +57,7 @@ test("with a token the console is as without tokens", as(TOKEN_ALL), async (page
   await page.waitForFunction((before) => document.querySelector("tbody tr").innerText !== before, first);
   await page.click("#turn-p");
   await page.waitForFunction((before) => document.querySelector("tbody tr").innerText === before, first);
-  // A form is sent from this server's own page, which is what the check of its origin wants.
+  // The form is sent from this server's own page, as the check of its origin requires.
   await page.goto(base + "/collections/places/new");
   await page.fill("[name='value.country']", "CH");
   await page.fill("[name='value.name']", "Chur");
@@ -70,7 +70,7 @@ test("with a token the console is as without tokens", as(TOKEN_ALL), async (page
 });
 
 test("a page of another site changes nothing", { ...as(TOKEN_ALL), complaints: /403|ERR_BLOCKED|Content Security/ }, async (page) => {
-  // To the browser, the same machine by its other name is another site.
+  // For the browser, the other name of the same machine is another site.
   const other = base.replace("127.0.0.1", "localhost");
   await page.route(`${other}/evil`, (route) => route.fulfill({
     contentType: "text/html",

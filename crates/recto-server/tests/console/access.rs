@@ -1,4 +1,4 @@
-//! What an access does not allow is neither shown nor done.
+//! Access rights: the console neither shows nor does what an access token does not allow.
 
 use recto::session::Records as _;
 use std::collections::BTreeMap;
@@ -87,7 +87,7 @@ async fn who_is_signed_in_is_told_with_what_they_may() {
     ] {
         assert!(access.html.contains(said), "{said}: {}", access.html);
     }
-    // Browsers forget a token that is refused.
+    // Browsers forget a rejected token.
     assert_eq!(client.get("/sign-out").await.status, StatusCode::UNAUTHORIZED);
     let anyone = fixture.client(Access::all());
     assert!(!anyone.get("/").await.html.contains("class=\"who\""));
@@ -108,7 +108,7 @@ async fn partitions_are_listed_only_where_the_row_filter_tells_them_apart() {
     let asked = asked.get("/collections/flights").await;
     assert!(!asked.html.contains(">UA</a>"), "{}", asked.html);
     assert!(asked.html.contains("cannot be listed"), "{}", asked.html);
-    // No view serves the row filter with any carrier.
+    // No view can serve the row filter together with an arbitrary carrier.
     let asked = client("dest = \"LAX\"").get("/collections/flights").await;
     assert!(!asked.html.contains("Which carrier?"), "{}", asked.html);
     assert!(asked.html.contains("flights.view.by_dest"), "{}", asked.html);
@@ -140,7 +140,7 @@ async fn rows_outside_of_the_row_filter_are_nowhere() {
     assert!(fixture.session.get("flights", &key).await.unwrap().is_some());
 }
 
-/// Who may write and not read is answered the same, whether or not there is such a record.
+/// A client that may write but not read gets the same response whether or not the record exists.
 #[tokio::test]
 async fn who_may_only_write_is_not_told_which_records_there_are() {
     let fixture = Fixture::new().await;

@@ -1,4 +1,4 @@
-//! The console in headless Chromium, which the scripts in `tests/browser` drive.
+//! The console in headless Chromium, driven by the scripts in `tests/browser`.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -15,10 +15,10 @@ use tokio::sync::oneshot;
 
 use crate::fixture::Fixture;
 
-/// How long the browser may take for everything.
+/// Maximum time for all browser scripts.
 const LIMIT: Duration = Duration::from_secs(1_800);
 
-/// One list in several buckets.
+/// List that is stored in several buckets.
 const IN_BUCKETS: &str = r#"
 [collection.readings]
 fields = { at = "timestamp", id = "int" }
@@ -30,7 +30,7 @@ bucket = { rows = 60 }
 "#;
 const READINGS: usize = 400;
 
-/// Records no two of which have the same address, sorted as people of a language do.
+/// Records with distinct addresses, sorted by the rules of a language.
 const MEMBERS: &str = r#"
 [collection.members]
 fields = { id = "int", club = "text", name = "text", email = "text" }
@@ -42,10 +42,10 @@ partition = ["club"]
 order = ["name"]
 collate = "de"
 "#;
-/// In the order of German, though not in that of bytes.
+/// Names in German order, which differs from byte order.
 const NAMES: [&str; 5] = ["Adam", "Ärger", "Otto", "Özil", "Zorn"];
 
-/// Writes them, in no order.
+/// Writes the members, not in sorted order.
 async fn fill_members(fixture: &Fixture) {
     let schema = Schema::parse(MEMBERS).unwrap();
     let tools = fixture.session.tools().unwrap();
@@ -59,7 +59,7 @@ async fn fill_members(fixture: &Fixture) {
     fixture.session.put("members", members, None).await.unwrap();
 }
 
-/// Writes that list: a reading each minute.
+/// Writes the list of [`IN_BUCKETS`]: one reading per minute.
 async fn fill_buckets(fixture: &Fixture) {
     let schema = Schema::parse(IN_BUCKETS).unwrap();
     let tools = fixture.session.tools().unwrap();
@@ -72,8 +72,8 @@ async fn fill_buckets(fixture: &Fixture) {
     fixture.session.put("readings", readings, None).await.unwrap();
 }
 
-/// Readings of sensors in buckets by time: more sensors than a page lists, one with more buckets than a map draws, and
-/// with one bucket that is much larger than its neighbors.
+/// Readings of sensors, stored in buckets by time. There are more sensors than a page lists. One sensor has more
+/// buckets than a map draws, and one bucket that is much larger than its neighbors.
 const BY_TIME: &str = r#"
 [collection.samples]
 fields = { sensor = "text", at = "timestamp", id = "int" }
@@ -83,10 +83,10 @@ order = ["at"]
 writes = "append"
 bucket = { time = "at", width = "1 hour" }
 "#;
-/// Sensors, of which all but the first have one sample.
+/// Number of sensors. Each sensor except the first has one sample.
 const SENSORS: usize = 70;
 const SAMPLED_HOURS: usize = 70;
-/// Samples of the second hour of the first sensor.
+/// Number of samples in the second hour of the first sensor.
 const SAMPLES_OF_BUSY_HOUR: usize = 400;
 
 pub(crate) async fn fill_by_time(fixture: &Fixture) {
@@ -105,7 +105,7 @@ pub(crate) async fn fill_by_time(fixture: &Fixture) {
     fixture.session.put("samples", samples, None).await.unwrap();
 }
 
-/// Makes more queues than one page of the board shows.
+/// Creates more queues than one page of the board shows.
 async fn fill_board(fixture: &Fixture) {
     let queues = fixture.session.queues().unwrap();
     for number in 0..100 {
@@ -117,8 +117,8 @@ async fn fill_board(fixture: &Fixture) {
     }
 }
 
-/// Runs a script against a server; it is told the server's address, a folder for screenshots, and
-/// secrets by its environment.
+/// Runs a script against a server. The environment of the script contains the server's address, a folder for
+/// screenshots, and secrets.
 async fn drive(script: &str, fixture: &Fixture, tokens: Option<PathBuf>, secrets: &[(&str, String)]) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/browser");
     assert!(

@@ -1,4 +1,4 @@
-//! The map of a partition's buckets.
+//! Map of a partition's buckets.
 
 use axum::http::StatusCode;
 use recto::schema::Schema;
@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::browser::fill_by_time;
 use crate::fixture::{Answer, Fixture};
 
-/// The heights of the bars, in hundredths of the map.
+/// Returns the heights of the bars, in percent of the map's height.
 fn heights(page: &Answer) -> Vec<f64> {
     let bars = page.html.split("<rect class=\"bar\"").skip(1);
     let height = |bar: &str| bar.split("height=\"").nth(1)?.split('"').next()?.parse().ok();
@@ -41,7 +41,7 @@ async fn buckets_by_time_have_no_target() {
     assert!(all.html.contains("by time, without a target"), "{}", all.main());
 }
 
-/// A view with rounding: no query can sort by the rounded field.
+/// View with rounding. No query can sort by the rounded field.
 const VISITS: &str = r#"
 [collection.visits]
 fields = { id = "int", team = "text", seen = "timestamp" }

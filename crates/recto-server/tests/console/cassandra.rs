@@ -1,4 +1,4 @@
-//! The same console on Cassandra: what is read, what it cost there, and what is changed.
+//! The console on Cassandra: reads, their costs there, and changes.
 
 use axum::http::StatusCode;
 use recto::Session as _;
@@ -74,7 +74,7 @@ async fn is_browsed(client: &Client) {
     assert_eq!(exported.html.lines().count(), FLIGHTS);
 }
 
-/// The tables of bodies, with the one that is open.
+/// Checks that the console shows the tables of message bodies and marks the open table.
 async fn draws_the_tables(fixture: &Fixture, client: &Client) {
     let queues = fixture.session.queues().unwrap();
     queues
@@ -96,7 +96,7 @@ async fn draws_the_tables(fixture: &Fixture, client: &Client) {
     assert!(!page.html.contains("stands still"), "{}", page.main());
 }
 
-/// The plan of a page: what was sent, and how often.
+/// Checks that the plan of a page shows the sent requests and their number.
 async fn says_what_was_asked(client: &Client) {
     let page = client.get(&format!("{UNITED}&page_size=20")).await;
     let plan = page.html.split("id=\"plan\"").nth(1).unwrap();
@@ -122,11 +122,12 @@ async fn says_what_was_asked(client: &Client) {
         plan.contains("2 sources") && plan.contains("2 requests"),
         "{plan}"
     );
-    // The two are read side by side.
+    // The two sources are read concurrently.
     assert!(plan.contains("1 round trip"), "{plan}");
 }
 
-/// Records with views are changed by a process that is registered, and each row of a page is held against its base row.
+/// Checks that a registered process changes records with views, and that each row of a page is compared with its base
+/// row.
 async fn says_who_changes_records(client: &Client) {
     let health = client.get("/health").await.html;
     for said in [
@@ -180,7 +181,7 @@ async fn is_changed(fixture: &Fixture, client: &Client) {
     assert_eq!(saved.status, StatusCode::SEE_OTHER, "{}", saved.html);
     let stored = fixture.session.get("places", &key).await.unwrap().unwrap().record;
     assert_eq!(stored["population"], json!("2"));
-    // The form was filled from what is there no more.
+    // The form shows an outdated record.
     let late = client
         .post(&edit, &format!("seen={}&value.population=3", seen(&form)))
         .await;

@@ -1,4 +1,4 @@
-//! Adding, changing and deleting records by forms.
+//! Forms that add, change and delete records.
 
 use axum::http::StatusCode;
 use recto::session::Records as _;
@@ -13,7 +13,7 @@ fn key(name: &str) -> Vec<String> {
     vec!["CH".to_owned(), name.to_owned()]
 }
 
-/// The digest of the record that a form was filled from.
+/// Returns the digest of the record that filled a form.
 pub(crate) fn seen(form: &Answer) -> String {
     let value = form.html.split("name=\"seen\" value=\"").nth(1).unwrap();
     value.split('"').next().unwrap().to_owned()

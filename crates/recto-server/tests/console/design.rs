@@ -1,4 +1,4 @@
-//! Which views the queries of a collection want.
+//! Views that the queries of a collection need.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::fixture::Fixture;
 
 const DESIGN: &str = "/collections/people/design";
 
-/// What a form sends of this text.
+/// Returns the body that a form sends for this text.
 fn typed(text: &str) -> String {
     let bytes = text.bytes().map(|byte| format!("%{byte:02x}"));
     format!("queries={}", bytes.collect::<String>())

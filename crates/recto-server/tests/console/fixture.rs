@@ -1,4 +1,4 @@
-//! A store with records, and a client of the console over it.
+//! Store with records, and a client of its console.
 
 use axum::body::{Body, to_bytes};
 use axum::http::{Request, StatusCode, header};
@@ -13,8 +13,12 @@ use recto_testkit::rig::{Cluster, unique_keyspace};
 use serde_json::{Value as Json, json};
 use tower_service::Service as _;
 
-/// An append-only collection that is paged by carrier, an empty one of the same fields that would be by
-/// destination, one whose records are replaced, and one whose records have versions and a view.
+/// Four collections:
+///
+/// * an append-only collection with pages by carrier
+/// * an empty collection with the same fields and pages by destination
+/// * a collection whose records are replaced
+/// * a collection with versions and a view
 const SCHEMA: &str = r#"
 [collection.flights]
 fields = { carrier = "text", time_hour = "timestamp", flight = "int", dest = "text", dep_delay = "smallint", remark = "text" }
@@ -51,21 +55,21 @@ partition = ["city"]
 order = ["-age"]
 "#;
 
-/// The longest page that is read.
+/// Maximum size of a page that the client reads, in bytes.
 const MAX_PAGE_BYTES: usize = 4 << 20;
-/// Flights of each carrier.
+/// Number of flights of each carrier.
 pub(crate) const FLIGHTS: usize = 1_000;
 
-/// Flights that are put together: a logged batch of Cassandra's is at most 50 KiB.
+/// Number of flights that are written together. A logged batch of Cassandra has at most 50 KiB.
 const FLIGHTS_AT_ONCE: usize = 100;
 
-/// An open store, which goes with it.
+/// Open store. The store is removed when the fixture is dropped.
 pub(crate) struct Fixture {
     pub(crate) session: LocalSession,
     _place: Place,
 }
 
-/// Where a store is.
+/// Location of a store.
 enum Place {
     Folder(#[allow(dead_code, reason = "removed when dropped")] tempfile::TempDir),
     Keyspace(String),
@@ -76,7 +80,7 @@ impl Drop for Place {
         let Self::Keyspace(name) = self else { return };
         let cassandra = Cluster::shared().expect("a keyspace was made, so there is a Cassandra");
         let config = CassandraConfig::new([cassandra.address()], name.clone());
-        // The test's own runtime may be ending.
+        // The runtime of the test may be shutting down.
         let dropped = std::thread::spawn(|| {
             let runtime = tokio::runtime::Runtime::new().unwrap();
             runtime.block_on(drop_keyspace(config, Environment::system()))
@@ -92,7 +96,7 @@ impl Fixture {
         Self::at(&address, Place::Folder(folder)).await
     }
 
-    /// The same on Cassandra.
+    /// Creates the same fixture on Cassandra.
     pub(crate) async fn on_cassandra() -> Self {
         let cassandra = Cluster::shared().expect("tests need a Cassandra");
         let keyspace = unique_keyspace("recto_console");
@@ -165,7 +169,7 @@ fn places() -> Vec<recto::session::JsonRecord> {
     ]
 }
 
-/// People of two cities, some of whom tell no age.
+/// Returns people of two cities. Some of them have no age.
 fn people() -> Vec<recto::session::JsonRecord> {
     let names = ["Ada", "Bob", "Cleo", "Dan", "Eve"].into_iter().zip(1..);
     let people = names.map(|(name, id)| {
@@ -180,12 +184,12 @@ fn people() -> Vec<recto::session::JsonRecord> {
     people.collect()
 }
 
-/// Asks the console as a browser without scripts would.
+/// Client of the console that behaves as a browser without scripts.
 pub(crate) struct Client {
     router: Router,
 }
 
-/// What was answered.
+/// Response of the console.
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     pub(crate) location: Option<String>,
@@ -197,14 +201,14 @@ impl Client {
         self.send(Request::get(path).body(Body::empty()).unwrap()).await
     }
 
-    /// Sends a form, its fields percent-encoded already.
+    /// Sends a form, whose fields are already percent-encoded.
     pub(crate) async fn post(&self, path: &str, form: &str) -> Answer {
         let request = Request::post(path).header(header::CONTENT_TYPE, "application/x-www-form-urlencoded");
         self.send(request.body(Body::from(form.to_owned())).unwrap())
             .await
     }
 
-    /// Asks the API, which the same server has, by JSON.
+    /// Sends JSON to the API of the same server.
     pub(crate) async fn post_json(&self, path: &str, body: &Json) -> Answer {
         let request = Request::post(path).header(header::CONTENT_TYPE, "application/json");
         self.send(request.body(Body::from(body.to_string())).unwrap())
@@ -222,7 +226,7 @@ impl Client {
         }
     }
 
-    /// Follows the link whose tag holds `mark`.
+    /// Follows the link whose tag contains `mark`.
     pub(crate) async fn follow(&self, answer: &Answer, mark: &str) -> Answer {
         let href = answer.href(mark);
         self.get(&href).await
@@ -230,7 +234,7 @@ impl Client {
 }
 
 impl Answer {
-    /// The address of the link whose tag holds `mark`.
+    /// Returns the address of the link whose tag contains `mark`.
     pub(crate) fn href(&self, mark: &str) -> String {
         let tag = self
             .html
@@ -241,7 +245,7 @@ impl Answer {
         href.replace("&amp;", "&")
     }
 
-    /// The texts of each row's cells.
+    /// Returns the texts of the cells of each row.
     pub(crate) fn rows(&self) -> Vec<Vec<String>> {
         let body = self.html.split("<tbody>").nth(1).unwrap_or_default();
         let body = body.split("</tbody>").next().unwrap();
@@ -260,7 +264,7 @@ impl Answer {
             .collect()
     }
 
-    /// What stands in the middle, a tag a line, without what differs from run to run.
+    /// Returns the main part of the page, one tag per line, without the parts that differ from run to run.
     pub(crate) fn main(&self) -> String {
         let main = self
             .html

@@ -1,4 +1,4 @@
-//! The console: its pages as a client without scripts gets them, and in a real browser.
+//! The console: its pages for a client without scripts, and in a real browser.
 #![allow(clippy::unwrap_used)]
 
 mod access;

@@ -1,4 +1,4 @@
-//! Reading, without scripts: what the pages say, and where their links lead.
+//! Reading without scripts: content of the pages, and targets of their links.
 
 use axum::http::StatusCode;
 use recto_server::access::Access;
@@ -118,7 +118,7 @@ async fn forms_change_the_filter_the_columns_and_the_place() {
     let to = location(format!("{UNITED}&is.dest=LAX&filter_scan.dest=true")).await;
     assert!(to.ends_with("&allow_filter_scan=true"), "{to}");
     assert!(client.get(&to).await.rows().iter().all(|row| row[3] == "LAX"));
-    // The order descends: a day is gone to at its end.
+    // The order descends, so the console jumps to the end of the day.
     let page = client.get(UNITED).await;
     assert!(page.html.contains(r#"name="jump_descends""#));
     let to = location(format!(
@@ -332,7 +332,7 @@ async fn nothing_is_inline() {
             .filter_map(|part| part.split_once('>'))
             .map(|(tag, _)| tag)
         {
-            // Between quotes stand values; what is left are names.
+            // Values are between quotes. The rest are names.
             let names: String = tag.split('"').step_by(2).collect();
             for name in names.split_whitespace().skip(1) {
                 assert!(

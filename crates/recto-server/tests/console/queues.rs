@@ -1,4 +1,4 @@
-//! Queues: the board, a queue's page, what is done by forms, and who may.
+//! Queues: the board, the page of a queue, actions by forms, and access rights.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,14 +11,14 @@ use recto_server::access::{Access, Grant, Right};
 use crate::fixture::{Answer, Client, Fixture};
 
 const MAILS: &str = "/queues/mails";
-/// Looks that follow each other faster count as one.
+/// Time between two views of the board. Views that follow faster count as one.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(1_600);
 
 fn queues(fixture: &Fixture) -> &dyn Queues {
     fixture.session.queues().unwrap()
 }
 
-/// A queue of mails with its dead letters, and one of groups in order.
+/// Creates a queue of mails with its dead letters, and a queue with ordered groups.
 pub(crate) async fn fill(fixture: &Fixture) {
     let queues = queues(fixture);
     queues
@@ -72,7 +72,7 @@ fn text(body: &str) -> OutgoingMessage {
     OutgoingMessage::of(body.as_bytes().to_vec())
 }
 
-/// Receives a message, and gives it back for the last time.
+/// Receives a message, and rejects it for the last time.
 async fn fail(queues: &dyn Queues, queue: &str, error: &str) {
     let received = queues
         .receive(queue, &ReceiveRequest::default())
@@ -85,7 +85,7 @@ async fn fail(queues: &dyn Queues, queue: &str, error: &str) {
     };
     let receipts: Vec<String> = received.into_iter().map(|message| message.receipt).collect();
     assert_eq!(queues.settle(queue, &receipts, &nack).await.unwrap(), [true]);
-    // Who receives next moves it to the dead letters.
+    // The next receive moves the message to the dead letters.
     let none = queues
         .receive(queue, &ReceiveRequest::default())
         .await
@@ -105,13 +105,13 @@ fn granted(grants: &[(&str, &[Right])]) -> Access {
     Access::granted("somebody", grants.collect::<BTreeMap<_, _>>())
 }
 
-/// The bodies of what stands in a queue, with the states.
+/// Returns the bodies of the messages in a queue, in all states.
 async fn bodies(fixture: &Fixture, queue: &str) -> Vec<String> {
     let peeked = queues(fixture).peek(queue, 50).await.unwrap();
     peeked.into_iter().filter_map(|message| message.body).collect()
 }
 
-/// A row of a table, by its first cell.
+/// Returns the row of a table with this first cell.
 fn row(answer: &Answer, first: &str) -> Vec<String> {
     let rows = answer.rows();
     let row = rows.into_iter().find(|row| row[0] == first);
@@ -211,7 +211,7 @@ async fn a_queue_has_its_figures_options_and_oldest_messages() {
         "{:?}",
         ordered.rows()
     );
-    // What is asked for all the time is without messages.
+    // The response that the page polls contains no messages.
     let figures = client.get(&format!("{MAILS}/figures")).await;
     assert!(
         figures.html.contains("id=\"figures\"") && !figures.html.contains("ada"),
@@ -370,7 +370,7 @@ async fn messages_are_removed_redriven_and_purged_after_a_question() {
     assert_eq!(bodies(&fixture, "orders.fifo").await.len(), 5);
 }
 
-/// What is offered, and what is done all the same.
+/// Returns the actions that the page offers, and the statuses of attempts to do all actions.
 async fn offered(client: &Client) -> (Vec<&'static str>, Vec<StatusCode>) {
     let page = client.get(MAILS).await;
     let actions = ["/send", "/redrive", "/purge", "/remove?"];
@@ -420,7 +420,7 @@ async fn each_may_do_what_the_token_says() {
         );
     }
     assert_eq!(bodies(&fixture, "mails").await.len(), 3, "nothing was done");
-    // Grants for collections open no queue.
+    // Grants for collections give no access to queues.
     let collections = fixture.client(granted(&[("*", &[Read, Right::Write, Right::Delete])]));
     assert!(!collections.get("/").await.html.contains("/queues"));
     assert_eq!(collections.get("/queues").await.rows(), Vec::<Vec<String>>::new());
@@ -453,7 +453,7 @@ async fn what_may_not_be_looked_at_is_not_shown_by_others() {
         "its name, and not how many are there"
     );
     assert!(client.get(MAILS).await.main().contains("in mails-dead"));
-    // Who may send is not told what is there, nor led to where that stands.
+    // A client that may only send sees neither the messages nor a link to them.
     let sender = fixture.client(granted(&[("queue.mails", &[Send])]));
     let sent = sender.post(&format!("{MAILS}/send"), "body=x").await;
     assert_eq!(
@@ -469,7 +469,7 @@ async fn what_may_not_be_looked_at_is_not_shown_by_others() {
             .html
             .contains("The message was sent.")
     );
-    // Messages go only where one may send to.
+    // A redrive moves messages only to queues to which the client may send.
     let redrive = client.get("/queues/mails-dead/redrive").await;
     assert!(
         redrive.html.contains("no other queue that you may send to"),

@@ -1,4 +1,4 @@
-//! Views: their states, how they were found, and the plans that take them.
+//! Views: their states, the reason for their choice, and the plans that use them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -58,7 +58,7 @@ async fn a_view_that_is_being_filled_says_how_far_it_is() {
     let tools = fixture.session.tools().unwrap();
     let told = |_| ();
     let applied = tools.apply(&schema, &options, &told);
-    // It is given up in the middle, as by a crash.
+    // The timeout interrupts `apply` in the middle, as a crash would.
     tokio::time::timeout(Duration::from_millis(2_500), applied)
         .await
         .expect_err("five records take five seconds");
@@ -122,7 +122,7 @@ async fn the_plan_names_the_view_taken_and_why_others_were_not() {
     assert!(own.html.contains("<dt>View</dt><dd>base</dd>"));
 }
 
-/// An address of the API names a view; the console keeps to it.
+/// The console keeps the view that an address of the API names.
 #[tokio::test]
 async fn links_keep_the_named_view() {
     let fixture = Fixture::new().await;
@@ -150,7 +150,7 @@ async fn links_keep_the_named_view() {
     assert_eq!(other.status, StatusCode::BAD_REQUEST, "{}", other.main());
 }
 
-/// The values that a form's radio buttons choose, by field.
+/// Returns the values that a form's radio buttons select, by field.
 fn chosen(form: &str) -> Vec<(String, String)> {
     let radios = form.split("<input type=\"radio\" name=\"take.").skip(1);
     let radios = radios.filter_map(|radio| {
@@ -179,13 +179,13 @@ async fn of_what_two_changed_each_value_is_chosen() {
         let fields = names.map(|name| format!("&was.{name}={}", hidden(form, &format!("was.{name}"))));
         format!("seen={}{}", hidden(form, "seen"), fields.concat())
     };
-    // Somebody else moves and renames her.
+    // Another client changes her city and her name.
     let theirs = format!(
         "{}&value.city=Genf&value.name=Ada+L.&value.age=31&value.note=of+Bern",
         was(&form)
     );
     assert_eq!(client.post(edit, &theirs).await.status, StatusCode::SEE_OTHER);
-    // She was to get another name, and a note.
+    // This client gives her another name and a note.
     let mine = "&value.city=Bern&value.name=Ida&value.age=31&value.note=of+Genf";
     let conflict = client.post(edit, &format!("{}{mine}", was(&form))).await;
     assert_eq!(conflict.status, StatusCode::CONFLICT);
@@ -209,7 +209,7 @@ async fn of_what_two_changed_each_value_is_chosen() {
         serde_json::Value::Object(held.record),
         json!({ "id": "1", "city": "Genf", "name": "Ada L.", "age": 31, "note": "of Genf" })
     );
-    // A choice is of the version that was seen, too.
+    // The resolution also applies only to the version that the client saw.
     let late = client
         .post(edit, &format!("{}{mine}{take}", was(&conflict.html)))
         .await;

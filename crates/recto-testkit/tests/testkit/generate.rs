@@ -1,4 +1,4 @@
-//! Drawn cases can be written down and made simpler.
+//! Random cases can be printed and simplified.
 
 use std::sync::Arc;
 
@@ -6,9 +6,9 @@ use recto_model::{Value, json};
 use recto_testkit::generate::{self, Case, Change, Rng};
 use recto_testkit::oracle::{Collations, Condition, Oracle, Row, order};
 
-/// Cases drawn by each test.
+/// Number of cases of each test.
 const CASES: u64 = 200;
-/// More steps than any case can be made simpler by.
+/// Limit of the number of steps that simplify a case. No case needs so many.
 const MAX_STEPS: usize = 20_000;
 
 fn drawn(seed: u64) -> (Case, Rng) {
@@ -53,7 +53,7 @@ fn values(condition: &Condition) -> Vec<(usize, Value)> {
     }
 }
 
-/// A printed test holds rows as record JSON and values as text: nothing of them is lost.
+/// A printed test contains rows as record JSON, and values as text, without a loss.
 #[test]
 fn what_a_printed_test_says_is_the_case() {
     for seed in 0..CASES {
@@ -83,8 +83,8 @@ fn what_a_printed_test_says_is_the_case() {
     }
 }
 
-/// Whatever is wrong with a case, making it simpler ends; and where everything is wrong, with nothing
-/// left that could go.
+/// The simplification of a failing case ends, whichever simpler cases also fail. If all of them fail, the result has no
+/// removable part.
 #[test]
 fn making_a_case_simpler_ends() {
     for seed in 0..CASES / 10 {

@@ -1,5 +1,5 @@
-//! The oracle is right: its order is what a real Cassandra was seen to keep, and its pages are
-//! those that a person would cut.
+//! Checks the oracle: its order equals the order of a real Cassandra, and its pages equal pages
+//! made by hand.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use recto_testkit::oracle::{Comparison, Condition, Oracle, Question, Row};
 
 const VECTORS: &str = include_str!("../../vectors/order-cassandra-5.0.txt");
 
-/// The recorded values of each type, in the order recorded.
+/// Returns the recorded values of each type, in the recorded order.
 fn recorded() -> BTreeMap<String, Vec<Value>> {
     let mut recorded: BTreeMap<String, Vec<Value>> = BTreeMap::new();
     for line in VECTORS.lines().filter(|line| !line.starts_with('#')) {

@@ -1,4 +1,4 @@
-//! The rig does to real nodes what it says.
+//! Effects of the rig on real nodes.
 
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader};
@@ -103,7 +103,7 @@ fn the_shared_node_is_one_for_all() {
     }
     let status = shared.nodetool(&["status"]).expect("nodetool").stdout;
     assert!(status.contains("UN "), "{status}");
-    // Another process finds the same.
+    // Another process finds the same node.
     let other = Command::new(env!("CARGO_BIN_EXE_recto-rig"))
         .arg("address")
         .output()
@@ -156,7 +156,7 @@ fn a_shared_node_is_started_again_when_dead_and_ended_when_idle() {
     let after = pid();
     assert!(is_running(after));
 
-    // In use it stays, beyond the limit and a look of the watch.
+    // A node in use continues to run, longer than the idle limit and one check of the watcher.
     thread::sleep(3 * idle);
     assert!(is_running(after), "ended while in use");
     drop(second);
@@ -165,7 +165,7 @@ fn a_shared_node_is_started_again_when_dead_and_ended_when_idle() {
     assert!(!rig.stop().expect("nothing to stop"));
 }
 
-/// `recto-rig` in a folder of its own, with nothing of this process's surroundings.
+/// Runs `recto-rig` in its own folder, without the environment of this process.
 fn recto_rig(dir: &Path, path: &str, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_recto-rig"));
     command
@@ -180,8 +180,8 @@ fn recto_rig(dir: &Path, path: &str, arguments: &[&str]) -> Output {
     command.output().expect("recto-rig")
 }
 
-/// There may be no container engine here: a stand-in shows that the rig calls one in the right order. It leads to the
-/// shared node.
+/// This machine may have no container engine. A stub engine records that the rig calls the engine in the right order.
+/// The stub returns the address of the shared node.
 #[test]
 fn a_container_engine_that_answers_is_used() {
     let shared = Cluster::shared().expect("a Cassandra");
@@ -259,7 +259,7 @@ fn an_address_in_the_environment_wins() {
 #[test]
 fn a_killed_owner_leaves_no_nodes() {
     let dir = tempfile::tempdir().expect("a folder");
-    // As the test harness takes it: without the name of this program.
+    // The test harness expects the name without the name of this program.
     let path = concat!(module_path!(), "::owner_that_gets_killed");
     let (_, owner) = path.split_once("::").expect("a module of this program");
     let mut owner = Command::new(std::env::current_exe().expect("this test"))
@@ -280,7 +280,7 @@ fn a_killed_owner_leaves_no_nodes() {
     assert_ends(pid);
 }
 
-/// The other process of `a_killed_owner_leaves_no_nodes`.
+/// Child process of `a_killed_owner_leaves_no_nodes`.
 #[test]
 #[ignore = "child: started by a_killed_owner_leaves_no_nodes"]
 #[allow(clippy::print_stdout)]

@@ -1,4 +1,4 @@
-//! What `design` proposes applies, and each query is then served as it said.
+//! The views that `design` proposes can be applied, and Recto then serves each query as the proposal says.
 
 use proptest::prelude::*;
 use recto::design::{Design, design, parse_queries, with_views};
@@ -7,8 +7,9 @@ use recto::session::{PageRequest, Pages as _};
 use recto::{DynamicRecord, LocalSession, OpenOptions, Recto};
 use serde_json::json;
 
-/// Collections of each way to write, with a view that there is, and words that no view may add a table to; the last two sort a
-/// text as people do, which is a field of the key of one of them.
+/// Collections of each write mode, with and without existing views. In one declaration, the views are an
+/// inline table, to which TOML does not allow to add a table. The last two collections sort a text by a
+/// language. In one of them, the text is a field of the key.
 const SCHEMAS: [&str; 6] = [
     r#"
 [collection.tasks]           # that change
@@ -64,7 +65,7 @@ fields = []
 "#,
 ];
 
-/// A query of these collections as a filter with values, and its sort.
+/// Returns a strategy for queries of these collections: a filter with values, and its sort.
 fn query() -> impl Strategy<Value = (String, String)> {
     let fields = Just(vec!["team", "size", "due", "open"]).prop_shuffle();
     let directions = proptest::collection::vec(any::<bool>(), 4);
@@ -90,7 +91,7 @@ fn query() -> impl Strategy<Value = (String, String)> {
                 });
             }
             let free = &fields[pinned..];
-            // The last two in a tuple range.
+            // The last two fields are in a tuple range.
             match (ranged, free) {
                 (0, [one, ..]) => terms.push(format!("{one} >= {}", value(one, false))),
                 (1, [one, other, ..]) => {
@@ -107,7 +108,7 @@ fn query() -> impl Strategy<Value = (String, String)> {
     )
 }
 
-/// Applies a schema to a new store, and sees that it serves each query as it is said.
+/// Applies a schema to a new store, and asserts that it serves each query as the design says.
 async fn assert_served(schema: &str, design: &Design) {
     let folder = tempfile::tempdir().unwrap();
     let options = OpenOptions::new().create();
@@ -154,7 +155,8 @@ proptest! {
         let design = design(&schema.collections[0], &parse_queries(&words).unwrap()).unwrap();
         prop_assert!(design.is_minimal);
         for query in &design.queries {
-            // What a new view serves is in one place, but for lists of values, and tuples over mixed directions.
+            // A new view serves a query as one scan, except for lists of values, and for tuples with mixed
+            // directions.
             let may_be_many = [" OR ", ") > ("].iter().any(|word| query.asked.filter.contains(word));
             prop_assert!(!query.is_new || may_be_many || query.shape == "scan", "{query:?}");
         }
@@ -168,7 +170,7 @@ proptest! {
     }
 }
 
-/// The schema in JSON tells a program what a person is told.
+/// The design as JSON contains the same information as its text.
 #[test]
 fn a_design_is_told_to_programs() {
     let schema = Schema::parse(SCHEMAS[0]).unwrap();
@@ -188,7 +190,8 @@ fn a_design_is_told_to_programs() {
     );
 }
 
-/// A view that is proposed sorts a text as it is sorted elsewhere in the collection, and shows it so.
+/// A proposed view sorts a text by the same collation as the rest of the collection, and its declaration
+/// contains this collation.
 #[tokio::test]
 async fn a_proposed_view_has_the_collation_of_its_field() {
     let text = SCHEMAS[4];
@@ -224,7 +227,7 @@ async fn a_proposed_view_has_the_collation_of_its_field() {
         .map(|one| one.to_json()["team"].clone())
         .collect();
     assert_eq!(teams, ["Örjan", "ärlig", "Åsa", "Zorn", "bo", "Bea"]);
-    // What no view serves is refused by name.
+    // A query that no view can serve is rejected with the name of the field.
     let refused = asked("[[query]]\nfilter = 'open = true AND startsWith(team, \"b\")'").unwrap_err();
     assert!(
         refused.to_string().contains("team sorts by the collation sv"),

@@ -1,4 +1,4 @@
-//! Cases at the edges of pages, cursors, budgets and handles, on the store in memory.
+//! Edge cases of pages, cursors, budgets and handles, on the store in memory.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -52,7 +52,7 @@ fn record(collection: &Collection<DynamicRecord>, json: &serde_json::Value) -> D
     DynamicRecord::from_json(definition, json.as_object().unwrap()).unwrap()
 }
 
-/// The collection of events with `count` of them in stream `a`, and the query for these.
+/// Stores `count` events in stream `a`. Returns the collection of events and the query for these events.
 async fn events(recto: &Recto, count: i32) -> (Collection<DynamicRecord>, PageQuery<DynamicRecord>) {
     let events = recto.dynamic("events").unwrap();
     for at in 0..count {
@@ -74,7 +74,7 @@ fn times(page: &Page<DynamicRecord>) -> Vec<i64> {
         .collect()
 }
 
-/// Clocks that move on by a step with every reading.
+/// Clocks that advance by a step with every reading.
 struct Stepping {
     step_nanos: u64,
     nanos: AtomicU64,
@@ -101,7 +101,8 @@ fn stepping(step_nanos: u64) -> Environment {
     })
 }
 
-/// Who opened a store before it had a schema has made keys up.
+/// A handle that was opened before the store had a schema has created its own cursor keys. It must replace
+/// them by the keys of the store.
 #[tokio::test]
 async fn a_refused_schema_takes_over_the_cursor_keys_of_the_store() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Environment::system()));
@@ -309,8 +310,8 @@ async fn too_many_sources_are_a_limit_and_not_a_missing_view() {
     );
 }
 
-/// A collection of the same records that serves a query is named in place of one to make, but not to who sees
-/// some rows only.
+/// If another collection of the same records serves the query, the hint names this collection instead of a
+/// new view. In a session with a row filter, the hint does not name it.
 #[tokio::test]
 async fn the_collection_that_serves_is_named() {
     let recto = open().await;
@@ -527,7 +528,7 @@ async fn keys_are_one_value_or_several_and_text_or_a_number_stands_for_a_type() 
     );
 }
 
-/// The views that stay and those that are new are too many together, so that no schema could declare them.
+/// Rejects a schema if its new views and the views that stay are together more than a schema can declare.
 #[tokio::test]
 async fn rejects_more_views_than_a_schema_can_declare() {
     let memory = Arc::new(MemoryStore::new(Environment::system()));

@@ -1,5 +1,5 @@
-//! What is seen only from below, on a store that counts, fails and waits: nothing is read before it
-//! is asked for, and a page whose time runs out keeps what it has.
+//! Properties that are only visible at the store. The tests use a store that counts, fails and waits. A query
+//! reads nothing before the caller polls it. A page whose time ends keeps the rows that it has.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -22,7 +22,7 @@ writes = "append"
 "#;
 const ROWS: i32 = 3_000;
 
-/// A store with rows, and the handle that makes it fail.
+/// Returns a store with rows, and the handle that makes it fail.
 async fn store() -> (Recto, FaultyStore) {
     let memory = MemoryStore::new(Environment::system());
     let faulty = FaultyStore::new(Arc::new(memory), 1, FaultRates::NONE);
@@ -47,7 +47,7 @@ async fn store() -> (Recto, FaultyStore) {
 async fn a_stream_sends_nothing_until_it_is_polled() {
     let (recto, faulty) = store().await;
     let events = recto.dynamic("events").unwrap();
-    // Every call fails, and is recorded: no record, no call.
+    // Every call fails and is recorded. Without a recorded fault, there was no call.
     faulty.set_rates(FaultRates {
         fail: 1.0,
         ..FaultRates::NONE
@@ -62,7 +62,7 @@ async fn a_stream_sends_nothing_until_it_is_polled() {
     assert_eq!(faulty.faults().len(), 1);
     assert!(stream.next().await.is_none(), "an error ends it");
 
-    // Nor is a page read before its first row is asked for.
+    // The stream does not read a page before the caller requests its first row.
     faulty.set_rates(FaultRates::NONE);
     let mut stream = Box::pin(query.stream());
     let first: Vec<DynamicRecord> = stream.by_ref().take(10).try_collect().await.unwrap();
@@ -98,7 +98,7 @@ async fn a_page_whose_time_runs_out_keeps_what_it_has_and_loses_nothing() {
     while found.len() < 20 {
         let page = match next.await {
             Ok(page) => page,
-            // Not even the first read came in time: the same page again.
+            // The first read exceeded the timeout, so the test requests the same page again.
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::Timeout);
                 next = resume(&query, &found, &expected);
@@ -119,7 +119,7 @@ async fn a_page_whose_time_runs_out_keeps_what_it_has_and_loses_nothing() {
     assert_eq!(&found[..20], expected.items());
 }
 
-/// The page after the rows found so far.
+/// Returns the query of the page after the rows found so far.
 fn resume(
     query: &recto::PageQuery<DynamicRecord>,
     found: &[DynamicRecord],
@@ -132,7 +132,7 @@ fn resume(
     }
 }
 
-/// A store that never waits gives no other task a turn: the page does.
+/// A store that never waits does not yield to other tasks, so the page itself must yield.
 #[tokio::test]
 async fn a_long_page_lets_others_have_their_turn() {
     let (recto, _) = store().await;
@@ -157,8 +157,9 @@ async fn a_long_page_lets_others_have_their_turn() {
     ticking.abort();
 }
 
-/// Whether what was sent was applied or lost: committing the batch again settles it, at the stamps it had, so
-/// that what others wrote since stands. A change of its that was replaced meanwhile is a later one.
+/// A repeated commit of the batch gives a known outcome, whether the first attempt was applied or lost. It
+/// uses the timestamps of the first attempt, so later writes of other clients win. If the program replaced a
+/// change of the batch in between, the new change has a later timestamp.
 #[tokio::test(start_paused = true)]
 async fn a_batch_of_unknown_outcome_is_settled_later() {
     #[derive(Debug, Clone, PartialEq, recto::Record)]

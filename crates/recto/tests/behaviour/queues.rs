@@ -1,4 +1,4 @@
-//! Queues as programs and tools ask for them.
+//! Queues as programs and tools use them.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use recto::session::{
 };
 use recto::{ErrorKind, OpenOptions, Recto, Session, StoreAddress, schema::Schema};
 
-/// Makes a test of each store of each of these.
+/// Defines a test for each of these functions and each kind of store.
 macro_rules! on_both {
     ($($name:ident),+ $(,)?) => {
         static TESTS: crate::common::Suite = crate::common::Suite::new(module_path!(), 2 * [$(stringify!($name)),+].len());
@@ -357,7 +357,7 @@ async fn a_work_unit_is_a_queue_that_ends(kind: Kind) {
     let units = jobs.units().await.unwrap();
     assert_eq!(units.iter().map(Queue::name).collect::<Vec<_>>(), ["jobs/night"]);
 
-    // It is as its queue is, and has no parts.
+    // A unit has the options of its queue, and has no units itself.
     jobs.change(QueueOptions::default()).await.unwrap();
     let mut night = queues.get("jobs/night").await.unwrap();
     assert_eq!(night.options().visibility_seconds, 30);
@@ -401,7 +401,8 @@ async fn a_redrive_ends_in_time_and_the_next_one_goes_on(kind: Kind) {
     assert_eq!(redriven(Some(300)).await, (256, false));
     assert_eq!(redriven(Some(44)).await, (44, true));
     assert_eq!(dead.stats().await.unwrap().messages, 44);
-    // Two at a time move no message twice, as its bodies show; each may count what the other one moved.
+    // Two concurrent redrives move no message twice, as the bodies of the messages show. Each may count
+    // messages that the other moved.
     let (one, other) = tokio::join!(dead.redrive(&jobs, None), dead.redrive(&jobs, None));
     assert!((44..=88).contains(&(one.unwrap() + other.unwrap())));
     assert_eq!(redriven(None).await, (0, true));
@@ -432,7 +433,7 @@ async fn the_ring_is_told_and_changed_in_words(kind: Kind) {
         units: Some(4),
     };
     assert_eq!((ring.needed, ring.options), (kind == Kind::Cassandra, whole));
-    // Nobody has made a queue: who looks makes no tables.
+    // No queue exists yet, and reading the state creates no tables.
     assert_eq!(ring.tables, []);
 
     let units = |units| QueueTableSettings {
@@ -455,7 +456,7 @@ async fn the_ring_is_told_and_changed_in_words(kind: Kind) {
         (&changed.options, &queues.tables().await.unwrap().options),
         (&expected, &expected)
     );
-    // Who changes something else at the same moment puts nothing back.
+    // A concurrent change of another setting does not revert this one.
     let longer = QueueTableSettings {
         grace_seconds: Some(400),
         ..QueueTableSettings::default()
@@ -499,7 +500,7 @@ async fn the_ring_is_told_and_changed_in_words(kind: Kind) {
     assert_eq!((units.len(), units[0].messages), (1, 1));
     queues.end_unit("jobs", "one").await.unwrap();
     queues.begin_unit("jobs", "two").await.unwrap();
-    // Deleting it by its name ends it, too.
+    // Deleting the unit by its name also ends it.
     queues.delete_queue("jobs/two").await.unwrap();
     assert!(queues.units("jobs").await.unwrap().is_empty());
 }
@@ -553,7 +554,7 @@ async fn a_schema_says_what_holds_for_all_queues(kind: Kind) {
         planned.len()
     );
 
-    // Twice is once, and who says nothing changes nothing.
+    // A second application changes nothing, and a schema without settings changes nothing.
     for again in [&said, &schema(""), &schema("[queues]\ngrace_seconds = 300")] {
         assert!(recto.plan(again).await.unwrap().changes.is_empty());
         assert!(recto.apply(again).await.unwrap().changes.is_empty());
@@ -571,7 +572,7 @@ async fn a_schema_says_what_holds_for_all_queues(kind: Kind) {
     assert!(recto.schema().queues.is_empty(), "it is kept with the queues");
     recto.close().await.unwrap();
 
-    // Others read what holds without opening queues.
+    // Other processes read the settings without opening queues.
     let session = session(&store).await;
     let settings = session.queues().unwrap().table_settings().await.unwrap();
     assert_eq!(settings, Some(options.settings()));
@@ -609,7 +610,7 @@ fn is_of_queues(table: &recto_model::Table) -> bool {
     table.name().starts_with("recto_queue")
 }
 
-/// However far it came when it was cut off.
+/// Interrupts the application of a schema at any moment, and then applies the schema again.
 async fn a_schema_that_was_applied_in_part_is_applied_again(kind: Kind) {
     const STEP: Duration = Duration::from_millis(25);
     let store = Fresh::new(kind);
@@ -632,13 +633,15 @@ async fn a_schema_that_was_applied_in_part_is_applied_again(kind: Kind) {
     assert_eq!(options.rotation_seconds, 60);
 }
 
-/// Requests to nodes since a store was opened: what is prepared for them comes beside, once for each shape.
+/// Returns the number of requests to nodes since the store was opened. It does not contain the requests that
+/// prepare statements, which are sent once for each statement.
 fn requests(recto: &Recto) -> u64 {
     let nodes = recto.store_metrics().nodes;
     nodes.iter().map(|node| node.requests).sum()
 }
 
-/// What a command asks for that opens a store, does one thing to a queue, and ends: to open the store, then the queues, and in all.
+/// Returns the numbers of requests of a command that opens a store, executes one operation of a queue, and
+/// ends: requests until the store is open, until the queue is open, and in total.
 async fn requests_of(store: &Fresh, does: impl AsyncFn(Queue)) -> [u64; 3] {
     let recto = store.open().await;
     let opened = requests(&recto);
@@ -651,9 +654,9 @@ async fn requests_of(store: &Fresh, does: impl AsyncFn(Queue)) -> [u64; 3] {
 }
 
 async fn who_does_one_thing_asks_for_little(kind: Kind) {
-    /// Each of the others is a round trip; tables, columns and types are looked up in one.
+    /// Each of these requests is a round trip, except that tables, columns and types are read in one.
     const MOST: [u64; 3] = [11, 16, 24];
-    /// On a machine that is busy the ring's keeper may have its turn meanwhile.
+    /// On a busy machine, the maintenance task of the rotating tables may run meanwhile.
     const ATTEMPTS: usize = 3;
     let store = Fresh::new(kind);
     let recto = store.open().await;
@@ -685,10 +688,10 @@ async fn who_does_one_thing_asks_for_little(kind: Kind) {
     }
 }
 
-/// Nobody has opened them before.
+/// Processes that open the queues concurrently, and for the first time, use the same queues.
 async fn those_who_open_queues_at_once_have_the_same(kind: Kind) {
     if kind == Kind::Embedded {
-        return; // one process has it
+        return; // only one process can open an embedded store
     }
     let store = Fresh::new(kind);
     let first = store.open().await;

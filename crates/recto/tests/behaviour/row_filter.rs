@@ -1,4 +1,4 @@
-//! A session with row filters sees and writes no other rows, whatever is asked of it.
+//! A session with row filters reads and writes no other rows, for any request.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -101,7 +101,7 @@ async fn rows_are_counted_that_may_be_seen_and_no_others() {
         count: Some(Count::Estimate),
         ..asking(filter)
     };
-    // Where the filter is a partition, only that is read.
+    // If the row filter fixes the partition, only that partition is counted.
     let acme = restricted(&all, "tenant = \"acme\"");
     for (filter, rows) in [
         ("tenant = \"acme\"", 10),
@@ -112,7 +112,7 @@ async fn rows_are_counted_that_may_be_seen_and_no_others() {
         let page = acme.page("notes", &counted(filter)).await.unwrap();
         assert_eq!(page.estimate.unwrap().total_size, rows, "{filter}");
     }
-    // Where rows are read that it hides, nothing is told.
+    // If the count would read hidden rows, Recto rejects the request.
     let ada = restricted(&all, "author = \"ada\"");
     for filter in ["tenant = \"acme\"", "tenant = \"acme\" AND at >= 3"] {
         let middle = PageRequest {
@@ -197,7 +197,7 @@ async fn a_filter_outside_the_key_is_for_reading() {
     let ada = restricted(&all, "author = \"ada\"");
     assert!(ada.get("notes", &key("acme", 1)).await.unwrap().is_none());
     assert!(ada.get("notes", &key("acme", 2)).await.unwrap().is_some());
-    // Record 1 is bob's, and would be replaced.
+    // Record 1 belongs to bob, and the put would replace it.
     let mut hers = record("acme", 1);
     hers.insert("author".to_owned(), "ada".into());
     let error = ada.put("notes", vec![hers], None).await.unwrap_err();
@@ -229,15 +229,15 @@ async fn restrictions_add_up_and_leave_the_store_alone() {
     let error = acme.scrub_step(&mut position, 1).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Forbidden, "{error}");
     all.tools().unwrap().plan(&schema, &options).await.unwrap();
-    // A filter that fits no field lets nothing through.
+    // A row filter on a missing field lets nothing through.
     let wrong = restricted(&all, "owner = \"ada\"");
     let error = wrong.page("notes", &asking("")).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Forbidden);
     assert!(!error.to_string().contains("ada"), "{error}");
 }
 
-/// Partitions, and the rows of each, that a filter on `author` hides, but for the very last row. (The store
-/// of these tests takes long for partitions of many rows.)
+/// Number of partitions, and number of rows of each that a filter on `author` hides. Only the very last row
+/// is visible. (The store of these tests is slow with partitions of many rows.)
 const CROWDS: i32 = 30;
 const HIDDEN: i32 = 250;
 
@@ -259,7 +259,7 @@ async fn session_with_hidden_rows() -> LocalSession {
     all
 }
 
-/// All of them, one partition after the other.
+/// Returns a request for all of these rows, one partition after the other.
 fn crowds() -> PageRequest {
     let tenants = (0..CROWDS).map(|number| format!("tenant = \"{}\"", crowd(number)));
     PageRequest {
@@ -287,7 +287,7 @@ async fn what_hidden_rows_cost_is_not_told() {
     }
 }
 
-/// What a session can ask is what it would be served, no more: as asking tells it.
+/// `choices` offers a session only the queries that Recto would serve for this session.
 #[tokio::test]
 async fn what_can_be_asked_is_told_of_the_rows_that_are_seen() {
     let all = session().await;
@@ -302,7 +302,8 @@ async fn what_can_be_asked_is_told_of_the_rows_that_are_seen() {
     assert!(choices.missing_partition_fields.is_empty());
     assert!(field(&choices, "at").range && field(&choices, "at").sort == SortChoice::Served);
     assert_eq!(field(&choices, "tenant").sort, SortChoice::Pointless);
-    // No view serves the row filter itself: nothing is served beside it, as every page would be refused.
+    // No view serves the row filter itself, so no field is offered together with it, because Recto would
+    // reject every page.
     let outside = restricted(&all, "author = \"ada\"");
     let strict = PageRequest {
         allow_filter_scan: false,
@@ -315,8 +316,8 @@ async fn what_can_be_asked_is_told_of_the_rows_that_are_seen() {
     assert_eq!(unknown.part(), Some(ErrorPart::Filter));
 }
 
-/// Whether a page is cut among hidden rows, or a scan steps there, would tell how many there are: that it
-/// is, is up to chance.
+/// A page that ends among hidden rows, or a scan step that ends there, would reveal the number of hidden
+/// rows. Therefore it is random if a page or a step ends there.
 #[tokio::test]
 async fn where_reading_ends_among_hidden_rows_tells_no_number() {
     let all = session_with_hidden_rows().await;
@@ -334,7 +335,7 @@ async fn where_reading_ends_among_hidden_rows_tells_no_number() {
         }
     }
     assert!(whole > 0, "every page was cut");
-    // It goes on at a hidden row, and does not name it.
+    // The page continues at a hidden row, and its plan does not name this row.
     let next = PageRequest {
         page_token: cut.expect("no page was cut"),
         ..crowds()
@@ -372,7 +373,7 @@ async fn a_query_that_no_view_serves_for_the_filter_says_so() {
     );
     assert!(error.hint().unwrap().contains("allow_filter_scan"), "{error:?}");
     assert!(!error.to_string().contains("ada"), "{error}");
-    // Where it would not help, it is not recommended.
+    // The error does not recommend a filter scan if it would not help.
     let error = ada.page("notes", &PageRequest::default()).await.unwrap_err();
     assert!(!error.to_string().contains("seen here"), "{error}");
     for (filter, served) in [

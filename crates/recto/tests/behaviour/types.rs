@@ -1,6 +1,5 @@
-//! Every type through the engine into a real Cassandra and the embedded store: order types at their
-//! extremes come back in the same order, ascending and descending, and every stored value comes
-//! back as it went in.
+//! Every type through the engine, in a real Cassandra and in the embedded store. Extreme values of order
+//! types come back in the same order, ascending and descending. Every stored value comes back unchanged.
 #![allow(clippy::cast_possible_wrap)]
 
 use std::fmt::Write as _;
@@ -13,13 +12,13 @@ use recto_model::extremes;
 use recto_testkit::oracle::Row;
 use serde_json::{Value as Json, json};
 
-/// The tests of this module that have not ended.
+/// Suite of the tests of this module.
 static TESTS: Suite = Suite::new(module_path!(), 4);
 
-/// Rows of a page: more than one page for most types.
+/// Number of rows of a page. Most types need more than one page.
 const PAGE_ROWS: u32 = 7;
 
-/// Types that have no order, as the schema language writes them, with values as JSON.
+/// Returns the types that have no order, in the notation of the schema language, with values as JSON.
 fn unordered() -> Vec<(&'static str, Vec<Json>)> {
     vec![
         (
@@ -122,7 +121,7 @@ async fn both() -> [Recto; 2] {
     ]
 }
 
-/// A value of each order type that is nothing special: what a column holds while another varies.
+/// Returns an ordinary value of each order type, which a column has while another column varies.
 fn plain() -> Vec<Value> {
     let middle = |ty: &Type| {
         let values = extremes::values(ty);
@@ -131,7 +130,7 @@ fn plain() -> Vec<Value> {
     Type::ORDERABLE.iter().map(middle).collect()
 }
 
-/// The rows whose column `varied` runs through the extremes of its type, ascending.
+/// Returns rows whose column `varied` has the extreme values of its type, ascending.
 fn group(varied: usize) -> Vec<Row> {
     let row = |value: Value| {
         let mut row: Row = plain().into_iter().map(Some).collect();
@@ -196,7 +195,7 @@ fn order_types_sort_alike_on_both_stores() {
     });
 }
 
-/// Each value of each type as the bound of a range, the columns before it pinned.
+/// Uses each value of each type as the bound of a range, with the columns before it fixed.
 #[test]
 fn order_types_are_bounded_alike_on_both_stores() {
     let _scope = Scope::new(&TESTS);
@@ -263,7 +262,7 @@ fn stored_values_come_back_as_they_went_in() {
         let unordered = unordered();
         let count = columns.iter().map(Vec::len).max().unwrap();
         for subject in &mut subjects {
-            // Row by row: each value of each type once, null where a type has no more.
+            // Each row has the next value of each type, or null if a type has no more values.
             let mut stored = Vec::new();
             for id in 0..count {
                 let mut json = json!({ "id": id });

@@ -1,4 +1,4 @@
-//! Recto from programs without async, and what is said where its futures cannot run.
+//! Recto in programs without async, and the errors if its futures cannot run.
 
 use std::time::Duration;
 
@@ -90,7 +90,7 @@ fn a_queue_is_sent_to_worked_on_and_emptied() {
     let received = jobs.receive(Receive::up_to(1)).wait().unwrap();
     assert_eq!(jobs.ack(&[received[0].receipt]).wait().unwrap(), [Settled::Done]);
 
-    // A handler that blocks and one that panics are no hindrance to the others.
+    // A handler that blocks and a handler that panics do not stop the other handlers.
     let (tell, told) = std::sync::mpsc::channel();
     let handler = move |message: Message| {
         std::thread::sleep(Duration::from_millis(20));
@@ -108,7 +108,7 @@ fn a_queue_is_sent_to_worked_on_and_emptied() {
     );
     let mut bodies: Vec<_> = told.iter().collect();
     if worked.done == 18 {
-        // The message whose handler panicked was not due when the worker ended.
+        // The message whose handler panicked was not due yet when the worker ended.
         let receive = Receive::up_to(1).wait(Duration::from_secs(5));
         let last = jobs.receive(receive).wait().unwrap();
         bodies.push(String::from_utf8(last[0].body.clone()).unwrap());
@@ -158,7 +158,7 @@ fn a_runtime_that_is_missing_or_has_no_timers_is_an_error_that_says_what_to_do()
     let folder = tempfile::tempdir().unwrap();
     let open = || Recto::open_with(folder.path().join("notes"), OpenOptions::new().create());
     let timeless = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    // Without a runtime, the first poll says so.
+    // Without a runtime, the first poll reports the error.
     let without = open().now_or_never().unwrap();
     for outcome in [without, timeless.block_on(open())] {
         let error = outcome.unwrap_err();
@@ -174,7 +174,7 @@ fn open_without_timers() {
     let timeless = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let error = timeless.block_on(Recto::open("no store")).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error:?}");
-    // Other panics are told as ever.
+    // Other panics are still printed.
     std::thread::spawn(|| panic!("of another")).join().unwrap_err();
 }
 

@@ -1,5 +1,6 @@
-//! A process with a wrong clock deletes nothing that others wrote, stamps no writes, and says so. Nodes of Cassandra have clocks to compare
-//! with; an embedded store has the time that it recorded.
+//! A process with a wrong clock deletes nothing that others wrote, gives no timestamps to writes, and reports
+//! its clock. Recto compares the clock with the clocks of the nodes of Cassandra. For an embedded store, it
+//! compares the clock with the recorded time.
 
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ const DAY_SECONDS: u32 = 86_400;
 const DAY_MICROS: i64 = 86_400 * SECOND_MICROS;
 const HOUR_MILLIS: i64 = 3_600_000;
 const DAY_MILLIS: i64 = 24 * HOUR_MILLIS;
-/// Some day in 2026.
+/// A day in 2026, in milliseconds.
 const START_MILLIS: i64 = 1_767_225_600_000;
 
 const SCHEMA: &str = r#"
@@ -41,7 +42,7 @@ async fn open_by(store: &Fresh, environment: Environment) -> Recto {
     store.open_with(OpenOptions::new().environment(environment)).await
 }
 
-/// A queue with three messages, made now.
+/// Creates a queue with three messages.
 async fn make_queue(recto: &Recto, retention_seconds: u32) -> Queue {
     let options = QueueOptions {
         retention_seconds: Some(retention_seconds),
@@ -81,10 +82,10 @@ fn expires_no_messages_of_others() {
         let jobs_ahead = queue_of(&ahead).await;
         let received = jobs_ahead.receive(Receive::up_to(1)).await.unwrap();
         assert_eq!(received.len(), 1, "it is not expired by the clock of the nodes");
-        // Queues and buckets share the guard of the store.
+        // Queues and buckets share the clock guard of the store.
         let guard = ahead.store().clock_guard().unwrap();
         assert_eq!(guard.status(None).state, ClockState::AheadOfNodes);
-        // The upkeep of queues runs each 30 seconds.
+        // Maintenance of queues runs every 30 seconds.
         tokio::time::sleep(Duration::from_secs(35)).await;
         assert_eq!(jobs.receive(Receive::up_to(10)).await.unwrap().len(), 2);
         let status = jobs.stats().await.unwrap();
@@ -137,7 +138,7 @@ fn refuses_writes_that_a_wrong_clock_would_order_wrongly() {
             let record = json!({ "at": at.to_string(), "id": id });
             DynamicRecord::from_json(definition.clone(), record.as_object().unwrap()).unwrap()
         };
-        // A slow machine measures up to half a second less.
+        // A slow machine measures a difference that is up to half a second smaller.
         let wrong = open_ahead(&store, 180 * SECOND_MICROS + SECOND_MICROS / 2).await;
         let readings = wrong.dynamic("readings").unwrap();
         for outcome in [
@@ -154,7 +155,7 @@ fn refuses_writes_that_a_wrong_clock_would_order_wrongly() {
             assert!(error.hint().unwrap().contains("NTP"));
         }
         wrong.close().await.unwrap();
-        // A difference that machines with a time service may have.
+        // A difference that is possible between machines with a time service.
         let near = open_ahead(&store, 3 * SECOND_MICROS).await;
         near.dynamic("readings").unwrap().put(&record(2)).await.unwrap();
         near.close().await.unwrap();
@@ -248,7 +249,7 @@ fn embedded_expires_nothing_a_year_ahead_until_confirmed() {
         assert_eq!(jobs.receive(Receive::up_to(1)).await.unwrap(), []);
         assert_eq!(jobs.stats().await.unwrap().messages, 0);
         ahead.close().await.unwrap();
-        // A clock that is behind deletes too late, and the right one can be confirmed again.
+        // A clock that is behind deletes too late, and the correct clock can be confirmed again.
         let right = store.open().await;
         assert_eq!(right.check_clock().await.state, ClockState::Agrees);
         right.confirm_clock().await.unwrap();
@@ -289,7 +290,7 @@ fn embedded_asks_once_after_it_was_closed_for_longer() {
             make_queue(&recto, retention_days * DAY_SECONDS).await;
             recto.close().await.unwrap();
             let mut now = START_MILLIS;
-            // The record is renewed at each opening, so that short times do not add up.
+            // The recorded time is renewed at each opening, so that short times do not add up.
             for (closed, state) in [
                 (23 * HOUR_MILLIS, ClockState::Agrees),
                 (23 * HOUR_MILLIS, ClockState::Agrees),

@@ -1,20 +1,22 @@
-//! Processes that a test starts, to stop or kill them: ignored tests of the same binary.
+//! Child processes that a test starts, and stops or kills. Each runs an ignored test of the same binary.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::Sender;
 
-/// Returns the path of a test of this program as the test harness takes it: without the program's name.
+/// Returns the path of a test of this program in the form that the test harness takes: without the name of
+/// the program.
 pub(crate) fn path_of<Test>(_test: Test) -> &'static str {
     let path = std::any::type_name::<Test>();
     path.split_once("::").map_or(path, |(_program, path)| path)
 }
 
-/// Starts an ignored test in a process of its own, with these variables; what it prints is sent on, line by line. It may
-/// take the end of its input for the word to end.
+/// Starts an ignored test in a child process with these environment variables. The function sends each line
+/// that the child prints to `lines`. The child may take the end of its standard input as the signal to end.
 pub(crate) fn spawn(test: &str, variables: &[(&str, String)], lines: &Sender<String>) -> Child {
     let mut child = Command::new(std::env::current_exe().unwrap())
-        // Of one thread, it would put the test's name before the first line that is printed.
+        // With a single thread, the harness would print the name of the test before the first line of the
+        // child.
         .args(["--ignored", "--exact", test, "--nocapture", "--test-threads=2"])
         .envs(variables.iter().map(|(name, value)| (name, value)))
         .stdin(Stdio::piped())
@@ -32,7 +34,7 @@ pub(crate) fn spawn(test: &str, variables: &[(&str, String)], lines: &Sender<Str
     child
 }
 
-/// Kills a process at once.
+/// Kills a process at once and waits for its end.
 pub(crate) fn kill(child: &mut Child) {
     child.kill().unwrap();
     child.wait().unwrap();

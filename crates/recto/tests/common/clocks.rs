@@ -1,4 +1,4 @@
-//! Clocks that are wrong, for one process.
+//! Clocks of one process that are wrong.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -7,10 +7,11 @@ use std::time::Duration;
 use recto::{Environment, RecoveryPass, Recto};
 use recto_model::environment::Source;
 
-/// Longer than a living process may do nothing.
+/// Time without a sign of life after which a process counts as dead.
 const DEAD_AFTER: Duration = Duration::from_secs(31);
 
-/// The machine's clocks, but that the wall clock is off, and that the continuous one jumps when it is told to.
+/// The machine's clocks, with two differences: the wall clock has an offset, and the continuous clock jumps
+/// when a test calls [`jump`](Self::jump).
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Clocks {
     off_micros: i64,
@@ -18,7 +19,7 @@ pub(crate) struct Clocks {
 }
 
 impl Clocks {
-    /// The wall clock is off by so much.
+    /// Returns clocks whose wall clock is off by this number of microseconds.
     pub(crate) fn off_by(off_micros: i64) -> Self {
         Self {
             off_micros,
@@ -26,7 +27,8 @@ impl Clocks {
         }
     }
 
-    /// For this process so much time has gone by: whoever did nothing meanwhile, it takes for dead.
+    /// Moves the continuous clock of this process forward. The process then takes each process for dead that
+    /// did nothing meanwhile.
     pub(crate) fn jump(&self, time: Duration) {
         let nanos = u64::try_from(time.as_nanos()).unwrap();
         self.ahead_nanos.fetch_add(nanos, Ordering::SeqCst);
@@ -40,7 +42,8 @@ impl Clocks {
     }
 }
 
-/// Recovers after processes that are gone, as if half a minute went by in which they did nothing.
+/// Recovers the work of dead processes without waiting: the clocks jump by half a minute in which the dead
+/// processes did nothing.
 pub(crate) async fn recover_at_once(recto: &Recto, clocks: &Clocks) -> RecoveryPass {
     let told = |pass: &RecoveryPass| {
         if pass.watched > 0 {
@@ -51,7 +54,8 @@ pub(crate) async fn recover_at_once(recto: &Recto, clocks: &Clocks) -> RecoveryP
     recto.recover(told).await.unwrap()
 }
 
-/// A wall clock that stands where it is put, in milliseconds since 1970; the others are the machine's.
+/// Wall clock that shows the time that a test sets, in milliseconds since 1970. The other clocks are the
+/// machine's.
 #[derive(Debug, Clone)]
 pub(crate) struct Standing(Arc<AtomicI64>);
 

@@ -1,4 +1,4 @@
-//! Whether views show what there is.
+//! Comparison of views with the records of their collections.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use recto_model::{Table, Type, Value, cell, json};
 use recto_plan::SortOrder;
 use serde_json::Value as Json;
 
-/// Asserts that each view of a collection has exactly the entries of the records that there are. Returns how many
-/// records there are.
+/// Asserts that each view of a collection has exactly the entries of the existing records. Returns the number
+/// of records.
 pub(crate) async fn assert_views_are_exact(recto: &Recto, collection: &str) -> usize {
     let records = recto.dynamic(collection).unwrap();
     let definition = records.definition();
@@ -57,7 +57,8 @@ pub(crate) async fn assert_views_are_exact(recto: &Recto, collection: &str) -> u
     records.len()
 }
 
-/// The same, and that nobody who compares finds anything wrong in the store.
+/// Asserts that views are exact as [`assert_views_are_exact`] does, and that `verify` finds nothing wrong in
+/// the store.
 pub(crate) async fn assert_views_are_well(recto: &Recto, collection: &str) -> usize {
     let records = assert_views_are_exact(recto, collection).await;
     let verified = recto.verify(&VerifyRequest::default(), &|_| {}).await.unwrap();
@@ -65,7 +66,8 @@ pub(crate) async fn assert_views_are_well(recto: &Recto, collection: &str) -> us
     records
 }
 
-/// In how many seconds the entries of a collection's views end, those that do.
+/// Returns the remaining lifetime in seconds of each entry of the collection's views. `None`: the entry does
+/// not expire.
 pub(crate) async fn entries_end_in(recto: &Recto, collection: &str) -> Vec<Option<u32>> {
     let definition = recto.dynamic(collection).unwrap().definition();
     let mut ends = Vec::new();
@@ -76,7 +78,7 @@ pub(crate) async fn entries_end_in(recto: &Recto, collection: &str) -> Vec<Optio
     ends
 }
 
-/// The table of a view, as it is asked for: what is listed does not say by what its buckets are.
+/// Returns the table of a view as queries use it. The listed table does not contain the bucket settings.
 pub(crate) async fn table_of(recto: &Recto, collection: &str, view: &str) -> Table {
     let start = format!("{collection}_{view}_");
     let is_it = |table: &Table| {
@@ -97,10 +99,10 @@ fn shown(ty: &Type, value: &Value) -> Json {
     json::to_json(ty, value)
 }
 
-/// The cells of a row.
+/// Cells of a row.
 type Row = Vec<Option<Vec<u8>>>;
 
-/// All rows of a table, and in how many seconds each ends, if it does.
+/// Returns all rows of a table, each with its remaining lifetime in seconds if it expires.
 async fn rows(recto: &Recto, table: &Table) -> Vec<(Row, Option<u32>)> {
     let table = Arc::new(table.clone());
     let snapshot = recto.store().snapshot().unwrap();

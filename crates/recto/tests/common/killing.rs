@@ -12,30 +12,31 @@ use recto::store::{
 use recto_model::Table;
 use tokio::sync::Notify;
 
-/// How a process ends at a call that changes something.
+/// Moment of a call that changes something at which the process ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cut {
-    /// Before the call is done.
+    /// Before the store executes the call.
     Before,
-    /// When it is done, and not answered.
+    /// After the store executed the call, and before it answers.
     After,
-    /// The call is never done, while those beside it are: the process ends when it is [told](Killing::kill).
+    /// The store never executes the call, but executes concurrent calls. The process ends when the test calls
+    /// [`kill`](Killing::kill).
     Beside,
 }
 
-/// A store that does so many changes for its process, and then no more. Reads pass.
+/// Store that executes a limited number of changes for its process, and then no more. Reads pass.
 pub(crate) struct Killing {
     inner: Arc<dyn Store>,
     left: AtomicI64,
     cut: Cut,
-    /// Of which tables calls are counted.
+    /// Selects the tables whose calls are counted.
     counts: fn(&str) -> bool,
     is_dead: AtomicBool,
     killed: Notify,
 }
 
 impl Killing {
-    /// Dies when it is [armed](Self::arm), at a call of one of these tables.
+    /// Returns a store that dies at a call to one of these tables, once it is [armed](Self::arm).
     pub(crate) fn new(inner: &Arc<dyn Store>, cut: Cut, counts: fn(&str) -> bool) -> Arc<Self> {
         Arc::new(Self {
             inner: Arc::clone(inner),
@@ -47,17 +48,17 @@ impl Killing {
         })
     }
 
-    /// So many calls more are done as ever.
+    /// Sets the number of further calls that the store executes normally.
     pub(crate) fn arm(&self, calls: i64) {
         self.left.store(calls + 1, Ordering::SeqCst);
     }
 
-    /// Waits until the call came that is its last.
+    /// Waits until the fatal call arrives.
     pub(crate) async fn killed(&self) {
         self.killed.notified().await;
     }
 
-    /// Nothing more is done, or answered.
+    /// Stops the store: it executes and answers no further calls.
     pub(crate) fn kill(&self) {
         self.is_dead.store(true, Ordering::SeqCst);
     }

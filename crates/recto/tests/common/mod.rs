@@ -1,5 +1,6 @@
-//! What the suites share: the two stores, and a subject that is asked beside the oracle.
-// Each test binary uses its part; what tests print is shown when they fail.
+//! Parts that the test suites share: the two stores, and a collection under test that is compared with the
+//! oracle.
+// Each test binary uses only some of these parts. The harness shows the output of a test that fails.
 #![allow(dead_code, clippy::unwrap_used, clippy::print_stdout)]
 
 pub(crate) mod children;
@@ -13,13 +14,13 @@ use std::future::Future;
 use std::sync::LazyLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-#[allow(unused_imports)] // likewise
+#[allow(unused_imports)] // not every test binary uses it
 pub(crate) use stores::{Fresh, Kind, Scope, Suite};
-#[allow(unused_imports)] // likewise
+#[allow(unused_imports)] // not every test binary uses it
 pub(crate) use subject::Subject;
 
-/// One runtime for all tests of a binary: connections live on the runtime that made them, and
-/// tests share theirs.
+/// Runtime of all tests of a binary. They share it because they share connections, and a connection lives on
+/// the runtime that created it.
 static RUNTIME: LazyLock<tokio::runtime::Runtime> = LazyLock::new(|| {
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -27,7 +28,8 @@ static RUNTIME: LazyLock<tokio::runtime::Runtime> = LazyLock::new(|| {
         .unwrap()
 });
 
-/// The seed to draw with: the environment's, or a new one. It is printed, for a failure.
+/// Returns the seed for random values: from the environment variable `RECTO_TEST_SEED`, or a new one. Prints
+/// the seed, so that a failure can be repeated.
 pub(crate) fn seed() -> u64 {
     let given = std::env::var("RECTO_TEST_SEED").ok();
     let given = given.map(|text| text.parse().expect("RECTO_TEST_SEED is a whole number"));
@@ -37,7 +39,7 @@ pub(crate) fn seed() -> u64 {
     seed
 }
 
-/// The values of a record's key.
+/// Returns the values of a record's key.
 pub(crate) fn key_of(record: &recto::DynamicRecord) -> Vec<recto::Value> {
     let key = record.collection().key.iter();
     key.map(|field| record.get(field).unwrap().clone()).collect()
@@ -48,9 +50,10 @@ pub(crate) fn run<F: Future>(future: F) -> F::Output {
     RUNTIME.block_on(future)
 }
 
-/// Makes the tests `embedded::NAME` and `cassandra::NAME` of each behavior: a function that takes the store under test, open with
-/// the schema named first. After the last of them, the stores are removed. The modules of the behaviors are siblings of the module
-/// that calls this macro. An attribute before a name belongs to the test on Cassandra, which it marks as slow.
+/// Defines the tests `embedded::NAME` and `cassandra::NAME` of each behavior. A behavior is a function that
+/// takes the store under test, opened with the schema that the first argument names. The stores are removed
+/// after the last of these tests. The modules of the behaviors are siblings of the module that calls this
+/// macro. An attribute before a name applies to the test on Cassandra only, and marks it as slow.
 #[macro_export]
 macro_rules! on_both_stores {
     ($schema:expr; $($module:ident { $($(#[$slow:meta])? $name:ident),+ $(,)? })+) => {

@@ -1,5 +1,5 @@
-//! The two stores: one of each kind that the tests of a suite share, and fresh ones for tests that
-//! change the schema.
+//! The two kinds of stores: one store of each kind that the tests of a suite share, and new stores for tests
+//! that change the schema.
 
 use std::cell::Cell;
 use std::path::Path;
@@ -15,14 +15,14 @@ use recto_cassandra::{CassandraConfig, drop_keyspace};
 use recto_testkit::rig::{Cluster, Scratch, unique_keyspace};
 use tokio::sync::OnceCell;
 
-/// A kind of store.
+/// Kind of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Embedded,
     Cassandra,
 }
 
-/// The kind of an open store.
+/// Returns the kind of an open store.
 pub(crate) fn kind_of(recto: &Recto) -> Kind {
     if recto.describe().starts_with("cassandra") {
         Kind::Cassandra
@@ -31,7 +31,8 @@ pub(crate) fn kind_of(recto: &Recto) -> Kind {
     }
 }
 
-/// A new store in memory, with transactions as the embedded one, or without as Cassandra.
+/// Returns a new store in memory: with transactions like the embedded store, or without transactions like
+/// Cassandra.
 pub(crate) async fn in_memory(transactions: bool) -> Recto {
     let limits = Limits {
         remote: !transactions,
@@ -46,15 +47,16 @@ pub(crate) async fn in_memory(transactions: bool) -> Recto {
         .unwrap()
 }
 
-/// The schema that `text` declares.
+/// Returns the schema that `text` declares.
 pub(crate) fn parse(text: &str) -> Schema {
     Schema::parse(text).unwrap_or_else(|errors| panic!("{errors}\n{text}"))
 }
 
-/// How long one call may take: tests run side by side, beside nodes that start, on as few processors as there are.
+/// Maximum duration of one call. It is long, because tests run concurrently with each other and with starting
+/// nodes, on the few processors of the machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A store of a test's own: nothing is there until it is opened.
+/// Address of a store that one test uses alone. Nothing exists there until the test opens the store.
 #[derive(Debug, Clone)]
 pub(crate) struct Fresh {
     pub(crate) kind: Kind,
@@ -66,7 +68,8 @@ impl Fresh {
         Self::named(kind, "recto_suite")
     }
 
-    /// A store whose folder or keyspace has this prefix. Keyspaces that begin with `recto_` cannot be attached.
+    /// Returns a store whose folder or keyspace has this prefix. Keyspaces that begin with `recto_` cannot be
+    /// attached.
     pub(crate) fn named(kind: Kind, prefix: &str) -> Self {
         let address = match kind {
             Kind::Embedded => {
@@ -95,8 +98,8 @@ impl Fresh {
     }
 }
 
-/// Tests of one module that create stores. The last test to end removes the stores. If some tests were filtered out, the
-/// next run removes them.
+/// Tests of one module that create stores. The last test to end removes the stores. If some tests were
+/// filtered out, the next run removes them.
 pub(crate) struct Suite {
     /// Path of the module.
     name: &'static str,
@@ -109,7 +112,7 @@ pub(crate) struct Suite {
 }
 
 thread_local! {
-    /// The suite of the test that this thread runs.
+    /// Suite of the test that this thread runs.
     static SUITE: Cell<Option<&'static Suite>> = const { Cell::new(None) };
 }
 
@@ -126,7 +129,8 @@ impl Suite {
         }
     }
 
-    /// The store of a kind that these tests share, holding `schema`.
+    /// Returns the store of this kind that the tests of the suite share. The first call creates it with
+    /// `schema`.
     pub(crate) async fn shared(&self, kind: Kind, schema: &str) -> Recto {
         let cell = match kind {
             Kind::Embedded => &self.embedded,
@@ -146,7 +150,7 @@ impl Suite {
         Scratch::new(Path::new(FOLDER).join(self.name.replace("::", "-")))
     }
 
-    /// Removes the stores of these tests, and those of processes that are gone.
+    /// Removes the stores of these tests, and the stores of processes that have ended.
     async fn remove_all(&self) {
         for shared in [&self.embedded, &self.cassandra]
             .into_iter()
@@ -166,7 +170,7 @@ impl Suite {
     }
 }
 
-/// Each test of a suite holds it while it runs: the stores that it creates belong to the suite.
+/// Guard that each test of a suite holds while it runs. The stores that the test creates belong to the suite.
 pub(crate) struct Scope(&'static Suite);
 
 impl Scope {
@@ -181,7 +185,7 @@ impl Drop for Scope {
     fn drop(&mut self) {
         SUITE.set(None);
         self.0.ended.fetch_add(1, Ordering::SeqCst);
-        // A suite whose stated number of tests is too small still has running tests when that many have ended.
+        // If the stated number of tests is too small, tests still run when that number of tests has ended.
         let is_last = self.0.running.fetch_sub(1, Ordering::SeqCst) == 1;
         if is_last && self.0.ended.load(Ordering::SeqCst) >= self.0.tests {
             super::run(self.0.remove_all());
@@ -191,7 +195,8 @@ impl Drop for Scope {
 
 const FOLDER: &str = env!("CARGO_TARGET_TMPDIR");
 
-/// Returns the folder of the running test's stores: its suite's, else one that a later process empties.
+/// Returns the folder of the running test's stores: the folder of its suite, or a folder that a later process
+/// empties.
 fn scratch() -> Scratch {
     SUITE.get().map_or_else(|| Scratch::new(FOLDER), Suite::scratch)
 }

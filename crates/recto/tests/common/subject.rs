@@ -1,4 +1,4 @@
-//! A collection under test with the oracle beside it.
+//! A collection under test, together with the oracle.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -13,8 +13,13 @@ use serde_json::{Map, Value as Json};
 
 use super::Kind;
 
-/// The kinds of views that tests keep: with all fields; without one that nobody looks at; with order fields
-/// that may be null, before each of which stands whether it is, nulls last or first; and with partitions in buckets.
+/// Kinds of views that tests declare:
+///
+/// - `FULL` has all fields.
+/// - `NARROW` lacks a field that no query reads.
+/// - `NULLS` and `NULLS_FIRST` have order fields that may be null, with nulls last or first. Before each such
+///   field is a column that says whether it is null.
+/// - `BUCKETS` has partitions in buckets.
 pub(crate) const FULL: &str = "full";
 pub(crate) const NARROW: &str = "narrow";
 pub(crate) const NULLS: &str = "nulls";
@@ -22,29 +27,29 @@ pub(crate) const NULLS_FIRST: &str = "nulls_first";
 pub(crate) const BUCKETS: &str = "buckets";
 pub(crate) const VIEWS: [&str; 5] = [BUCKETS, FULL, NARROW, NULLS, NULLS_FIRST];
 
-/// A view that has the collations of fields that the others are not by.
+/// View that declares the collations of fields that are not in the order of the other views.
 const BESIDE: &str = "beside";
 
-/// Changes sent in one batch.
+/// Number of changes in one batch.
 const BATCH_CHANGES: usize = 100;
-/// How often rows are sent until it is known that they are stored.
+/// Maximum number of attempts to store rows whose outcome is unknown.
 const MAX_ATTEMPTS: u32 = 5;
-/// What a page may take: tests share the machine and its Cassandra with others.
+/// Maximum duration of a page. It is long, because tests share the machine and its Cassandra with others.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A collection of a store, and what the oracle says it holds.
+/// A collection of a store, and the oracle with the expected content.
 #[derive(Debug, Clone)]
 pub(crate) struct Subject {
     pub(crate) recto: Recto,
     pub(crate) collection: Collection<DynamicRecord>,
     pub(crate) definition: Arc<schema::Collection>,
     pub(crate) oracle: Oracle,
-    /// The view that is asked, in place of the collection's own sort order.
+    /// View that queries use instead of the collection's own sort order.
     pub(crate) view: Option<View>,
 }
 
-/// A view that has the sort order of the subject's definition. The store's collection is another one, of the same
-/// fields and two more: it is by a key of its own.
+/// View that has the sort order of the subject's definition. The collection in the store is a different one:
+/// it has the same fields and two more, and its own key.
 #[derive(Debug, Clone)]
 pub(crate) struct View {
     pub(crate) name: &'static str,
@@ -52,12 +57,12 @@ pub(crate) struct View {
     stored: Arc<schema::Collection>,
 }
 
-/// The fields that only the store's collection has: its key, and one that a narrow view leaves out.
+/// Fields that only the collection in the store has: its key, and a field that a narrow view leaves out.
 const OWN_KEY: &str = "beyond_key";
 const LEFT_OUT: &str = "beyond_rest";
 
 impl Subject {
-    /// The collection of this name, which holds nothing that the test will ask for.
+    /// Returns the collection of this name. It must contain no rows that the test will query.
     pub(crate) fn new(recto: &Recto, name: &str) -> Self {
         let definition = Arc::clone(recto.schema().collection(name).unwrap());
         let collection = recto.dynamic(name).unwrap();
@@ -70,8 +75,9 @@ impl Subject {
         }
     }
 
-    /// What is declared in a store for the definition of an oracle that a view `name` of it has the sort order of, and
-    /// the view; and one more, for collations of fields that the view is not by, which nobody asks.
+    /// Returns the declaration of a collection for the store, with a view `name` that has the sort order of
+    /// the oracle's collection. If fields outside the order of the view have collations, the declaration has
+    /// one more view for them, which no query uses.
     pub(crate) fn declared(oracle: &Oracle, name: &str, kind: Kind) -> String {
         let (definition, collations) = (oracle.collection(), oracle.collations());
         let mut fields = definition.fields.clone();
@@ -125,7 +131,7 @@ impl Subject {
         text
     }
 
-    /// The view `name` of the collection of an oracle's name, which is empty.
+    /// Returns the view `name` of the empty collection that has the name of the oracle's collection.
     pub(crate) fn of_view(recto: &Recto, oracle: Oracle, name: &'static str) -> Self {
         let definition = Arc::clone(oracle.collection());
         let stored = Arc::clone(recto.schema().collection(&definition.name).unwrap());
@@ -155,8 +161,8 @@ impl Subject {
         record
     }
 
-    /// A key of the store's collection: in the order of the partition, so that rows that are equal in the view's
-    /// order are in the order that the oracle has them in.
+    /// Returns a key for the collection in the store. It has the order of the partition, so that rows that
+    /// are equal in the view's order have the same order as in the oracle.
     fn own_key(&self, row: &Row) -> Value {
         let mut bytes = Vec::new();
         for name in self.definition.base().partition {
@@ -182,14 +188,14 @@ impl Subject {
         Value::Blob(bytes)
     }
 
-    /// The row that JSON writes.
+    /// Returns the row that a JSON object describes.
     pub(crate) fn row(&self, json: &Json) -> Row {
         let record =
             DynamicRecord::from_json(Arc::clone(&self.definition), json.as_object().unwrap()).unwrap();
         record.values().to_vec()
     }
 
-    /// Stores rows, here and in the oracle.
+    /// Stores rows in the store and in the oracle.
     pub(crate) async fn put_rows(&mut self, rows: impl IntoIterator<Item = Row>) {
         let rows: Vec<Row> = rows.into_iter().collect();
         for chunk in rows.chunks(BATCH_CHANGES) {
@@ -200,7 +206,8 @@ impl Subject {
         }
     }
 
-    /// Writes rows; on a busy machine, again if it is not known whether they were written.
+    /// Writes rows. On a busy machine the outcome of a write may be unknown. In that case, the function
+    /// writes the rows again.
     async fn send(&self, rows: &[Row]) {
         for attempt in 1.. {
             let mut batch = self.recto.batch();
@@ -216,13 +223,13 @@ impl Subject {
         }
     }
 
-    /// Stores rows written as JSON.
+    /// Stores rows that are given as JSON.
     pub(crate) async fn put(&mut self, rows: impl IntoIterator<Item = Json>) {
         let rows: Vec<Row> = rows.into_iter().map(|row| self.row(&row)).collect();
         self.put_rows(rows).await;
     }
 
-    /// Deletes the row with the key of `row`, here and in the oracle.
+    /// Deletes the row with the key of `row` from the store and from the oracle.
     pub(crate) async fn delete(&mut self, row: &Row) {
         let mut key = self.key(row);
         if self.view.is_some() {
@@ -232,7 +239,7 @@ impl Subject {
         self.oracle.delete(row);
     }
 
-    /// The key's values, in the key's order.
+    /// Returns the values of the key, in the order of the key.
     pub(crate) fn key(&self, row: &Row) -> Vec<Value> {
         let names = self.definition.key.iter();
         names
@@ -240,12 +247,12 @@ impl Subject {
             .collect()
     }
 
-    /// A query by filter and sort text.
+    /// Returns a query by the texts of its filter and sort.
     pub(crate) fn text(&self, filter: &str, sort: &str) -> PageQuery<DynamicRecord> {
         self.asked().filter(filter).order_by(sort)
     }
 
-    /// A query of everything, of the view if it is one that is asked.
+    /// Returns a query of all rows, of the view if the subject has one.
     fn asked(&self) -> PageQuery<DynamicRecord> {
         let query = self.collection.query().timeout(PAGE_TIMEOUT);
         match &self.view {
@@ -254,8 +261,8 @@ impl Subject {
         }
     }
 
-    /// A question as a query: by its text, unless that is too long or `built` asks for a filter built
-    /// in Rust.
+    /// Returns the query of a question. The query has the text of the filter. It has a filter built in Rust
+    /// if the text is too long or if `built` is true.
     pub(crate) fn query(&self, question: &Question, built: bool) -> PageQuery<DynamicRecord> {
         let filter = question.filter_text(&self.definition);
         let mut query = self.asked().order_by(question.sort_text(&self.definition));
@@ -303,7 +310,7 @@ impl Subject {
         }
     }
 
-    /// Asserts that rows are those expected, one for one.
+    /// Asserts that the rows are the expected rows, in the same order.
     pub(crate) fn assert_rows(&self, found: &[Row], expected: &[Row], context: &str) {
         let is_same = found.len() == expected.len()
             && found
@@ -327,7 +334,7 @@ impl Subject {
     }
 }
 
-/// What is declared of the collations of a view's fields.
+/// Returns the declaration of the collations of a view's fields.
 fn collate(fields: &[(&String, &String)]) -> String {
     if fields.is_empty() {
         return String::new();
@@ -339,7 +346,8 @@ fn collate(fields: &[(&String, &String)]) -> String {
     format!("collate = {{ {} }}\n", each.join(", "))
 }
 
-/// Buckets by time where times ascend, and else those that are cut soonest: Cassandra does not count rows.
+/// Returns the smallest buckets: buckets by time if times ascend, otherwise the buckets that are split
+/// earliest. The declaration differs by store, because Cassandra does not count rows.
 fn smallest_bucket(definition: &schema::Collection, kind: Kind) -> String {
     let base = definition.base();
     let by_time = base.order.first().filter(|column| {
@@ -365,24 +373,24 @@ fn operator(comparison: Comparison) -> Operator {
     }
 }
 
-/// The rows of a page.
+/// Returns the rows of a page.
 pub(crate) fn rows(page: &Page<DynamicRecord>) -> Vec<Row> {
     page.items().iter().map(row_of).collect()
 }
 
-/// The row that a record is, without what only the store's collection has.
+/// Returns the row of a record, without the fields that only the collection in the store has.
 fn row_of(record: &DynamicRecord) -> Row {
     let fields = record.collection().fields.iter().zip(record.values());
     let own = fields.filter(|(field, _)| ![OWN_KEY, LEFT_OUT].contains(&field.name.as_str()));
     own.map(|(_, value)| value.clone()).collect()
 }
 
-/// The values of some fields of a page's rows, as text: `B01 D02, B01 D03`.
+/// Returns the values of some fields of a page's rows as text, for example `B01 D02, B01 D03`.
 pub(crate) fn words(page: &Page<DynamicRecord>, fields: &[&str]) -> String {
     words_of(page.items(), fields)
 }
 
-/// The values of some fields of records, as text.
+/// Returns the values of some fields of records as text.
 pub(crate) fn words_of(records: &[DynamicRecord], fields: &[&str]) -> String {
     let word = |json: &Map<String, Json>, field: &str| match json.get(field) {
         None => "-".to_owned(),

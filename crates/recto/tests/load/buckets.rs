@@ -1,8 +1,9 @@
-//! Flights that are loaded into buckets by processes that are killed at random moments, beside live writers and pages: nothing is
-//! lost or there twice, no bucket is larger than it should be, and little is moved.
+//! Flights that processes load into buckets while they are killed at random moments, and while other tasks
+//! write and read pages. No row is lost or stored twice, no bucket is too large, and few bytes are moved.
 //!
-//! A part of the flights, unless `RECTO_TEST_SCALE` says otherwise: with 48 all of them. On Cassandra, where each load waits for its room,
-//! it takes minutes, and is run by name: `cargo test -p recto --test load -- --ignored flights_loaded_on_cassandra`.
+//! The test loads a part of the flights, which `RECTO_TEST_SCALE` multiplies. With 48 it loads all of them.
+//! On Cassandra, each load waits until its buckets are split in advance, so the test takes minutes, and is
+//! run by name: `cargo test -p recto --test load -- --ignored flights_loaded_on_cassandra`.
 #![allow(clippy::print_stdout)]
 
 use std::collections::BTreeSet;
@@ -49,27 +50,29 @@ order = ["-time_hour"]
 bucket = BUCKET
 "#;
 
-/// Which store a process opens, where the file is, and which number its writer begins with.
+/// Environment variables with the store that a process opens, the folder of the file, and the first number of
+/// its writer.
 const STORE: &str = "RECTO_TEST_BUCKETS_STORE";
 const FOLDER: &str = "RECTO_TEST_BUCKETS_FOLDER";
 const FIRST: &str = "RECTO_TEST_BUCKETS_FIRST";
-/// All flights are loaded at this scale, and so many parts less else.
+/// Scale at which all flights are loaded. A smaller scale loads a proportionally smaller part.
 const WHOLE: usize = 48;
-/// Part of the flights that is loaded on Cassandra: one in so many. Mending looks at each of hundreds of aircraft.
+/// Divisor of the number of flights on Cassandra. Repairs examine each of hundreds of aircraft.
 const FEWER_ON_CASSANDRA: usize = 3;
-/// How often the process of a load is killed.
+/// Number of kills of the loading process.
 const KILLS: i64 = 3;
 /// Number of kills on Cassandra, where a load takes a minute.
 const KILLS_ON_CASSANDRA: i64 = 1;
-/// More than a process writes in its life.
+/// Upper bound of the number of writes of a process.
 const WRITES_OF_A_LIFE: i64 = 1_000_000;
-/// The carrier of what is written beside the load.
+/// Carrier of the flights that are written during the load.
 const LIVE: &str = "ZZ";
 const FIRST_LIVE_MILLIS: i64 = 1_388_534_400_000;
-/// Pause after each write and page beside a load on Cassandra, where they would take most of the node's time.
+/// Pause after each write and page during a load on Cassandra. Without it, they would take most of the node's
+/// time.
 const LIVE_PAUSE: Duration = Duration::from_millis(10);
 
-/// Leaves a remote store some time for the load.
+/// Waits on a remote store, to leave time for the load.
 async fn make_way(recto: &Recto) {
     if recto.store().limits().remote {
         tokio::time::sleep(LIVE_PAUSE).await;
@@ -80,7 +83,8 @@ fn scale() -> usize {
     std::env::var("RECTO_TEST_SCALE").map_or(1, |text| text.parse().unwrap())
 }
 
-/// Of how many bytes a buffer is, so that there are several, and how large buckets are, so that there are hundreds.
+/// Returns the size of a buffer in bytes, so that there are several buffers, and the size of buckets, so that
+/// there are hundreds.
 fn sizes() -> (u64, &'static str) {
     if scale() >= WHOLE {
         (16 << 20, r#"{ target = "200KB" }"#)
@@ -89,7 +93,7 @@ fn sizes() -> (u64, &'static str) {
     }
 }
 
-/// Every `part`th flight, as a line, and before them the line with the names of their fields.
+/// Returns every `part`th flight as a line, and the line with the names of the fields.
 fn flights(part: usize) -> (String, Vec<String>) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../recto-cli/data/flights.csv.zip");
     let mut archive = zip::ZipArchive::new(std::fs::File::open(path).unwrap()).unwrap();
@@ -140,7 +144,7 @@ async fn load(recto: &Recto, folder: &Path) -> u64 {
     report.unwrap().collections[0].rows_stored
 }
 
-/// Appends flights of a carrier of its own, and says which are.
+/// Appends flights of a separate carrier, and prints them.
 async fn write(recto: &Recto, first: i64, last: &AtomicI64) {
     let flights = recto.dynamic("flights").unwrap();
     let definition = flights.definition();
@@ -186,7 +190,8 @@ fn place(record: &DynamicRecord) -> Place {
     }
 }
 
-/// Goes through all flights, newest first: each is behind the one before, and what was written before is there.
+/// Reads pages of all flights, newest first. Asserts that they are in order, and that the flights that were
+/// written before are there.
 async fn page(recto: &Recto, first: i64, last: &AtomicI64) {
     let query = recto.dynamic("flights").unwrap().query().view("newest");
     loop {
@@ -226,7 +231,7 @@ fn loader_into_buckets_that_gets_killed() {
         let mut beside = JoinSet::new();
         beside.spawn(async move { write(&writes, first, &written).await });
         beside.spawn(async move { page(&pages, first, &last).await });
-        // Whoever writes or pages ends by a panic only.
+        // The writer and the reader end only by a panic.
         tokio::select! {
             _ = load(&recto, &folder) => {}
             ended = beside.join_next() => ended.unwrap().unwrap(),
@@ -252,12 +257,12 @@ fn spawn(folder: &Path, store: &str, life: i64) -> Child {
         .unwrap()
 }
 
-/// The numbers that a process said it had written, when it ended; and whether it ended well.
+/// Returns the numbers that a process printed as written, and whether the process ended successfully.
 fn ended(mut child: Child) -> (Vec<i64>, bool) {
     let mut said = String::new();
     child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
     let numbers = said.lines().filter_map(|line| line.split("acknowledged ").nth(1));
-    // What was said last may be cut off.
+    // The last line may be truncated.
     let mut numbers: Vec<i64> = numbers.filter_map(|number| number.parse().ok()).collect();
     if !said.ends_with('\n') {
         numbers.pop();
@@ -265,7 +270,8 @@ fn ended(mut child: Child) -> (Vec<i64>, bool) {
     (numbers, child.wait().unwrap().success())
 }
 
-/// How large the largest bucket of all is, of its target, how many there are, and how many bytes they have.
+/// Returns the size of the largest bucket relative to its target, the number of buckets, and the number of
+/// their bytes.
 async fn buckets(recto: &Recto) -> (f64, u64, u64) {
     let (mut largest, mut count, mut bytes) = (0.0_f64, 0, 0);
     let session = LocalSession::new(recto.clone());
@@ -293,13 +299,13 @@ async fn buckets(recto: &Recto) -> (f64, u64, u64) {
     (largest, count, bytes)
 }
 
-/// How often it is looked, at most, whether all is cut.
+/// Maximum number of checks whether all splits are complete.
 const LOOKS: usize = 600;
-/// How much larger than its target a bucket is at most that somebody was about to cut when it died, in an embedded store; elsewhere rows come while it is
-/// cut.
+/// Maximum size, relative to its target, of a bucket whose split was interrupted by the death of a process,
+/// in an embedded store. In other stores, rows arrive while a bucket is split.
 const MOST_LEFT: f64 = 1.5;
 
-/// The same when what was about to be cut is.
+/// Completes the interrupted splits, and returns the same values as [`buckets`].
 async fn settled(recto: &Recto, store: &str) -> (f64, u64, u64) {
     let (largest, ..) = buckets(recto).await;
     assert!(
@@ -321,7 +327,7 @@ async fn settled(recto: &Recto, store: &str) -> (f64, u64, u64) {
     buckets(recto).await
 }
 
-/// Loads these by processes that are killed, and looks at what there is then.
+/// Loads a text by processes that are killed, and then checks the stored rows.
 fn load_and_die(order: &str, text: &str, rows: usize, store: &str, (random, whole): (&mut Rng, Duration)) {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("flights.csv"), text).unwrap();
@@ -366,7 +372,7 @@ fn load_and_die(order: &str, text: &str, rows: usize, store: &str, (random, whol
     });
 }
 
-/// The numbers of what was written beside the load.
+/// Returns the numbers of the flights that were written during the load.
 async fn live(recto: &Recto) -> BTreeSet<i64> {
     let query = recto.dynamic("flights").unwrap().query();
     let query = query.filter(format!("carrier = \"{LIVE}\""));
@@ -383,7 +389,7 @@ async fn live(recto: &Recto) -> BTreeSet<i64> {
     }
 }
 
-/// Loads these as they are, by nobody who is killed: how many bytes are moved per byte, and how long it takes.
+/// Loads a text without a kill. Prints the number of moved bytes per byte, and returns the duration.
 async fn load_whole(order: &str, text: &str, rows: usize, store: &str) -> Duration {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("flights.csv"), text).unwrap();
@@ -392,7 +398,7 @@ async fn load_whole(order: &str, text: &str, rows: usize, store: &str) -> Durati
     assert_eq!(load(&recto, folder.path()).await, rows as u64, "{order}");
     let took = begin.elapsed();
     let (mut largest, mut count, mut bytes) = buckets(&recto).await;
-    // What the last calls made too large is about to be cut.
+    // Buckets that the last calls made too large will be split soon.
     for _ in 0..LOOKS {
         if largest <= 1.0 {
             break;

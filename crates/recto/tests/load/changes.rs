@@ -1,4 +1,5 @@
-//! Files that are loaded into collections whose records change, on stores without transactions: each row is a change.
+//! Files that are loaded into collections whose records change, on stores without transactions. Each row is a
+//! change.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use crate::common::{Fresh, Kind, Scope, Suite, run};
 use crate::support::{Fault, Unreliable, load_into, open_with, records_of};
 use crate::views::{CHANGING, counts, sample};
 
-/// As Cassandra is.
+/// Limits like those of Cassandra.
 const LIMITS: Limits = Limits {
     remote: true,
     leaves_tombstones: true,
@@ -24,10 +25,10 @@ const LIMITS: Limits = Limits {
     ..DEFAULT_LIMITS
 };
 const FLIGHTS: usize = 1_200;
-/// So little that a file of so many flights takes several buffers.
+/// Size of a buffer in bytes. It is so small that the file needs several buffers.
 const BUFFER_BYTES: u64 = 192 << 10;
 
-/// The tests that open stores on Cassandra.
+/// Suite of the tests that open stores on Cassandra.
 static TESTS: Suite = Suite::new(module_path!(), 1);
 
 fn store() -> MemoryStore {
@@ -39,7 +40,7 @@ fn little(request: &mut LoadRequest) {
     request.buffer_bytes = Some(BUFFER_BYTES);
 }
 
-/// Loads a file; rows stored, replaced, repeated and rejected.
+/// Loads a file. Returns the numbers of stored, replaced, repeated and rejected rows.
 async fn load(recto: &Recto, file: &Path) -> [u64; 4] {
     let session = LocalSession::new(recto.clone());
     let again = |request: &mut LoadRequest| {
@@ -49,7 +50,8 @@ async fn load(recto: &Recto, file: &Path) -> [u64; 4] {
     counts(&load_into(&session, file, again).await.unwrap(), "updated")
 }
 
-/// A file, then one that tells some of its records otherwise, then that again under another name.
+/// Loads a file, then a file with other values for some of its records, and then the second file under
+/// another name.
 async fn files_are_loaded_and_replace_what_is_there(recto: &Recto) {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str, content: String| {
@@ -71,7 +73,7 @@ async fn files_are_loaded_and_replace_what_is_there(recto: &Recto) {
     );
     assert_eq!(assert_views_are_exact(recto, "updated").await, FLIGHTS);
     assert_eq!(load(recto, &file("c.csv", second.clone())).await, [0, 0, all, 0]);
-    // Of several rows of one key the last one wins, however far they are from each other.
+    // Of several rows with the same key, the last one wins, at any distance between them.
     let both = sample(FLIGHTS, false) + second.split_once('\n').unwrap().1;
     let counted = load(recto, &file("d.csv", both)).await;
     assert_eq!(
@@ -84,7 +86,7 @@ async fn files_are_loaded_and_replace_what_is_there(recto: &Recto) {
     let there = records_of(&session, "updated").await;
     assert_eq!(load(recto, &file("e.csv", second)).await, [0, 0, all, 0]);
     assert_eq!(there, records_of(&session, "updated").await);
-    // What cannot stand in a view is told, with the reason, and the rest loads.
+    // A row that does not fit a view is rejected with the reason, and the other rows load.
     let line = |number: usize, origin: &str| format!("2013-01-01T10:00:00Z,ZZ,{number},{origin},LAX,N1,1,\n");
     let long = "x".repeat(9_000);
     let header = sample(0, false);
@@ -116,7 +118,8 @@ fn a_file_is_loaded_into_cassandra() {
     });
 }
 
-/// What is stored is known when it comes again, and what others have changed since the load began stays.
+/// A resumed load recognizes rows that are stored already, and does not overwrite changes that others made
+/// since the load began.
 #[test]
 fn a_load_that_was_interrupted_goes_on_and_leaves_later_changes_alone() {
     run(async {
@@ -133,12 +136,12 @@ fn a_load_that_was_interrupted_goes_on_and_leaves_later_changes_alone() {
             let session = LocalSession::new(stopped.clone());
             let error = load_into(&session, &file, little).await.unwrap_err();
             assert!(error.to_string().contains("the disk is full"), "{error}");
-            // What it has begun it brings to its end, when it can.
+            // The load completes the changes that it has begun, once the store works again.
             failing.begin(i64::MAX);
             while stopped.writer_metrics().under_way > 0 {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
-            // One that is there, and one that is not yet or is.
+            // One record is stored, and one may be stored or not.
             let flights = whole.dynamic("updated").unwrap();
             let lines = std::fs::read_to_string(&file).unwrap();
             for line in [lines.lines().nth(1).unwrap(), lines.lines().last().unwrap()] {

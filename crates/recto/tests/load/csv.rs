@@ -1,4 +1,4 @@
-//! Cells of CSV as other programs write them.
+//! CSV cells as other programs write them.
 
 use recto::session::{CsvOptions, LoadReport, LoadRequest};
 use recto::store::memory::MemoryStore;
@@ -51,13 +51,13 @@ impl Files {
         load_into(&self.session, &path, change).await
     }
 
-    /// Loads a file all of whose rows are right.
+    /// Loads a file, and asserts that no row is rejected.
     async fn load(&self, name: &str, text: impl AsRef<[u8]>, csv: &CsvOptions) {
         let report = self.try_load(name, text, csv).await.unwrap();
         assert_eq!(report.collections[0].reasons, [], "{name}");
     }
 
-    /// Loads a file and returns the reasons of the rows that are rejected.
+    /// Loads a file, and returns the reasons of the rejected rows.
     async fn reasons(&self, name: &str, text: impl AsRef<[u8]>, csv: &CsvOptions) -> Vec<String> {
         let report = self.try_load(name, text, csv).await.unwrap();
         let reasons = report.collections[0].reasons.iter();
@@ -184,7 +184,7 @@ async fn rows_that_the_store_rejects_are_read_back_alike() {
     let report = files.try_load("b.csv", text, &csv).await.unwrap();
     assert_eq!(report.collections[0].rows_rejected, 2);
     let rejects = files.rejects("b.csv");
-    // The same options load the same values from the reject file.
+    // With the same options, the reject file loads the same values.
     let other = Files::new(&schema).await;
     let report = other
         .try_load_with("c.csv", &rejects, |request| {
@@ -264,7 +264,7 @@ async fn a_file_of_cqlsh_copy_to_loads() {
         r#"{"id":2,"name":"say \"hi\" \\n","ok":false,"bin":"","tags":[],"nums":[],"counts":[],"pair":[7,null]}"#,
     ];
     assert_eq!(files.records().await, expected);
-    // Without the options, the bytes could be those of base64, and a quote ends the cell.
+    // Without the options, the bytes could be base64, and a quote ends the cell.
     let reasons = files.reasons("b.csv", text, &nulls(&[])).await;
     let expected = [
         "bin: a blob that may be hex or base64 (hint: --blobs hex)",
@@ -374,7 +374,7 @@ async fn time_formats() {
         ),
         ("%s", "-1", "at", "1969-12-31T23:59:59.000Z"),
         ("%H.%M", "9.05", "tod", "09:05:00.000000000"),
-        // A pattern of dates says nothing of times of day.
+        // A date pattern has no effect on times of day.
         ("%Y/%m/%d", "10:00:00", "tod", "10:00:00.000000000"),
     ] {
         let files = Files::new(TYPES).await;
@@ -520,7 +520,7 @@ async fn columns_are_mapped_to_fields() {
     assert_eq!(error.message(), "the columns \"x\" and \"y\" would both fill x");
 }
 
-/// Heads of public files that did not load as they are.
+/// Loads the first rows of public files with options. Without options, these files did not load.
 #[tokio::test]
 async fn public_files_load() {
     for (text, csv, expected) in [
@@ -575,7 +575,7 @@ async fn public_files_load() {
         ),
     ] {
         let files = Files::new(TYPES).await;
-        // The files have no column of the key's name.
+        // The files have no column with the name of the key.
         let mut lines = text.lines();
         let mut with_id = format!("id,{}\n", lines.next().unwrap());
         for (id, line) in lines.enumerate() {

@@ -1,8 +1,8 @@
 //! Processes that load, put and write batches into an embedded store, and are killed at random moments, again
-//! and again: what was acknowledged is there, whole and once.
+//! and again. Everything acknowledged is stored completely and once.
 //!
-//! Each run draws anew. A failure names its seed; `RECTO_TEST_SEED=…` draws it again.
-//! `RECTO_TEST_SCALE=20` kills twenty times as often, for a long run.
+//! Each run draws new values. A failure names its seed; `RECTO_TEST_SEED=…` repeats it. `RECTO_TEST_SCALE=20`
+//! kills twenty times as often, for a long run.
 #![allow(clippy::print_stdout)]
 
 use std::collections::BTreeMap;
@@ -21,13 +21,13 @@ use crate::common::children::path_of;
 use crate::common::seed;
 use crate::support::{Bench, SCHEMA, load_into, records_of};
 
-/// Says to the child process where to load.
+/// Environment variable with the folder of the load, for the child process.
 const FOLDER: &str = "RECTO_TEST_LOAD_FOLDER";
-/// The variable that holds by how much to multiply how often is killed.
+/// Environment variable with the factor that multiplies the number of kills.
 const SCALE_VARIABLE: &str = "RECTO_TEST_SCALE";
-/// How often the process of one load is killed.
+/// Number of kills of the process of one load.
 const LIVES_OF_A_LOAD: usize = 5;
-/// How often the process that writes is killed.
+/// Number of kills of the process that writes.
 const LIVES_OF_A_WRITER: u64 = 24;
 
 fn from_environment(name: &str) -> Option<u64> {
@@ -138,7 +138,7 @@ async fn a_load_whose_process_is_killed_ends_as_if_it_had_not_been() {
     assert!(resumed > 0, "no child lived to a checkpoint");
 }
 
-/// What the writers below write to.
+/// Collection of the writers below.
 const SLOTS: &str = r#"
 [collection.slots]
 fields = { part = "int", slot = "int", round = "bigint", note = "text" }
@@ -147,21 +147,21 @@ partition = ["part"]
 order = ["slot"]
 writes = "overwrite"
 "#;
-/// Says to the child process which round to begin with.
+/// Environment variable with the first round of the child process.
 const ROUND: &str = "RECTO_TEST_ROUND";
-/// Tasks that put and delete single records, each in a partition of its own.
+/// Number of tasks that put and delete single records, each in its own partition.
 const PUTTERS: i32 = 3;
-/// Partitions that batches write, all of them at once.
+/// Partitions that each batch writes together.
 const BATCHED: std::ops::Range<i32> = 100..105;
 const SLOTS_OF_A_PART: i64 = 20;
-/// More rounds than a life has.
+/// Upper bound of the number of rounds of a process.
 const ROUNDS_OF_A_LIFE: i64 = 1_000_000;
-/// The fewest rounds that a child must write before it is killed, on average.
+/// Minimum number of rounds that a child must write before it is killed, on average.
 const MIN_ROUNDS_OF_A_LIFE: i64 = 3;
-/// In a round that leaves this remainder a slot is emptied.
+/// Divisor and remainder of the rounds in which the slot is deleted.
 const DELETES: (i64, i64) = (7, 3);
 
-/// The slot a round is about, and what it holds after it.
+/// Returns the slot of a round, and its content after the round.
 fn step(round: i64) -> (i32, Option<i64>) {
     let is_put = round % DELETES.0 != DELETES.1;
     ((round % SLOTS_OF_A_PART) as i32, is_put.then_some(round))
@@ -180,7 +180,7 @@ async fn open_slots(folder: &Path) -> Recto {
     recto
 }
 
-/// Makes the step of a round in some partitions, in one batch.
+/// Executes the step of a round in some partitions, in one batch.
 async fn make_step(recto: &Recto, parts: std::ops::Range<i32>, round: i64) {
     let slots = recto.dynamic("slots").unwrap();
     let definition = Arc::clone(recto.schema().collection("slots").unwrap());
@@ -232,7 +232,8 @@ async fn writer_that_gets_killed() {
     }
 }
 
-/// Lets a child write for a while and kills it. Returns the last round each writer said was acknowledged.
+/// Lets a child write for some time and kills it. Returns the last round that each writer printed as
+/// acknowledged.
 fn live_and_die(folder: &Path, first: i64, life: Duration) -> BTreeMap<i32, i64> {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args([
@@ -264,10 +265,11 @@ fn live_and_die(folder: &Path, first: i64, life: Duration) -> BTreeMap<i32, i64>
     reader.join().unwrap()
 }
 
-/// The rounds that the slots of a partition hold.
+/// Rounds in the slots of a partition.
 type Held = BTreeMap<i32, i64>;
 
-/// What is stored of every partition; each record whole, and none twice.
+/// Returns the stored slots of every partition. Asserts that each record is complete, and that none is there
+/// twice.
 async fn stored(session: &LocalSession) -> BTreeMap<i32, Held> {
     let mut found: BTreeMap<i32, Held> = BTreeMap::new();
     for record in records_of(session, "slots").await {
@@ -312,7 +314,7 @@ async fn puts_and_batches_that_were_acknowledged_survive_a_kill() {
             let before = held.entry(part).or_default();
             (first..next).for_each(|round| apply(before, round));
             let mut after = before.clone();
-            // The round whose answer was not heard.
+            // The round whose answer did not arrive.
             apply(&mut after, next);
             let found = found.get(&part).cloned().unwrap_or_default();
             assert!(
@@ -331,7 +333,7 @@ async fn puts_and_batches_that_were_acknowledged_survive_a_kill() {
         assert!(check.problems.is_empty(), "life {life}: {:?}", check.problems);
     }
     println!("{rounds} rounds acknowledged");
-    // A child lives for a fixed time: on a slow machine it writes less.
+    // A child lives for a fixed time. On a slow machine it writes less.
     let least = MIN_ROUNDS_OF_A_LIFE * i64::try_from(LIVES_OF_A_WRITER * scale()).unwrap();
     assert!(rounds >= least, "the children wrote {rounds} rounds");
 }

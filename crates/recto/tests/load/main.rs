@@ -1,4 +1,4 @@
-//! Loading files, through the session that tools speak to, and copying stores.
+//! Loads of files through the session that tools use, and copies of stores.
 // The harness shows the output of a test that fails.
 #![allow(clippy::unwrap_used, clippy::format_push_string, clippy::print_stdout)]
 

@@ -1,4 +1,4 @@
-//! Rows that are not taken.
+//! Rejected rows.
 
 use recto::session::LoadRequest;
 use recto::store::Limits;
@@ -195,7 +195,7 @@ async fn the_reject_file_stands_where_it_was_asked_for() {
 
 #[tokio::test]
 async fn what_only_the_store_refuses_is_rejected_and_the_rest_loads() {
-    // A store whose limit is below what is checked beforehand.
+    // A store whose limit is lower than the limits that the load checks before it writes.
     let limits = Limits {
         mutation_bytes: 1_000,
         batch_bytes: 5_000,
@@ -234,7 +234,7 @@ async fn what_only_the_store_refuses_is_rejected_and_the_rest_loads() {
     assert_eq!(lines.len(), 4);
 }
 
-/// What is at the path of the reject file and was not made by the load stays as it is.
+/// If the path of the reject file exists, and the load did not create it, it stays unchanged.
 #[tokio::test]
 async fn nothing_that_is_there_is_replaced_by_rejects() {
     let bench = Bench::new().await;

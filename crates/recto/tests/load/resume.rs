@@ -1,4 +1,4 @@
-//! Loads that are interrupted, repeated, and repeated in another form.
+//! Loads that are interrupted, repeated, and repeated with other files, collections or options.
 
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -11,7 +11,7 @@ use crate::support::{Bench, Fault, load_into};
 
 const ROWS: u64 = 6_000;
 
-/// Rows of which every hundredth is bad for both collections and every tenth for one.
+/// Returns the text of rows. Every hundredth row is invalid for both collections, and every tenth for one.
 fn text() -> String {
     let mut text = "sensor,at,count,note\n".to_owned();
     for number in 0..ROWS {
@@ -125,7 +125,8 @@ async fn a_reject_file_that_is_gone_is_made_again() {
     }
 }
 
-/// The rows that were stored before a table was added are not in it: they come again, with the stamps they had.
+/// Rows that were stored before a table was added are not in this table. The load stores them again, with
+/// their earlier timestamps.
 #[tokio::test]
 async fn a_load_that_goes_on_where_a_table_was_added_begins_anew() {
     let expected = uninterrupted().await;

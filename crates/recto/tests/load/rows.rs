@@ -1,4 +1,4 @@
-//! What rows become.
+//! Effects of the rows of a file.
 
 use std::sync::Mutex;
 
@@ -168,13 +168,14 @@ async fn outcomes_that_are_unknown_are_asked_for_again() {
     let (session, store) = bench.unreliable(crate::support::Fault::Unknown, 1, 2).await;
     let report = load_into(&session, &file, |_| {}).await.unwrap();
     assert_eq!(report.collections[0].rows_stored, 1);
-    // The first state, the row three times, two states.
+    // The first state of the load, three attempts to write the row, and two states.
     assert_eq!(store.calls.load(std::sync::atomic::Ordering::Relaxed), 6);
     assert_eq!(bench.records("readings").await.len(), 1);
 }
 
-/// Records are counted, not rows; a record that is never changed is not replaced by another row, be it
-/// in the same buffer or in a later one, earlier in the file or there before.
+/// The load counts records, not rows. A record that never changes is not replaced by another row with its
+/// key. The other row may be in the same buffer or in a later one, and the record may come from the file or
+/// from the store.
 #[tokio::test]
 async fn rows_of_one_key_are_counted_as_what_they_are() {
     const KEYS: usize = 900;
@@ -204,7 +205,7 @@ async fn rows_of_one_key_are_counted_as_what_they_are() {
         };
         let keys = KEYS as u64;
         let report = bench.load_with(&file, with(false)).await.unwrap();
-        // All rows of `readings` have one key.
+        // All rows of `readings` have the same key.
         assert_eq!(counts(&report, 0), [keys, 0, keys, 2 * keys]);
         assert_eq!(
             report.collections[0].reasons,

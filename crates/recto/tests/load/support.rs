@@ -1,4 +1,4 @@
-//! A store in memory that can be told to fail, a folder for files, and loads between them.
+//! Store in memory that can fail, folder for files, and loads between them.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use recto_model::Cells;
 use recto_model::environment::Source;
 use tokio::time::Instant;
 
-/// Two collections over the same fields, in other sort orders.
+/// Two collections with the same fields and other sort orders.
 pub(crate) const SCHEMA: &str = r#"
 [collection.readings]
 fields = { sensor = "text", at = "timestamp", value = "double", count = "int", tags = "list<text>", note = "text" }
@@ -37,24 +37,24 @@ partition = ["count"]
 writes = "append"
 "#;
 
-/// What a store does to the rows it is asked to write.
+/// Fault of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// The disk is full.
     Fails,
-    /// It does as asked and does not say so.
+    /// The store executes the write, but reports an unknown outcome.
     Unknown,
-    /// It takes a second.
+    /// The write takes a second.
     Slow,
 }
 
-/// A store that serves some writes and then does something else.
+/// Store that executes some writes, and then has a fault.
 pub(crate) struct Unreliable {
     inner: Arc<dyn Store>,
     fault: Fault,
-    /// How many writes are still served before the fault.
+    /// Number of further writes before the fault.
     good: AtomicI64,
-    /// How many writes the fault then strikes.
+    /// Number of writes that the fault then affects.
     bad: AtomicI64,
     pub(crate) calls: AtomicU64,
 }
@@ -77,7 +77,7 @@ impl Unreliable {
         })
     }
 
-    /// Counts from now on, so that opening is not counted.
+    /// Starts to count, so that the calls of opening are not counted.
     pub(crate) fn begin(&self, good: i64) {
         self.good.store(good, Ordering::Relaxed);
         self.calls.store(0, Ordering::Relaxed);
@@ -146,15 +146,14 @@ impl StoreWrapper for Unreliable {
     }
 }
 
-/// A store with the schema, and a folder.
+/// Store with the schema, and a folder.
 pub(crate) struct Bench {
     folder: tempfile::TempDir,
     pub(crate) store: MemoryStore,
     session: LocalSession,
 }
 
-/// The machine's clock, but for the one that waits are measured by: that is the runtime's, which a test may
-/// pause.
+/// Clock of the machine. Only the clock that measures waits is that of the runtime, which a test may pause.
 struct Clocks {
     start: Instant,
 }
@@ -199,7 +198,7 @@ impl Bench {
         }
     }
 
-    /// A session over the same rows, by way of a store that fails.
+    /// Returns a session with the same rows on a store that fails.
     pub(crate) async fn unreliable(
         &self,
         fault: Fault,
@@ -226,7 +225,7 @@ impl Bench {
         String::from_utf8_lossy(&std::fs::read(self.path(name)).unwrap()).into_owned()
     }
 
-    /// Loads into `readings`.
+    /// Loads a file into `readings`.
     pub(crate) async fn load(&self, file: &Path) -> Result<LoadReport> {
         self.load_with(file, |_| {}).await
     }
@@ -246,7 +245,7 @@ impl Bench {
         self.store.empty_table(table).await.unwrap();
     }
 
-    /// Changes the state of the only load there is, as its checkpoint holds it.
+    /// Changes the state of the only load in its checkpoint.
     pub(crate) async fn change_state(&self, change: impl FnOnce(&str) -> String) {
         let tables = self.store.list_tables().await.unwrap();
         let table = tables.into_iter().find(|table| table.name() == "recto_loads");
@@ -282,7 +281,7 @@ impl Bench {
     }
 }
 
-/// The records of a collection as JSON, in the order of their text.
+/// Returns the records of a collection as JSON, sorted by their text.
 pub(crate) async fn records_of(session: &LocalSession, collection: &str) -> Vec<String> {
     let steps: Vec<_> = session
         .scan(collection, &ScanRequest::default())

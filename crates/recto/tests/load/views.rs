@@ -1,4 +1,4 @@
-//! Files that are loaded into collections with views: each record with its entries, in every mode.
+//! Files that are loaded into collections with views: each record with its entries, in every write mode.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::common::stores::parse;
 use crate::common::{Fresh, Kind, Scope, Suite, run};
 use crate::support::{Bench, Fault, Unreliable, load_into, open_with, records_of};
 
-/// Flights, as in the demo, in a collection for each mode.
+/// Flights, as in the demo, with one collection for each write mode.
 pub(crate) const SCHEMA: &str = r#"
 [collection.appended]
 fields = { time_hour = "timestamp", carrier = "text", flight = "int", origin = "text", dest = "text", tailnum = "text", dep_delay = "int", crew = "text" }
@@ -43,7 +43,7 @@ partition = ["flight"]
 order = ["-time_hour"]
 "#;
 
-/// Those that change, which a store without transactions loads otherwise.
+/// Collection with changing records, which a store without transactions loads in another way.
 pub(crate) const CHANGING: &str = r#"
 [collection.updated]
 fields = { time_hour = "timestamp", carrier = "text", flight = "int", origin = "text", dest = "text", tailnum = "text", dep_delay = "int", crew = "text" }
@@ -65,19 +65,19 @@ order = ["-crew"]
 collate = "sv"
 "#;
 
-/// In the order of Swedish, though not in that of bytes.
+/// Names in Swedish order, which differs from the order of their bytes.
 const CREWS: [&str; 6] = ["apelsin", "Banan", "zebra", "Åsa", "ärlig", "Örjan"];
 
 const HEADER: &str = "time_hour,carrier,flight,origin,dest,tailnum,dep_delay,crew\n";
 const FLIGHTS: usize = 1_200;
-/// Every so many flights one has no tail number.
+/// Distance of flights without a tail number.
 const NO_TAIL_NUMBER: usize = 50;
 
-/// The tests that open stores in files or on Cassandra.
+/// Suite of the tests that open stores in files or on Cassandra.
 static TESTS: Suite = Suite::new(module_path!(), 4);
 
-/// A flight of the sample, as it is told the first time, or the second, when every third has another aircraft and goes
-/// somewhere else.
+/// Returns a flight of the sample as a line. With `again`, every third flight has another aircraft and
+/// another destination.
 fn flight(number: usize, again: bool) -> String {
     let changed = usize::from(again && number.is_multiple_of(3));
     let tailnum = match (number + changed) % NO_TAIL_NUMBER {
@@ -98,7 +98,7 @@ fn flight(number: usize, again: bool) -> String {
 }
 
 pub(crate) fn sample(count: usize, again: bool) -> String {
-    // In no order of any table.
+    // The order differs from the order of every table.
     let flights = (0..count).map(|number| flight(number * 7_919 % count, again));
     std::iter::once(HEADER.to_owned()).chain(flights).collect()
 }
@@ -120,7 +120,7 @@ fn view(name: &str, entries: usize, left_out: usize) -> LoadedView {
     view
 }
 
-/// Rows stored, replaced, repeated and rejected.
+/// Returns the numbers of stored, replaced, repeated and rejected rows.
 pub(crate) fn counts(report: &LoadReport, collection: &str) -> [u64; 4] {
     let of = report.collections.iter().find(|one| one.name == collection);
     let of = of.unwrap();
@@ -144,7 +144,7 @@ async fn assert_exact(recto: &Recto, collections: &[&str], count: usize) {
 
 const ALL: [&str; 3] = ["appended", "overwritten", "updated"];
 
-/// A file, then one that tells some of its records otherwise, then that again.
+/// Loads a file, then a file with other values for some of its records, and then the second file again.
 async fn every_mode(recto: Recto) {
     recto.apply(&parse(&format!("{SCHEMA}{CHANGING}"))).await.unwrap();
     let folder = tempfile::tempdir().unwrap();
@@ -191,7 +191,7 @@ async fn every_mode(recto: Recto) {
     assert_exact(&recto, &ALL, FLIGHTS).await;
 }
 
-/// Pages of a view of what was loaded are in the order of its language.
+/// Asserts that pages of a view of the loaded records are in the order of the view's language.
 async fn assert_sorted_as_people_do(recto: &Recto) {
     let flights = recto.dynamic("updated").unwrap();
     let query = flights
@@ -229,7 +229,8 @@ fn every_mode_fills_views_of_an_embedded_store() {
     run(async { every_mode(Fresh::new(Kind::Embedded).open().await).await });
 }
 
-/// Cassandra does not say what is there.
+/// Fills views of plainly written collections on Cassandra, which does not report the rows that were stored
+/// before.
 #[test]
 fn plain_modes_fill_views_on_cassandra() {
     let _scope = Scope::new(&TESTS);
@@ -253,7 +254,7 @@ fn plain_modes_fill_views_on_cassandra() {
     });
 }
 
-/// A load that stopped anywhere goes on, and what was assumed of what is there is looked at.
+/// A load that was interrupted at any point continues, and checks its assumptions about the stored rows.
 #[test]
 fn a_load_that_was_interrupted_anywhere_leaves_views_exact() {
     run(async {
@@ -277,7 +278,7 @@ fn a_load_that_was_interrupted_anywhere_leaves_views_exact() {
             };
             let loaded = load_into(&LocalSession::new(recto), &file, small).await;
             assert_eq!(loaded.is_err(), fault == Fault::Fails, "{loaded:?}");
-            // Each record whole, or not there.
+            // Each record is complete or missing.
             for collection in ALL {
                 assert_views_are_exact(&whole, collection).await;
             }
@@ -326,7 +327,8 @@ fn what_cannot_stand_in_a_view_is_rejected_by_its_name() {
     });
 }
 
-/// Records that change are loaded beside those who change them: each is of one or of the other, whole.
+/// Changing records are loaded while other tasks change them. Each record then has all values of the load, or
+/// all values of one of these tasks.
 #[test]
 fn a_load_beside_writers_leaves_views_exact() {
     let _scope = Scope::new(&TESTS);

@@ -1,5 +1,5 @@
-//! Processes that load records that change, with their views, and are killed at random moments: no view shows what is not
-//! so, at any time.
+//! Processes that load changing records with their views, and are killed at random moments. At no time does a
+//! view show wrong content.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

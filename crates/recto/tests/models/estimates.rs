@@ -1,5 +1,5 @@
-//! What is said of how many rows there are holds, where nobody counts them: over rows of mixed sizes, rows that come late, and
-//! rows that were deleted.
+//! Accuracy of the estimated numbers of rows on a store that does not count rows. The data has rows of mixed
+//! sizes, rows that are written late, and deleted rows.
 #![allow(clippy::print_stderr)]
 
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ writes = "overwrite"
 bucket = { target = "64KiB" }
 "#;
 
-/// Time as sleeping tasks see it, and numbers that look drawn.
+/// Clock that follows the virtual time of sleeping tasks, and repeatable pseudo-random numbers.
 struct Clocks {
     start: tokio::time::Instant,
     drawn: AtomicU64,
@@ -52,7 +52,7 @@ impl Source for Clocks {
     }
 }
 
-/// A log, and which rows each shop has.
+/// A log, and the rows that each shop has.
 struct Log {
     recto: Recto,
     environment: Environment,
@@ -65,7 +65,7 @@ impl Log {
             start: tokio::time::Instant::now(),
             drawn: AtomicU64::new(seed.wrapping_mul(0xD1B5_4A32_D192_ED03)),
         });
-        // As Cassandra is one.
+        // The limits are those of Cassandra.
         let limits = Limits {
             remote: true,
             leaves_tombstones: true,
@@ -89,7 +89,8 @@ impl Log {
         i32::try_from((drawn * u64::from(most.unsigned_abs())) >> 32).unwrap()
     }
 
-    /// In this order, half of them small and half large, so slowly that what grows too much is cut meanwhile.
+    /// Writes rows in this order. Half of the rows are small and half are large. The writes are so slow that
+    /// Recto splits buckets that become too large meanwhile.
     async fn put(&mut self, shop: &'static str, ats: &[i32]) {
         let log = self.recto.dynamic("log").unwrap();
         let definition = log.definition();
@@ -131,7 +132,7 @@ impl Log {
         log.query().filter(filter).with_estimate()
     }
 
-    /// How many rows two shops have, and how many of them before a page.
+    /// Returns the true number of rows of two shops, and the number of these rows before a page.
     fn truth(&self, shops: &[&str], page: &Page<DynamicRecord>) -> (u64, u64) {
         let first = page.items().first().map(|record| {
             let of = |field| record.get(field).unwrap();
@@ -149,7 +150,8 @@ impl Log {
     }
 }
 
-/// How often what is said was right, and how often it was asked; and the widest interval, in thousandths of all.
+/// Number of estimates, number of correct estimates, and width of the widest interval in thousandths of all
+/// rows.
 #[derive(Default)]
 struct Held {
     asked: u32,
@@ -172,7 +174,7 @@ impl Held {
     }
 }
 
-/// As often as the scale of tests says.
+/// Returns the number of seeds, which depends on the environment variable `RECTO_TEST_SCALE`.
 fn seeds() -> u64 {
     let scale = std::env::var("RECTO_TEST_SCALE").ok();
     4 * scale.and_then(|scale| scale.parse().ok()).unwrap_or(1_u64)
@@ -183,7 +185,7 @@ async fn what_is_said_of_how_many_rows_there_are_holds_in_93_of_100_cases() {
     let mut held = Held::default();
     for seed in 1..=seeds() {
         let mut log = Log::new(seed).await;
-        // In no order, then in order, then late.
+        // Rows in random order, then in ascending order, then late rows.
         let first = log.shuffled(0, 1_500);
         log.put("a", &first).await;
         log.put("a", &(1_500..3_000).collect::<Vec<_>>()).await;

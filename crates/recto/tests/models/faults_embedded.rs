@@ -1,8 +1,8 @@
-//! The embedded store under faults: calls that fail, wait, are repeated, or are answered unknown, by seed;
-//! and a clock that was set back. Every page is the oracle's or an error that says so.
+//! The embedded store under faults: some calls fail, wait, are repeated, or report an unknown outcome, by a
+//! seed. Another test sets the clock back. Every page agrees with the oracle or is a typed error.
 //!
-//! Each run draws anew. A failure names its seed; `RECTO_TEST_SEED=…` draws it again.
-//! `RECTO_TEST_SCALE=20` draws twenty times as much, for a long run.
+//! Each run draws new faults. A failure names its seed; `RECTO_TEST_SEED=…` repeats it. `RECTO_TEST_SCALE=20`
+//! draws twenty times as much, for a long run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,11 +20,11 @@ use recto_testkit::generate::{self, Rng};
 
 const SEED_VARIABLE: &str = "RECTO_TEST_SEED";
 const SCALE_VARIABLE: &str = "RECTO_TEST_SCALE";
-/// Stores of a usual run.
+/// Number of stores of a usual run.
 const STORES: u64 = 8;
-/// Writes and pages of one store.
+/// Number of writes and pages of one store.
 const STEPS: usize = 250;
-/// How often each fault happens.
+/// Probability of each fault.
 const RATE: f64 = 0.06;
 const PARTS: i32 = 3;
 const SLOTS: i32 = 40;
@@ -48,7 +48,7 @@ fn from_environment(name: &str) -> Option<u64> {
     )
 }
 
-/// A record: part, slot, round.
+/// Record: part, slot and round.
 type Row = (i32, i32, i64);
 
 fn row(record: &DynamicRecord) -> Row {
@@ -60,7 +60,7 @@ fn row(record: &DynamicRecord) -> Row {
     }
 }
 
-/// An error that may come of the faults: typed, with what to do.
+/// Asserts that an error is one of the typed errors that the faults can cause.
 fn is_told(error: &Error, report: &str) {
     let kinds = [
         ErrorKind::Unavailable,
@@ -70,14 +70,14 @@ fn is_told(error: &Error, report: &str) {
     assert!(kinds.contains(&error.kind()), "{error:?}\n{report}");
 }
 
-/// What a slot may hold: what was acknowledged last, and what was sent since with an unknown outcome. A write that
-/// is late arrives with the stamp it was given, so that a newer one stands against it; a deletion is
-/// kept nowhere, so that one before it may come back.
+/// Values that a slot may have: the value of the last acknowledged write, and the values of later writes with
+/// an unknown outcome. A late write arrives with the timestamp that it was given, so a newer put wins over
+/// it. A deletion leaves nothing in the store, so a put from before the deletion may come back.
 #[derive(Debug, Default, Clone)]
 struct Possible {
     rounds: BTreeSet<Option<i64>>,
-    /// Puts of which a copy may still be on its way: also of those that were acknowledged when they were sent
-    /// once more.
+    /// Puts of which a copy may still arrive. This includes puts that were acknowledged after they were sent
+    /// again.
     late: BTreeSet<i64>,
 }
 
@@ -101,7 +101,7 @@ impl Possible {
     }
 }
 
-/// A collection whose store fails, and what it may hold.
+/// A collection of a store with faults, and the values that it may have.
 struct Faulted {
     faulty: FaultyStore,
     recto: Recto,
@@ -150,12 +150,12 @@ impl Faulted {
         record
     }
 
-    /// How many writes were kept back so far.
+    /// Returns the number of writes that were delayed so far.
     fn late_writes(&self) -> u64 {
         self.faulty.counts().get(&FaultKind::Late).copied().unwrap_or(0)
     }
 
-    /// Puts or deletes some records in one batch, all or none.
+    /// Puts or deletes some records in one atomic batch.
     async fn write(&mut self, random: &mut Rng) {
         self.round += 1;
         let mut batch = self.recto.batch();
@@ -163,7 +163,7 @@ impl Faulted {
         for _ in 0..random.usize(1..=6) {
             let key = (random.i32(0..PARTS), random.i32(0..SLOTS));
             let value = (random.u32(0..5) > 0).then_some(self.round);
-            // Of two changes of a key the later stands.
+            // The later of two changes of a key wins.
             changes.insert(key, value);
             match value {
                 Some(round) => batch
@@ -196,7 +196,7 @@ impl Faulted {
         }
     }
 
-    /// A page, or an error.
+    /// Returns a page, or `None` after an error.
     async fn page(&mut self, query: PageQuery<DynamicRecord>) -> Option<Page<DynamicRecord>> {
         match query.await {
             Ok(page) => {
@@ -211,8 +211,8 @@ impl Faulted {
         }
     }
 
-    /// The rows of a stretch in order are each what the slot may hold, and slots that must hold something
-    /// are not missing.
+    /// Asserts that each row of a range is a possible value of its slot, that rows are in order, and that no
+    /// slot is missing that must have a value.
     fn assert_stretch(&self, rows: &[Row], parts: &[i32], slots: std::ops::Range<i32>, context: &str) {
         let report = || format!("{context}\n{rows:?}\n{}", self.faulty.report());
         let in_order = rows
@@ -237,7 +237,8 @@ impl Faulted {
         }
     }
 
-    /// Pages through some parts, forwards or backwards, from the start or the end; each page is right as far as it reaches.
+    /// Reads pages of some parts, forwards or backwards, from one end of the list. Checks each page as far as
+    /// it reaches.
     async fn walk(&mut self, random: &mut Rng) {
         let parts: Vec<i32> = (0..PARTS).filter(|_| random.bool()).collect();
         let is_forward = random.bool();
@@ -251,7 +252,7 @@ impl Faulted {
             .filter(filter.join(" OR "))
             .order_by("slot, part");
         let mut cursor: Option<String> = None;
-        // Where the walk has come to: slots below (or above) this one were told.
+        // Last row that the pages returned. In the direction of the walk, the slots before it are complete.
         let mut edge: Option<Row> = None;
         for _ in 0..PARTS * SLOTS {
             let size = random.u32(1..=25);
@@ -263,7 +264,7 @@ impl Faulted {
                 (Some(cursor), false) => query.last(size).before(cursor.clone()),
             };
             let Some(page) = self.page(query).await else {
-                continue; // The same page again: the cursor still stands where it stood.
+                continue; // Request the same page again, because the cursor has not moved.
             };
             let rows: Vec<Row> = page.items().iter().map(row).collect();
             let next = if is_forward {
@@ -281,7 +282,7 @@ impl Faulted {
         }
     }
 
-    /// Whole slots between the edge and the end of a page are as they may be.
+    /// Asserts that the whole slots between the edge and the end of a page have possible values.
     fn assert_page(&self, rows: &[Row], parts: &[i32], edge: Option<Row>, is_forward: bool, ends: bool) {
         let context = format!("parts {parts:?}, edge {edge:?}, forwards {is_forward}, ends {ends}");
         let slots = if is_forward {
@@ -317,7 +318,7 @@ fn pages_under_faults_are_right_or_say_so() {
                     faulted.walk(&mut random).await;
                 }
             }
-            // What is late arrives; then all is as it may be, and goes on without faults.
+            // Late writes arrive. After that, every row has a possible value, and pages cause no errors.
             faulted.faulty.set_rates(FaultRates::NONE);
             faulted.faulty.settle().await;
             let before = faulted.errors;
@@ -334,7 +335,7 @@ fn pages_under_faults_are_right_or_say_so() {
     assert!(pages > 1_000 && errors > 100, "{pages} pages, {errors} errors");
 }
 
-/// A clock that is set by hand.
+/// Clock that the test sets.
 #[derive(Clone)]
 struct Clock(Arc<AtomicI64>);
 
@@ -352,7 +353,7 @@ impl Source for Clock {
     }
 }
 
-/// A put after a restart replaces what is there, even where the clock was set back meanwhile.
+/// A put after a restart replaces the stored row, even if the clock was set back in between.
 #[test]
 fn a_clock_that_was_set_back_makes_no_write_older() {
     let _scope = Scope::new(&TESTS);

@@ -1,5 +1,6 @@
-//! Tables made by plain CQL, in a keyspace of which the role may `SELECT` and nothing else: every page feature on them, and nothing that
-//! changes them. On a node of this test's own, which asks for credentials and has materialized views.
+//! Attached tables that plain CQL created, in a keyspace in which the role has only the `SELECT` right. The
+//! tests use every feature of pages on them, and check that nothing changes the tables. They run on their own
+//! node, which requires credentials and has materialized views.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,15 +17,15 @@ use recto_cassandra::testing::PlainCql;
 use recto_testkit::rig::{Cluster, ClusterOptions, Nodes};
 use serde_json::{Value as Json, json};
 
-/// The user of a new node; each user's password is the user's name.
+/// Initial user of a new node. The password of each user is the user's name.
 const SUPERUSER: &str = "cassandra";
 const READER: &str = "reader";
-/// How long a new node may take to make its first user.
+/// Maximum time until a new node creates its first user.
 const MADE: Duration = Duration::from_secs(90);
-/// How long it may take until rights hold, or until a change of a table is known.
+/// Maximum time until rights take effect, or until a change of a table is known.
 const KNOWN: Duration = Duration::from_secs(30);
 
-/// The tables of the articles, made by plain CQL; and one with what Recto has no place for.
+/// Tables of the articles, created by plain CQL, and a table that Recto cannot attach.
 const TABLES: [&str; 9] = [
     "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
     "CREATE TABLE shop.timeline (user_id int, post_id int, content text, likes set<text>, \"Hidden\" text, name text STATIC, \
@@ -41,10 +42,10 @@ const TABLES: [&str; 9] = [
     "CREATE ROLE reader WITH PASSWORD = 'reader' AND LOGIN = true",
 ];
 
-/// More users without a post than a listing of partitions takes at a time.
+/// Number of users without a post. It is larger than one step of a listing of partitions.
 const WITHOUT_POSTS: i32 = 1_100;
 
-/// The rows of a timeline, as the table has them: user, post.
+/// Returns the rows of the timeline table: user and post.
 fn posts() -> impl Iterator<Item = (i32, i32)> {
     (0..3).flat_map(|user| (0..40).map(move |post| (user, post)))
 }
@@ -160,7 +161,7 @@ fn left_out(report: &AttachReport) -> Vec<&str> {
     report.left_out.iter().map(|one| one.what.as_str()).collect()
 }
 
-/// Of each record one field.
+/// Returns one field of each record.
 fn field(records: &[DynamicRecord], name: &str) -> Vec<Json> {
     records
         .iter()
@@ -168,7 +169,7 @@ fn field(records: &[DynamicRecord], name: &str) -> Vec<Json> {
         .collect()
 }
 
-/// All records of a query, page by page, by cursors, one way or the other.
+/// Returns all records of a query, page by page by cursors, in one direction.
 async fn walk(
     collection: &Collection<DynamicRecord>,
     filter: &str,
@@ -231,7 +232,7 @@ async fn tables_that_are_there() {
     rights_are_missing(&shop).await;
     the_cluster_is_away(&shop).await;
     forgotten(&shop).await;
-    // The test's own connections come back a little later.
+    // The connections of the test itself recover a little later.
     let begun = Instant::now();
     let after = loop {
         match shop.cql.first_column(tables).await {
@@ -243,7 +244,8 @@ async fn tables_that_are_there() {
     assert_eq!(after, before, "nothing was made, nothing dropped");
 }
 
-/// Both directions, from a value, around a row, merged partitions, ranges of tuples, with statics and sets.
+/// Reads pages of a timeline: in both directions, from a value, around a row, of merged partitions, and of
+/// ranges of tuples, with static columns and sets.
 async fn timelines(shop: &Shop) {
     let store = shop.open().await;
     let report = store.attach(&shop.request("shop.timeline")).await.unwrap();
@@ -330,7 +332,8 @@ async fn timelines(shop: &Shop) {
     partitions_of_statics(shop, store).await;
 }
 
-/// Partitions of statics alone, more than a step of a listing looks at, are not listed among those that have records.
+/// A listing of partitions leaves out partitions that have only static columns, even if there are more of
+/// them than one step examines.
 async fn partitions_of_statics(shop: &Shop, store: Recto) {
     for user in 1_000..1_000 + WITHOUT_POSTS {
         shop.send(&format!(
@@ -351,12 +354,14 @@ async fn partitions_of_statics(shop: &Shop, store: Recto) {
     store.close().await.unwrap();
 }
 
-/// What the table by status has: it lacks those without a time, and so is asked for by its name.
+/// Returns a query of the table by status. The query names the table, because the table lacks records without
+/// a time.
 fn of_status(held: &Collection<DynamicRecord>, filter: &str) -> PageQuery<DynamicRecord> {
     held.query().filter(filter).view("suspensions_by_status")
 }
 
-/// A materialized view, and a table that is named: each serves what the table does not.
+/// Checks that a materialized view, and a table that the request names as a view, serve queries that the
+/// table cannot serve.
 async fn suspensions(shop: &Shop) {
     let store = shop.open().await;
     let mut request = shop.request("shop.suspensions");
@@ -384,7 +389,7 @@ async fn suspensions(shop: &Shop) {
         .filter(|user| user % 3 == 0 && (user % 20 < 9 || user % 20 == 9 && *user < 5))
         .count();
     assert_eq!(below.len(), expected);
-    // The field that the view lacks is read of the table.
+    // Recto reads the field that the view lacks from the table.
     let spam = walk(&held, "reason = \"spam\"", 8, true).await;
     assert_eq!(spam.len(), 30);
     assert!(
@@ -410,7 +415,8 @@ async fn suspensions(shop: &Shop) {
     store.close().await.unwrap();
 }
 
-/// Counters and names that CQL reserves are read; a decimal that is hashed is refused, and what is not there.
+/// Reads counters and columns with reserved names of CQL. Rejects a table with a decimal in its partition
+/// key, missing tables, and a table that is no view of the other table.
 async fn what_has_no_place(shop: &Shop) {
     let store = shop.open().await;
     store.attach(&shop.request("shop.hits")).await.unwrap();
@@ -447,7 +453,8 @@ async fn what_has_no_place(shop: &Shop) {
     store.close().await.unwrap();
 }
 
-/// The collection `timeline`. A store is open before the keyspace of its attached tables has answered.
+/// Returns the collection `timeline`. The function waits for it, because a store opens before the keyspace of
+/// its attached tables has answered.
 async fn timeline_of(store: &Recto) -> Collection<DynamicRecord> {
     let begun = Instant::now();
     loop {
@@ -483,7 +490,7 @@ async fn nothing_is_written(shop: &Shop) {
     store.close().await.unwrap();
 }
 
-/// A cursor opens in another process than the one that gave it.
+/// A cursor also opens in a store that was opened later than the store that created it.
 async fn cursors_survive(shop: &Shop) {
     let store = shop.open().await;
     let query = |store: &Recto| of_status(&store.dynamic("held").unwrap(), "status = \"open\"");
@@ -502,12 +509,13 @@ async fn cursors_survive(shop: &Shop) {
     store.close().await.unwrap();
 }
 
-/// How many rows a page of three has.
+/// Returns the number of rows of a page of at most three rows.
 async fn rows_of(query: &PageQuery<DynamicRecord>) -> usize {
     query.clone().first(3).await.unwrap().len()
 }
 
-/// A table that changed refuses its collection, and no other; attaching it again takes it as it is.
+/// A changed table makes its collection unavailable, and no other collection. Attaching the table again
+/// accepts its new definition.
 async fn tables_change(shop: &Shop) {
     let store = shop.open().await;
     shop.send("ALTER TABLE shop.timeline ADD place text").await;
@@ -533,7 +541,8 @@ async fn tables_change(shop: &Shop) {
     assert_eq!(rows_of(&of_status(&held, "status = \"open\"")).await, 3);
     store.close().await.unwrap();
     let store = shop.open().await;
-    // It is found when the store is opened. On a busy machine, other tables may be found only a little later.
+    // Opening the store finds the changed table. On a busy machine, it may find the other tables only a
+    // little later.
     let begun = Instant::now();
     while store.unavailable_collections().len() > 1 {
         assert!(begun.elapsed() < KNOWN, "{:?}", store.unavailable_collections());
@@ -550,7 +559,7 @@ async fn tables_change(shop: &Shop) {
     store.close().await.unwrap();
 }
 
-/// Which right is missing on which table.
+/// An error names the missing right and the table.
 async fn rights_are_missing(shop: &Shop) {
     let store = shop.open().await;
     let timeline = timeline_of(&store).await;
@@ -576,7 +585,8 @@ async fn rights_are_missing(shop: &Shop) {
     );
     shop.send("GRANT SELECT ON KEYSPACE shop TO reader").await;
     store.close().await.unwrap();
-    // Without credentials the store is open, and what is attached says where they come from.
+    // Without credentials, the store opens, and the error of an attached collection names the source of the
+    // credentials.
     let store = Recto::open_with(shop.folder.path().join("view"), OpenOptions::new())
         .await
         .unwrap();
@@ -589,17 +599,18 @@ async fn rights_are_missing(shop: &Shop) {
     store.close().await.unwrap();
 }
 
-/// How many posts a page of the timeline has.
+/// Returns the number of posts on a page of the timeline.
 async fn of_timeline(store: &Recto) -> recto::Result<usize> {
     let timeline = store.dynamic("timeline")?;
     let page = timeline.query().filter("user_id = 1").first(3).await?;
     Ok(page.len())
 }
 
-/// A collection of the folder's own.
+/// Collection that is stored in the folder.
 const NOTES: &str = "[collection.notes]\nfields = { id = \"int\", text = \"text\" }\nkey = [\"id\"]\n";
 
-/// What is written and read of the folder's own, and how what is attached is refused.
+/// Checks that the collection in the folder accepts reads and writes, and that Recto rejects requests to the
+/// attached collections.
 async fn own_is_served(shop: &Shop, store: &Recto, id: i32) {
     let notes = store.dynamic("notes").unwrap();
     let record = json!({ "id": id, "text": "mine" }).to_string();
@@ -629,7 +640,8 @@ async fn own_is_served(shop: &Shop, store: &Recto, id: i32) {
     assert!(store.apply(&schema).await.unwrap().changes.is_empty());
 }
 
-/// A store that is open while another one, of the same tables, attaches the keyspace by another address.
+/// Returns a store that was open while another handle of the same tables attached the keyspace by another
+/// address.
 async fn by_another_address(shop: &Shop) -> Recto {
     let memory: Arc<dyn Store> = Arc::new(MemoryStore::new(Environment::system()));
     let open = || Recto::with_store(Arc::clone(&memory), Shop::options());
@@ -639,7 +651,7 @@ async fn by_another_address(shop: &Shop) -> Recto {
     assert_eq!(of_timeline(&store).await.unwrap(), 3);
     request.from.hosts.push(shop.address.clone());
     other.refresh().await.unwrap();
-    // One that is refused changes nothing for the others of its keyspace.
+    // A rejected attachment changes nothing for the other tables of its keyspace.
     let own = recto::schema::Schema::parse(NOTES).unwrap();
     other.apply(&own).await.unwrap();
     let mut refused = shop.request("shop.hits");
@@ -654,7 +666,8 @@ async fn by_another_address(shop: &Shop) -> Recto {
     };
     let hits = other.attach(&shop.request("shop.hits")).await.unwrap();
     assert!(!is_moved(&hits.changes, "timeline"), "{:?}", hits.changes);
-    // Of one that is not refused it is told what else is read from there.
+    // The report of a successful attachment names the other collections that are now read from the new
+    // address.
     let changes = other.attach(&request).await.unwrap().changes;
     assert!(
         is_moved(&changes, "hits") && !is_moved(&changes, "timeline"),
@@ -666,7 +679,8 @@ async fn by_another_address(shop: &Shop) -> Recto {
     store
 }
 
-/// The cluster of what is attached goes away, while a store is open and before one is opened, and comes back.
+/// The cluster of the attached tables stops while a store is open, and before a store opens, and starts
+/// again.
 async fn the_cluster_is_away(shop: &Shop) {
     let moved = by_another_address(shop).await;
     let store = shop.open().await;
@@ -675,7 +689,7 @@ async fn the_cluster_is_away(shop: &Shop) {
         .await
         .unwrap();
     assert!(store.unavailable_collections().is_empty());
-    // One that nobody looks after: what its reads fail with says where that was.
+    // A store without maintenance: the errors of its reads contain the address of the cluster.
     let memory = Arc::new(MemoryStore::new(Environment::system()));
     let unwatched = Recto::with_store(memory, Shop::options()).await.unwrap();
     unwatched.attach(&shop.request("shop.timeline")).await.unwrap();
@@ -702,7 +716,7 @@ async fn the_cluster_is_away(shop: &Shop) {
     let store = shop.open().await;
     own_is_served(shop, &store, 2).await;
     shop.cluster.node(1).start().unwrap();
-    // Nobody looks: it comes back by itself.
+    // The collection becomes available again without a call of `refresh`.
     let begun = Instant::now();
     while let Err(error) = of_timeline(&store).await {
         assert!(begun.elapsed() < MADE, "{error}");
@@ -717,7 +731,7 @@ async fn the_cluster_is_away(shop: &Shop) {
     moved.close().await.unwrap();
 }
 
-/// What is forgotten here stays there.
+/// Removing an attached collection does not change its table.
 async fn forgotten(shop: &Shop) {
     let store = shop.open().await;
     let mut options = ApplyOptions::default();

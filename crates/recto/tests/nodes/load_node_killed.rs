@@ -1,5 +1,5 @@
-//! A load into a Cassandra node that is killed in the middle of it, and comes back: at once, so that the
-//! load waits it out, and late, so that it stops and is run again.
+//! A load into a Cassandra node that is killed during the load. First the node restarts at once, so that the
+//! load waits for it. Then it restarts late, so that the load stops and is run again.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -30,11 +30,11 @@ writes = "overwrite"
 const COLLECTIONS: [&str; 2] = ["by_sensor", "by_number"];
 const ROWS: u64 = 20_000;
 const SENSORS: u64 = 97;
-/// The memory for rows: small, so that there are many checkpoints.
+/// Memory for rows, in bytes. It is small, so that the load writes many checkpoints.
 const BUFFER_BYTES: u64 = 256 << 10;
-/// How long until a load that stopped is run again.
+/// Wait before a stopped load is run again.
 const PAUSE: Duration = Duration::from_secs(1);
-/// How long a load that stopped is run again.
+/// Maximum time for which a stopped load is run again.
 const MAX_TIME: Duration = Duration::from_secs(600);
 
 fn note(number: u64) -> String {
@@ -50,16 +50,16 @@ fn write_file(path: &Path) {
     std::fs::write(path, text).unwrap();
 }
 
-/// What the one who loads and the one who kills tell each other.
+/// State that the loading thread and the killing thread share.
 #[derive(Debug, Default)]
 struct Course {
     stored: AtomicU64,
-    /// How often the load stopped.
+    /// Number of times that the load stopped.
     stops: AtomicUsize,
     ended: AtomicBool,
 }
 
-/// Loads, until it ends.
+/// Runs the load until it succeeds.
 async fn load(session: &LocalSession, file: &Path, course: &Course) -> LoadReport {
     let request = LoadRequest {
         file: file.to_owned(),
@@ -86,7 +86,7 @@ async fn load(session: &LocalSession, file: &Path, course: &Course) -> LoadRepor
     }
 }
 
-/// What a collection holds: each key once, with its row.
+/// Returns the rows of a collection by key. Asserts that each key appears once.
 async fn rows(session: &LocalSession, collection: &str) -> BTreeMap<u64, String> {
     let mut found = BTreeMap::new();
     let request = ScanRequest::default();
@@ -112,8 +112,8 @@ async fn rows(session: &LocalSession, collection: &str) -> BTreeMap<u64, String>
 #[ignore = "slow: three nodes, of which one is killed during a load, minutes in all"]
 fn a_load_outlives_the_node_it_loads_into() {
     let dir = tempfile::tempdir().unwrap();
-    // With the usual periodic sync, a node that is killed forgets what it acknowledged last; alone, it
-    // must sync first.
+    // With the default periodic sync, a killed node loses its last acknowledged writes. A single node must
+    // therefore sync before it acknowledges.
     let options = ClusterOptions::new(Nodes::One)
         .heap("512M")
         .setting("commitlog_sync", "batch")
@@ -166,7 +166,7 @@ fn a_load_outlives_the_node_it_loads_into() {
     });
 }
 
-/// Kills the node twice, and brings it back at once, then when the load has given up.
+/// Kills the node twice. The first time it restarts at once, and the second time after the load has stopped.
 fn hurt(node: &Node, course: &Course) {
     let all = ROWS * COLLECTIONS.len() as u64;
     let kill_at = |rows: u64| {

@@ -1,4 +1,4 @@
-//! Tests that start nodes and processes of their own, and mostly wait for them.
+//! Tests that start nodes and processes, and that mostly wait for them.
 // The harness shows the output of a test that fails.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 

@@ -1,15 +1,16 @@
-//! What happens to nodes.
+//! Faults of nodes.
 
 use std::thread::sleep;
 use std::time::Duration;
 
 use recto_testkit::rig::Node;
 
-/// How long a node is gone: so long that gossip holds it for dead, and tables are to be emptied meanwhile.
+/// Time for which a node is stopped. It is so long that gossip marks the node as dead, and that tables become
+/// due for emptying meanwhile.
 const DEAD: Duration = Duration::from_secs(22);
 const PAUSED: Duration = Duration::from_secs(10);
 
-/// What happens to a node.
+/// Fault of a node.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Fault {
     Killed,
@@ -20,7 +21,7 @@ pub(crate) enum Fault {
 impl Fault {
     pub(crate) const ALL: [Self; 3] = [Self::Killed, Self::PausedAndLetGo, Self::PausedAndKilled];
 
-    /// How long it lasts, at least.
+    /// Returns the minimum duration of the fault.
     pub(crate) fn lasts(self) -> Duration {
         if matches!(self, Self::Killed) {
             DEAD
@@ -29,7 +30,7 @@ impl Fault {
         }
     }
 
-    /// The node is well again in the end.
+    /// Executes the fault, and `meanwhile` during it. The node is up again at the end.
     pub(crate) fn happen(self, node: &Node, meanwhile: impl FnOnce()) {
         println!("node {} is {self:?}", node.number());
         match self {

@@ -1,4 +1,4 @@
-//! The three nodes that tests of this program share, one after the other.
+//! Three nodes that the tests of this program share, one test at a time.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,18 +14,18 @@ const FOLDER: &str = "three-nodes-";
 static CLUSTER: Mutex<Option<Cluster>> = Mutex::new(None);
 /// Number of tests that lease the nodes. All of them are slow.
 const LEASES: usize = 7;
-/// Number of these tests that still need the nodes. The last one ends the nodes. If only some tests run, the nodes end with the
-/// process.
+/// Number of these tests that still need the nodes. The last one ends the nodes. If only some tests run, the
+/// nodes end with the process.
 static LEFT: AtomicUsize = AtomicUsize::new(LEASES);
 
-/// The nodes, for one test at a time; all are up when it begins.
+/// Access to the nodes for one test at a time. All nodes are up when it begins.
 pub(crate) struct Lease(MutexGuard<'static, Option<Cluster>>);
 
 impl Lease {
     pub(crate) fn new() -> Self {
         let mut held = CLUSTER.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(cluster) = held.as_ref() {
-            // A test that failed may have left some paused or dead.
+            // A failed test may have left paused or dead nodes.
             for node in cluster.nodes() {
                 node.resume().unwrap();
                 node.start().unwrap();
@@ -59,7 +59,7 @@ fn folder(process: u32) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{FOLDER}{process}"))
 }
 
-/// Removes the folders of clusters that are gone.
+/// Removes the folders of clusters whose process has ended.
 fn remove_left_behind() {
     for entry in std::fs::read_dir(env!("CARGO_TARGET_TMPDIR")).unwrap().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
@@ -68,13 +68,14 @@ fn remove_left_behind() {
         };
         let is_own = process == std::process::id().to_string();
         if is_own || !Path::new("/proc").join(process).exists() {
-            // Another process may be removing the same.
+            // Another process may remove the same folder concurrently.
             let _ = std::fs::remove_dir_all(entry.path());
         }
     }
 }
 
-/// A keyspace on the nodes of `cluster`, in the words of an address; nothing is there until it is opened.
+/// Returns the address of a new keyspace on the nodes of `cluster`. The keyspace does not exist until it is
+/// opened.
 pub(crate) fn address(cluster: &Cluster) -> CassandraAddress {
     CassandraAddress::new(cluster.addresses(), unique_keyspace("three"))
 }

@@ -1,4 +1,4 @@
-//! The TLS parameters of an address, at a real node that wants a certificate of its clients too.
+//! TLS parameters of an address, tested with a real node that also requires a certificate of its clients.
 
 use std::path::Path;
 
@@ -17,14 +17,14 @@ writes = "append"
 "#;
 const ROWS: i32 = 95;
 const PAGE_ROWS: u32 = 10;
-/// How often a node is asked that refuses.
+/// Number of attempts to connect to a node that rejects the connection.
 const ATTEMPTS: usize = 10;
 
 async fn open(address: &str) -> recto::Result<Recto> {
     Recto::open_with(address, OpenOptions::new().create()).await
 }
 
-/// Percent-encodes what has a meaning in an address.
+/// Percent-encodes characters that have a meaning in an address.
 fn value(path: &Path) -> String {
     let path = path.to_str().unwrap();
     path.replace('%', "%25").replace('&', "%26").replace('@', "%40")
@@ -44,11 +44,11 @@ async fn refused(address: &str) -> Error {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_parameters_of_an_address_make_the_handshake() {
-    // A folder whose name an address must encode.
+    // The name of this folder must be encoded in an address.
     let dir = tempfile::Builder::new().prefix("tls & 100%").tempdir().unwrap();
     let authority = Authority::new("nodes", dir.path()).unwrap();
     let clients = Authority::new("clients", dir.path()).unwrap();
-    // Every address the rig may give.
+    // All addresses that the rig may assign.
     let names: Vec<String> = (1..100).map(|block| format!("127.0.{block}.1")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let keystore = authority.issue("node", &names).unwrap();
@@ -77,7 +77,7 @@ async fn the_parameters_of_an_address_make_the_handshake() {
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     assert!(error.to_string().contains("absent.pem"), "{error:?}");
 
-    // In which way the connection ends differs from time to time, and what is said of it does not.
+    // The connection ends in different ways at different times, but the error is always the same.
     for _ in 0..ATTEMPTS {
         let error = refused(&tls).await;
         assert_eq!(
@@ -117,7 +117,7 @@ async fn the_parameters_of_an_address_make_the_handshake() {
     page_through(&recto).await;
 }
 
-/// Writes rows, and pages over them in both directions.
+/// Writes rows, and reads pages of them in both directions.
 async fn page_through(recto: &Recto) {
     let events = recto.dynamic("events").unwrap();
     let schema = recto.schema();

@@ -1,4 +1,5 @@
-//! Workers: messages are handled several at a time, kept while that takes, and done with in groups.
+//! Workers: they handle several messages concurrently, keep the messages while a handler runs, and
+//! acknowledge them in groups.
 
 use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt;
@@ -44,13 +45,13 @@ async fn send(queue: &Queue, count: usize) {
     }
 }
 
-/// A queue between which and a worker something happens.
+/// Source that wraps a queue, counts its acknowledgements, and causes faults.
 struct Between {
     queue: Queue,
     acks: Arc<AtomicUsize>,
-    /// So many receives fail first.
+    /// Number of receives that fail first.
     unreachable: AtomicUsize,
-    /// Whether leases are lost.
+    /// Whether extensions report lost leases.
     is_lost: bool,
 }
 
@@ -217,7 +218,7 @@ async fn what_fails_comes_again_later_each_time_and_is_a_dead_letter_in_the_end(
 #[tokio::test]
 async fn who_is_told_to_stop_finishes_or_gives_back() {
     let folder = tempfile::tempdir().unwrap();
-    // At their last attempt: what is given back is no dead letter.
+    // The messages are at their last attempt. A returned message does not become a dead letter.
     let (_recto, jobs) = jobs(&folder, with_dead_letters(1)).await;
     send(&jobs, 3).await;
     let begun = Arc::new(Notify::new());
@@ -240,7 +241,7 @@ async fn who_is_told_to_stop_finishes_or_gives_back() {
     assert_eq!(bodies, [b"0", b"2"], "at once, though a lease is 30 s");
 }
 
-/// Counts handlers that were dropped.
+/// Counts the dropped handlers.
 struct Dropped(Arc<AtomicUsize>);
 
 impl Drop for Dropped {
@@ -249,7 +250,7 @@ impl Drop for Dropped {
     }
 }
 
-/// A worker whose handlers never end stops when one of them was dropped; what it did.
+/// Runs a worker whose handlers never end, until one of them is dropped. Returns the counts of the worker.
 async fn run_until_dropped<S: Source>(source: S, lease: Duration) -> recto::queues::Worked {
     let dropped = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&dropped);
@@ -478,7 +479,7 @@ async fn a_store_that_is_closed_ends_its_workers_and_what_is_asked_later_at_once
         let sent = jobs.send(NewMessage::new("late")).await.unwrap_err();
         assert_eq!(sent.kind(), ErrorKind::Unavailable, "nothing was sent: {sent}");
     };
-    // A request may take 10 s.
+    // The limit is shorter than the maximum duration of a request, which is 10 s.
     tokio::time::timeout(Duration::from_secs(5), ended).await.unwrap();
 }
 
@@ -528,10 +529,11 @@ async fn what_was_not_begun_is_given_back_uncounted() {
     assert_eq!((worked.given_back, worked.done, worked.failed), (3, 1, 0));
 }
 
-/// Where the process below finds its queue.
+/// Environment variable with the folder of the queue, for the child process below.
 const FOLDER: &str = "RECTO_TEST_WORKER_FOLDER";
 
-/// Attempts are durable before a message is handed out: even one that kills its worker, and the store with it, meets its limit.
+/// An attempt is durable before its message is delivered. Therefore even a message that kills its worker and
+/// the store reaches its limit of attempts.
 #[tokio::test]
 async fn a_message_that_kills_the_process_at_every_attempt_is_a_dead_letter_in_the_end() {
     let folder = tempfile::tempdir().unwrap();
@@ -573,7 +575,8 @@ async fn worker_that_gets_killed() {
         }
         Ok(())
     });
-    // The visibility timeout of the killed process must end. It is long enough for a slow machine to call the handler.
+    // The visibility timeout of the killed process must end. It is long enough for a slow machine to call the
+    // handler.
     let worker = worker.concurrency(1).visibility(Duration::from_secs(4));
     let stop = async {
         while dead.stats().await.unwrap().messages == 0 {

@@ -1,40 +1,40 @@
-//! What each shape's page of 20 rows may cost.
+//! Maximum cost of a page of 20 rows, for each shape of a query.
 
 use crate::shapes::Place;
 
-/// What a page of a shape at a place costs.
+/// Cost of a page of a shape at a place.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Budget {
-    /// The shape's name.
+    /// Name of the shape.
     pub(crate) shape: &'static str,
     pub(crate) place: Place,
-    /// Rows that the embedded store returned: 21 of each source, the last of which answers "is there
-    /// more?", unless a source is known to have a smaller share.
+    /// Rows that the embedded store returned: 21 of each source, of which the last shows whether there are
+    /// more. A source that is known to have a smaller share returns fewer.
     pub(crate) rows_read: u64,
-    /// Slices read of it.
+    /// Number of slices that were read.
     pub(crate) slices: u32,
-    /// The most allocations of a page: those of the query's clone, the cursor's opening, the read,
-    /// the rows' values and the next cursor. 20 rows of these collections hold 50 texts.
+    /// Maximum number of allocations of a page: for the clone of the query, for opening the cursor, for the
+    /// read, for the values of the rows, and for the next cursor. 20 rows of these collections have 50 texts.
     pub(crate) allocations: u64,
-    /// The most bytes of them.
+    /// Maximum number of bytes of these allocations.
     pub(crate) bytes: u64,
-    /// The same page on Cassandra.
+    /// Cost of the same page on Cassandra.
     pub(crate) remote: Remote,
 }
 
-/// What a page costs on Cassandra.
+/// Cost of a page on Cassandra.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Remote {
     pub(crate) rows_read: u64,
     pub(crate) slices: u32,
-    /// Statements sent: one per run of columns in the same direction that has rows of the page.
+    /// Number of statements: one for each run of columns in the same direction that has rows of the page.
     pub(crate) statements: u32,
-    /// Sequential stages of them.
+    /// Number of sequential stages of these statements.
     pub(crate) round_trips: u32,
 }
 
-/// How far allocations may be above what was measured: a map that is as large as a page can be one
-/// growth step larger.
+/// Returns the maximum number of allocations for a measured number. The slack is necessary because a map that
+/// is as large as a page can be one growth step larger.
 pub(crate) fn with_slack(measured: u64) -> u64 {
     measured + measured / 20 + 1
 }
@@ -56,7 +56,7 @@ const fn budget(shape: &'static str, place: Place, embedded: [u64; 4], remote: [
     }
 }
 
-/// As a line of the table.
+/// Writes the budget as a line of the table.
 impl std::fmt::Display for Budget {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Remote {
@@ -75,8 +75,8 @@ impl std::fmt::Display for Budget {
 
 use Place::{After, Around, Before, First, From, Last};
 
-/// For each shape and place: on the embedded store rows read, slices read, the most allocations and
-/// the most bytes of them; on Cassandra rows read, slices read, statements, round trips.
+/// For each shape and place: rows read, slices read, maximum allocations and their maximum bytes on the
+/// embedded store; rows read, slices read, statements and round trips on Cassandra.
 #[rustfmt::skip]
 pub(crate) const BUDGETS: &[Budget] = &[
     budget("single slice", First, [21, 1, 73, 10467], [21, 1, 1, 1]),

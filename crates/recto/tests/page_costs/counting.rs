@@ -1,4 +1,4 @@
-//! A store that counts the calls made to it.
+//! Store that counts the calls made to it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -8,7 +8,7 @@ use recto::store::wrapper::{SnapshotWrapper, StoreWrapper};
 use recto::store::{ReadOptions, RowsRead, Snapshot, Store, StoreError};
 use recto_model::Slice;
 
-/// Calls made to a store since they were last taken.
+/// Calls made to a store since the last call of [`take`](Self::take).
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
     snapshots: AtomicU32,
@@ -17,7 +17,7 @@ pub(crate) struct Calls {
 }
 
 impl Calls {
-    /// Snapshots taken, slices read and other reads, from now on counted from zero.
+    /// Returns the numbers of snapshots, slices and other reads, and resets them to zero.
     pub(crate) fn take(&self) -> (u32, u32, u32) {
         let take = |count: &AtomicU32| count.swap(0, Ordering::Relaxed);
         (take(&self.snapshots), take(&self.slices), take(&self.others))

@@ -1,19 +1,20 @@
-//! Collections of the same rows in three sort orders.
+//! Collections with the same rows in three sort orders.
 
 use recto::types::Timestamp;
 use recto::{Record, Recto};
 
-/// Tenants; the first has most rows.
+/// Number of tenants. The first tenant has the most rows.
 const TENANTS: i32 = 8;
-/// Rows of the first tenant.
+/// Number of rows of the first tenant.
 const FIRST_TENANT_ROWS: i32 = 2_400;
-/// Rows of each other, so few that a page 1,000 rows deep in all of them crosses from one to the next.
+/// Number of rows of each other tenant. It is so small that a page 1,000 rows deep in all of them crosses
+/// from one tenant to the next.
 const OTHER_TENANT_ROWS: i32 = 330;
-/// How much sparser the rows of the others lie, so that all span the same time.
+/// Step between the rows of the other tenants, so that all tenants span the same time.
 const OTHER_TENANT_STEP: i32 = 7;
-/// Rows of one moment, so that a page's cursor lies among rows that differ in `id` only.
+/// Number of rows with the same time, so that a page's cursor is between rows that differ only in `id`.
 const ROWS_PER_MOMENT: i32 = 3;
-/// Rows stored at a time.
+/// Number of rows stored in one batch.
 const CHUNK_ROWS: usize = 500;
 
 macro_rules! collection {
@@ -43,7 +44,7 @@ macro_rules! collection {
                 }
             }
 
-            /// Stores every row.
+            /// Stores all rows.
             async fn store(recto: &Recto) {
                 let rows: Vec<Self> = (0..TENANTS)
                     .flat_map(|tenant| {
@@ -66,19 +67,19 @@ macro_rules! collection {
 }
 
 collection!(
-    /// In one direction throughout.
+    /// Readings in a single direction.
     Reading, collection = "readings", key = ["tenant", "at", "id"], order = ["at", "id"]
 );
 collection!(
-    /// In mixed directions.
+    /// Events in mixed directions.
     Event, collection = "events", key = ["tenant", "at", "id"], order = ["-at", "id"]
 );
 collection!(
-    /// By a text first.
+    /// Tasks that are ordered by a text first.
     Task, collection = "tasks", key = ["tenant", "kind", "at", "id"], order = ["kind", "at", "id"]
 );
 
-/// Makes the collections and stores their rows.
+/// Creates the collections and stores their rows.
 pub(crate) async fn store(recto: &Recto) {
     let collections = [Reading::collection(), Event::collection(), Task::collection()];
     recto.apply(&recto::schema_of(collections)).await.unwrap();

@@ -1,10 +1,9 @@
-//! What a page costs, in counts that do not depend on the machine: rows read, calls to the store,
-//! statements and round trips, allocations and the bytes of them; for every plan shape, at the
-//! beginning and 1,000 rows deep.
+//! Cost of a page, in counts that do not depend on the machine: rows read, calls to the store, statements and
+//! round trips, allocations and their bytes; for every plan shape, at the beginning and 1,000 rows deep.
 //!
-//! Rows and calls are exact: a change of the page that makes them other than the table says is a
-//! change of what pages cost. Allocations are ceilings, a little above what was measured. When a
-//! figure changes for a good reason, take over the line of the table that the failure prints.
+//! Rows and calls are exact: if they differ from the table, a change has changed the cost of pages.
+//! Allocations are upper limits, slightly above the measured numbers. If a number changes for a good reason,
+//! copy the line that the failure prints into the table.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../common/mod.rs"]
@@ -24,14 +23,14 @@ use common::{Fresh, Kind, Scope, Suite, run};
 use counting::{Calls, Counting};
 use shapes::{PAGE_ROWS, Place, ReadPage, SHAPES, Shape};
 
-/// The tests of this program: when the last has run, its stores go.
+/// Suite of the tests of this program. Its stores are removed after the last test.
 static TESTS: Suite = Suite::new(module_path!(), 3);
-/// Pages read before one is measured: the first ones fill caches.
+/// Number of pages read before the measurement, because the first pages fill caches.
 const WARM_UP_PAGES: u32 = 3;
-/// Pages measured; the cheapest counts, because a cache may grow beside any of them.
+/// Number of measured pages. The cheapest page counts, because a cache may grow during any of them.
 const MEASURED_PAGES: u32 = 5;
 
-/// A store with the data, and the same behind a wrapper that counts.
+/// Store with the data, and the same store behind a wrapper that counts.
 struct Stores {
     plain: Recto,
     counted: Recto,
@@ -59,7 +58,7 @@ impl Stores {
         })
     }
 
-    /// One page's snapshots, slices and other calls.
+    /// Returns the numbers of snapshots, slices and other calls of one page.
     fn calls(&self, shape: &Shape, place: Place) -> (u32, u32, u32) {
         let reader = shape.reader(&self.counted, place);
         self.calls.take();
@@ -68,12 +67,12 @@ impl Stores {
     }
 }
 
-/// The budgets of a shape.
+/// Returns the budgets of a shape.
 fn budgets_of(shape: &Shape) -> impl Iterator<Item = &'static Budget> {
     BUDGETS.iter().filter(|budget| budget.shape == shape.name)
 }
 
-/// The allocations of one page and their bytes.
+/// Returns the number of allocations of one page and their bytes.
 fn allocated(reader: &dyn ReadPage) -> (u64, u64) {
     for _ in 0..WARM_UP_PAGES {
         reader.read();
@@ -87,7 +86,7 @@ fn allocated(reader: &dyn ReadPage) -> (u64, u64) {
     measured.min().unwrap()
 }
 
-/// What is found, as a line of the table, with what was too much.
+/// Returns the measured cost as a line of the table, with the values that differ, or `None` if all agree.
 fn compare(found: &Budget, budget: &Budget, names: &[(&str, u64, u64)]) -> Option<String> {
     let wrong: Vec<String> = names
         .iter()

@@ -1,4 +1,4 @@
-//! The plan shapes, and where their pages lie.
+//! Shapes of plans, and the places of their pages.
 
 use std::future::IntoFuture;
 
@@ -8,14 +8,14 @@ use recto::{Cursor, Page, PageQuery, Record, Recto, Session};
 use crate::common::run;
 use crate::data::{Event, Reading, Task};
 
-/// Rows of a page.
+/// Number of rows of a page.
 pub(crate) const PAGE_ROWS: u32 = 20;
-/// How many rows lie before a deep page.
+/// Number of rows before a deep page.
 pub(crate) const DEPTH_ROWS: u32 = 1_000;
-/// Rows read at a time on the way to a depth.
+/// Number of rows of each read on the way to a deep page.
 const STRIDE_ROWS: u32 = 500;
 
-/// Where a page lies.
+/// Place of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
     First,
@@ -28,16 +28,16 @@ pub(crate) enum Place {
     From,
 }
 
-/// A shape: a query that is planned so.
+/// Shape of a plan, with a query that has this plan.
 pub(crate) struct Shape {
     pub(crate) name: &'static str,
-    /// What `explain` calls its plan.
+    /// Name of the plan in `explain`.
     pub(crate) plan: &'static str,
     collection: SortOrder,
     filter: &'static str,
     order_by: &'static str,
     filter_scan: bool,
-    /// Values for [`Place::From`]: those of the row at [`DEPTH_ROWS`].
+    /// Values for [`Place::From`]: the values of the row at [`DEPTH_ROWS`].
     from: &'static str,
 }
 
@@ -70,7 +70,7 @@ const fn shape(
     }
 }
 
-/// Every shape a plan can have.
+/// All shapes of plans.
 pub(crate) const SHAPES: [Shape; 12] = [
     Shape {
         from: r#"["2023-11-15T03:46:20Z", 1000]"#,
@@ -162,7 +162,7 @@ pub(crate) const SHAPES: [Shape; 12] = [
     ),
 ];
 
-/// Does something with the typed query of a shape.
+/// Evaluates an expression with the typed query of a shape.
 macro_rules! with_query {
     ($shape:expr, $recto:expr, $query:ident => $body:expr) => {
         match $shape.collection {
@@ -182,7 +182,7 @@ macro_rules! with_query {
     };
 }
 
-/// What one page was and did.
+/// Content and cost of one page.
 pub(crate) struct Outcome {
     pub(crate) rows: usize,
     pub(crate) cost: recto::session::PageCost,
@@ -209,7 +209,8 @@ impl Shape {
         }
     }
 
-    /// Pages of this shape at a place, to be read again and again: the query is planned by then.
+    /// Returns a reader that can read the page of this shape at a place repeatedly. The query is planned
+    /// before.
     pub(crate) fn reader(&self, recto: &Recto, place: Place) -> Box<dyn ReadPage> {
         with_query!(self, recto, query => {
             let cursor = run(self.cursor(&query, place));
@@ -218,7 +219,7 @@ impl Shape {
         })
     }
 
-    /// A cursor with [`DEPTH_ROWS`] rows before it, where the place has one.
+    /// Returns a cursor with [`DEPTH_ROWS`] rows before it, if the place needs a cursor.
     async fn cursor<T: Send + 'static>(&self, query: &PageQuery<T>, place: Place) -> String {
         if matches!(place, Place::First | Place::Last | Place::From) {
             return String::new();
@@ -235,7 +236,7 @@ impl Shape {
         cursor.as_str().to_owned()
     }
 
-    /// What `explain` calls the plan.
+    /// Returns the name of the plan in `explain`.
     pub(crate) async fn planned(&self, session: &dyn Session) -> String {
         let collection = match self.collection {
             SortOrder::Readings => "readings",
@@ -253,7 +254,8 @@ impl Shape {
     }
 }
 
-/// Reads one page, its rows decoded and the cursor at its far end sealed, as whoever shows it does.
+/// Reads one page, decodes its rows, and encrypts the cursor at its far end, as a program that shows the page
+/// does.
 pub(crate) trait ReadPage {
     fn read(&self) -> Outcome;
 }

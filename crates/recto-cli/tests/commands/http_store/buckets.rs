@@ -1,4 +1,4 @@
-//! Buckets: on the embedded store, and the same through a server.
+//! Buckets, on the embedded store and through a server.
 
 use std::fmt::Write as _;
 
@@ -22,7 +22,7 @@ key = ["word"]
 
 const ROWS: u32 = 2_000;
 
-/// A store with events of two streams.
+/// Creates a store with events of two streams.
 fn stored() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();

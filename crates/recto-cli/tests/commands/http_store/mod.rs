@@ -1,5 +1,4 @@
-//! `--store http://…`: the command line against a running server, beside the same commands against the
-//! folder.
+//! `--store http://…`: commands against a running server, compared with the same commands against a folder.
 
 mod buckets;
 mod parameters;
@@ -34,16 +33,16 @@ partition = ["word"]
 writes = "overwrite"
 "#;
 
-/// Rows of two carriers.
+/// Number of rows of two carriers.
 const ROWS: u32 = 5_000;
 
-/// A folder with a server of the store `served`, beside it the same store as `local`.
+/// Folder with a server of the store `served`, and an equal store `local`.
 struct Place {
     folder: tempfile::TempDir,
     server: Server,
 }
 
-/// Makes the store `served`, and `local`, the same.
+/// Creates the store `served`, and the equal store `local`.
 fn stores(rows: u32) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
@@ -95,7 +94,7 @@ impl Place {
         recto(self.path(), &[line, &["--store", "local"]].concat())
     }
 
-    /// A command prints and ends the same against both; returns how it ended.
+    /// Checks that a command has the same output and exit code against both. Returns the exit code.
     fn same(&self, line: &[&str]) -> i32 {
         let (http, local) = (self.http(line), self.local(line));
         assert_eq!(comparable(&http), comparable(&local), "{line:?}");
@@ -103,8 +102,8 @@ impl Place {
     }
 }
 
-/// What must be the same: not the store's name, the time it took, and tokens, which are sealed anew each
-/// time.
+/// Returns the parts of the output that must be equal. Excludes the name of the store, the time taken, and tokens,
+/// which are encrypted with new randomness each time.
 fn comparable(ran: &Ran) -> (String, String, i32) {
     let word = |word: &str| {
         let bare = word.trim_matches(|next: char| !next.is_alphanumeric() && next != '_' && next != '-');
@@ -133,7 +132,7 @@ fn comparable(ran: &Ran) -> (String, String, i32) {
     (text(&ran.out), text(&ran.err), ran.code)
 }
 
-/// A command about the flights of one carrier.
+/// Returns a command about the flights of one carrier.
 fn united<'a>(command: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     [&[command, "flights", "--filter", "carrier = \"UA\""], more].concat()
 }
@@ -313,13 +312,13 @@ fn writes_do_the_same() {
         .unwrap();
     }
     assert_eq!(both(&["put", "flights"], &many), 0);
-    // All or none: the last of them is not right.
+    // Either all records are written or none. Here the last record is invalid.
     let bad = r#"{"carrier": "ZY", "day": "2014-02-04", "flight": 1}
 {"carrier": "ZY", "day": "2014-02-04", "flight": "one"}"#;
     assert_eq!(both(&["put", "flights"], bad), 2);
     assert_eq!(both(&["delete", "flights", "ZZ", "2014-02-04", "150"], ""), 0);
     assert_eq!(both(&["delete", "flights", "ZZ", "2014-02-04", "1500"], ""), 0);
-    // Keys that an address could take for something else.
+    // These keys contain characters with a special meaning in addresses.
     for word in [".", "..", "a/b", "a,b", "%2F", "é +?#&=", "a b\tc"] {
         let record = serde_json::json!({ "word": word, "meaning": word }).to_string();
         assert_eq!(both(&["put", "words", &record], ""), 0, "{word}");
@@ -379,7 +378,7 @@ fn a_server_that_is_gone_is_told() {
     assert!(said.contains("because: Connection refused"), "{said}");
     assert!(said.contains("hint: is `recto serve` running"), "{said}");
     place.http(&["scan", "flights"]).failed(1, "cannot be reached");
-    // Nothing was sent: it is known that nothing was put.
+    // Nothing was sent, so the outcome is known: nothing was written.
     place
         .http(&["delete", "words", "x"])
         .failed(1, "cannot be reached");
@@ -387,7 +386,7 @@ fn a_server_that_is_gone_is_told() {
     recto(place.path(), &elsewhere).failed(1, "cannot be reached");
 }
 
-/// Ranges of a table are read side by side, so that their lines come in one order or another.
+/// Sorts the lines of a scan. Ranges of a table are read concurrently, so the order of their lines varies.
 fn sorted(lines: &str) -> Vec<&str> {
     let mut lines: Vec<&str> = lines.lines().collect();
     lines.sort_unstable();
@@ -429,7 +428,7 @@ fn a_scan_whose_server_is_gone_says_how_to_go_on() {
     assert!(sorted(&format!("{}{rest}", cut.out)) == sorted(&expected));
 }
 
-/// Whoever sees some rows only goes on after a cut too, with the rest of those.
+/// A client that sees only some rows can also continue after its connection was cut, with its remaining rows.
 #[test]
 fn a_scan_of_some_rows_goes_on_after_its_connection_was_cut() {
     let folder = stores(ROWS);
@@ -451,7 +450,7 @@ fn a_scan_of_some_rows_goes_on_after_its_connection_was_cut() {
     }
 }
 
-/// Keys of 60 kB: no address takes their cursors, and pages of them turn all the same.
+/// Keys of 60 kB: their cursors fit into no address, but their pages can be turned.
 #[test]
 fn keys_too_long_for_an_address_are_paged_and_deleted() {
     let folder = tempfile::tempdir().unwrap();
@@ -504,8 +503,8 @@ fn keys_too_long_for_an_address_are_paged_and_deleted() {
     recto(path, &[&["delete", "deep", "1", &name(0)], &at[..]].concat()).done();
     let scanned = recto(path, &[&["scan", "deep", "--fields", "row"], &at[..]].concat()).done();
     assert_eq!(scanned.lines().count(), 3);
-    // One record by such a key has no other address. Whether the server reads such a one to its end, and says
-    // why it is refused, depends on how it arrives.
+    // A single record with such a key has no other address. Depending on how the request arrives, the server may or may
+    // not read it to its end and report the reason for the rejection.
     let got = recto(path, &[&["get", "deep", "1", &name(1)], &at[..]].concat());
     let is_told = ["URL may have", "URL and headers are longer than"]
         .iter()
@@ -516,8 +515,8 @@ fn keys_too_long_for_an_address_are_paged_and_deleted() {
 #[test]
 fn a_write_without_an_answer_is_of_unknown_outcome() {
     let place = Place::new(30);
-    // The schema's answer comes through on the first connection, and nothing after it: the put is
-    // sent there and nothing comes back.
+    // The schema response comes through on the first connection, but nothing after it. The put is sent there and gets
+    // no response.
     let told = raw_get(place.server.address(), "/v1/schema").len();
     let way = Cutter::new(place.server.address(), vec![told]);
     let record = r#"{"word": "w", "meaning": "m"}"#;
@@ -526,12 +525,12 @@ fn a_write_without_an_answer_is_of_unknown_outcome() {
     assert!(said.contains("hint: repeating it settles it"), "{said}");
 }
 
-/// Returns a reply, byte for byte, in the length that it also has for the command line.
+/// Returns a reply, byte for byte, with the length that the command line receives.
 fn raw_get(address: &str, target: &str) -> String {
     exchange(address, "GET", target, "").replace("connection: close\r\n", "")
 }
 
-/// Sends a request on a connection of its own, and returns the reply with its head.
+/// Sends a request on a new connection, and returns the reply with its head.
 fn exchange(address: &str, method: &str, target: &str, body: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     write!(
@@ -571,7 +570,7 @@ fn whoever_finds_the_store_taken_is_offered_the_server() {
     );
 }
 
-/// Makes a token; returns it.
+/// Creates a token and returns it.
 fn token(folder: &Path, grant: &str) -> String {
     let line = [
         "token", "create", "ada", "--grant", grant, "--store", "local", "--json",
@@ -601,14 +600,14 @@ fn a_token_is_shown_to_the_server_and_to_nobody_else() {
     let by_file = format!("{}?token_file=token", server.url);
     let described = recto(path, &["describe", "--store", &by_file]).done();
     assert!(described.contains("1 collection,"), "{described}");
-    // Whoever sees some rows only gets all of those.
+    // A client that sees only some rows gets all of these rows.
     let united = [("RECTO_TOKEN", united.as_str())];
     let scanned = run(&["scan", "flights"], &united).done();
     let local = recto(path, &["scan", "flights", "--store", "local"]).done();
     let expected: Vec<&str> = local.lines().filter(|line| line.contains("\"UA\"")).collect();
     assert_eq!(scanned.lines().collect::<Vec<_>>(), expected);
     run(&["delete", "flights", "UA", "2013-01-02", "1"], &united).failed(1, "does not allow");
-    // In the clear it goes to this machine only.
+    // The command line sends a token without encryption only to this machine.
     let line = ["describe", "--store", "http://db.example.org"];
     let said = recto_with(path, &line, &united, b"").failed(2, "in the clear");
     assert!(!said.contains(united[0].1));
@@ -645,7 +644,7 @@ fn https_trusts_the_authorities_given() {
     assert!(said.contains("certificate"), "{said}");
 }
 
-/// Versions are those of each store: only what is said of them is the same.
+/// Each store has its own versions, so the test compares only the text around them.
 #[test]
 fn records_change_on_their_versions() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Each parameter of a request that reads records has the same meaning in an address, in a body, and on the command line, where
-//! it goes through the client to a server, or straight to a folder.
+//! Each parameter of a request that reads records has the same meaning in an address, in a body, and on the command
+//! line. The tests run the command line through a client to a server, and directly on a folder.
 
 use std::collections::BTreeSet;
 
@@ -66,7 +66,7 @@ struct Operation {
     base: &'static [(&'static str, &'static str)],
     /// Parameters that the command does not have, because it always or never sends them.
     absent_in_command: &'static [&'static str],
-    /// Whether the reply is a JSON value a line.
+    /// Whether the reply has one JSON value per line.
     is_lines: bool,
 }
 
@@ -107,7 +107,7 @@ const EXPORT: Operation = Operation {
 };
 
 impl Operation {
-    /// Returns the JSON of a reply without what differs each time: tokens and durations.
+    /// Returns the JSON of a reply without the parts that differ each time: tokens and durations.
     fn parse(&self, text: &str) -> Json {
         let mut json = if self.is_lines {
             text.lines()
@@ -170,8 +170,8 @@ enum Outcome {
     Problem { name: String, detail: String },
 }
 
-/// Returns a message in the form that is the same for an address and for a body. An address has only text, so a message about a
-/// number in it quotes the number.
+/// Returns a message in the form that is the same for an address and for a body. An address has only text, so a message
+/// about a number in it quotes the number.
 fn comparable(message: &str) -> String {
     message.replace('"', "")
 }
@@ -187,7 +187,7 @@ fn joined(mut body: &str) -> String {
     whole
 }
 
-/// Tokens are encrypted anew each time, and durations differ.
+/// Hides tokens and durations. Tokens are encrypted with new randomness each time, and durations differ.
 fn hide_variable(value: &mut Json) {
     match value {
         Json::Object(members) => {
@@ -204,7 +204,7 @@ fn hide_variable(value: &mut Json) {
     }
 }
 
-/// Returns the value in a body: of the type in the description, if the text has that form.
+/// Returns the value in a body. It has the type in the description, if the text has that form.
 fn in_body(schema: &Json, text: &str) -> Json {
     let read = || serde_json::from_str(text).unwrap_or(json!(text));
     match schema["type"].as_str() {
@@ -251,7 +251,7 @@ fn check(operation: &Operation) {
                 .iter()
                 .map(|(name, text)| ((*name).to_owned(), in_body(&properties[*name], text)))
                 .collect();
-            // In a body, a text is no malformed array.
+            // An address reads text as an array, but a body does not.
             if *name != "from" || body["from"].is_array() {
                 let body = json!(body).to_string();
                 let by_body = operation.send(&address, "POST", operation.body_path, &body);

@@ -1,4 +1,4 @@
-//! Queues of a server, and of a folder: the same questions have the same answers.
+//! Queues of a server and of a folder: equal requests have equal responses.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use serde_json::{Value as Json, json};
 
 use crate::support::{Server, recto};
 
-/// What is told of one session, with what differs from store to store left out.
+/// Responses of one session, without the parts that differ between stores.
 #[derive(Default)]
 struct Told(Vec<String>);
 
@@ -49,7 +49,7 @@ fn messages(bodies: &[&str]) -> Vec<OutgoingMessage> {
     bodies.iter().map(of).collect()
 }
 
-/// Receives so many; their receipts.
+/// Receives `most` messages. Returns their receipts.
 async fn receive(queues: &dyn Queues, told: &mut Told, queue: &str, most: u32) -> Vec<String> {
     let request = ReceiveRequest {
         max_messages: Some(most),
@@ -251,7 +251,7 @@ fn run<F: Future>(test: F) -> F::Output {
     runtime.unwrap().block_on(test)
 }
 
-/// A folder with a server of a store that has no collections.
+/// Creates a folder with a server of a store.
 fn served() -> (tempfile::TempDir, Server) {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("recto.toml"), super::SCHEMA).unwrap();

@@ -1,4 +1,4 @@
-//! Looking after a store through its server.
+//! Maintenance of a store through its server.
 
 use std::fs;
 use std::io::Write as _;
@@ -12,7 +12,7 @@ use super::{Place, SCHEMA, sorted, stores, token};
 use crate::support::cutter::Cutter;
 use crate::support::{Ran, Server, command, recto, recto_with};
 
-/// The longest a test waits for anything.
+/// Maximum time that a test waits for anything.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn served(folder: tempfile::TempDir) -> Place {
@@ -90,7 +90,7 @@ fn a_schema_is_planned_and_applied_through_a_server() {
     assert_eq!(place.http(&["plan", "--json"]).code, 2);
 }
 
-/// Flights, some of which are none.
+/// Writes a file of flights. Some rows are invalid.
 fn more_flights(path: &Path, rows: u32) {
     let mut csv = fs::File::create(path).unwrap();
     let mut text = String::from("carrier,day,flight,delay,note\n");
@@ -124,14 +124,14 @@ fn a_load_does_the_same() {
     assert_eq!(sent, fs::read_to_string(&rejects).unwrap());
     assert_eq!(sent.lines().count(), 4);
     assert_eq!(place.same(&["scan", "flights"]), 0);
-    // Again: the rejects that are there are the same.
+    // In a repeated load, the rejects equal those in the existing file.
     let again = place.http(&load);
     assert_eq!(report(&again)["already_loaded"], true, "{}", again.err);
     assert_eq!(again.code, place.local(&load).code);
-    // It is the same load wherever it was done: the flights of the store were loaded before it was served.
+    // A load has the same identity wherever it runs: the flights were loaded before the store was served.
     let first = json(place.http(&["load", "flights", "flights.csv", "--quiet", "--json"]));
     assert_eq!(first["already_loaded"], true);
-    // Nothing is left of files but rejects.
+    // No files remain except rejects.
     assert!(spooled(path).is_empty(), "{:?}", spooled(path));
     for (code, line) in [
         (3, vec!["load", "flights", "nowhere.csv"]),
@@ -185,7 +185,7 @@ fn a_load_takes_the_options_of_csv() {
     assert_eq!(place.same(&["scan", "flights"]), 0);
 }
 
-/// Files that lie with the server while they are loaded.
+/// Returns files that the server stores while it loads them.
 fn spooled(path: &Path) -> Vec<PathBuf> {
     let loads = fs::read_dir(path.join("served/loads"))
         .into_iter()
@@ -216,7 +216,7 @@ fn a_load_whose_client_or_server_was_killed_goes_on_when_it_is_repeated() {
     for kills_server in [false, true] {
         let mut client = begin(&place, &load);
         let began = Instant::now();
-        // It lies there once it was sent, and while it is loaded.
+        // The file is stored on the server after the upload and during the load.
         while spooled(place.path()).is_empty() && client.try_wait().unwrap().is_none() {
             assert!(began.elapsed() < PATIENCE);
             std::thread::sleep(Duration::from_millis(2));
@@ -227,7 +227,7 @@ fn a_load_whose_client_or_server_was_killed_goes_on_when_it_is_repeated() {
         client.kill().unwrap();
         client.wait().unwrap();
     }
-    // The one that was stopped lets go of its place as soon as the server hears of it.
+    // The interrupted load releases its slot as soon as the server notices the disconnect.
     let load_through = |url: &dyn Fn() -> String| {
         let began = Instant::now();
         loop {
@@ -238,7 +238,7 @@ fn a_load_whose_client_or_server_was_killed_goes_on_when_it_is_repeated() {
             assert!(began.elapsed() < PATIENCE, "{}", loaded.err);
         }
     };
-    // Connections that are cut: before the answer began, and in the middle of it.
+    // Connections that are cut before the response begins, and in its middle.
     for limit in [10, 500] {
         let cut = load_through(&|| Cutter::new(place.server.address(), vec![limit]).url);
         cut.failed(1, "the same command goes on where this one stopped");

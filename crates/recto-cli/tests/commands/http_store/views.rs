@@ -31,7 +31,7 @@ partition = [\"note\"]
 
 const USERS: u32 = 300;
 
-/// The stores `served` and `local`, the same: users of whom those who are away are lost to their view.
+/// Creates the equal stores `served` and `local`. Their view lacks the users whose status is `away`.
 fn drifted() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
@@ -54,7 +54,7 @@ fn drifted() -> tempfile::TempDir {
     folder
 }
 
-/// Deletes the entries of a partition, as another program could.
+/// Deletes the view entries of a partition, as another program could.
 async fn lose(store: &Path, status: &str) {
     let recto = Recto::open(store).await.unwrap();
     let session = recto::LocalSession::new(recto.clone());
@@ -168,7 +168,7 @@ fn a_view_is_added_through_a_server_as_fast_as_is_said() {
     let apply = ["apply", "--yes", "--rate", "200", "--quiet"];
     let began = std::time::Instant::now();
     place.http(&apply).done();
-    // 300 records are filled in, and compared with as many entries.
+    // The backfill reads 300 records, and the comparison reads 300 entries.
     let least = std::time::Duration::from_secs(2);
     assert!(began.elapsed() >= least, "{:?}", began.elapsed());
     place.local(&["apply", "--yes", "--quiet"]).done();

@@ -1,5 +1,5 @@
-//! Clients in other languages, and the guide's commands, against a running server. They need python3 with
-//! venv, node with npm, and curl, which scripts/test installs; without one of them these tests fail.
+//! Clients in other languages, and the commands of the guide, against a running server. They need python3 with venv,
+//! node with npm, and curl, which scripts/test installs. The tests fail if one of these programs is missing.
 
 mod queues;
 mod readme;
@@ -14,14 +14,14 @@ use crate::support::guide::{blocks, is_shown};
 use crate::support::{Server, recto};
 use serde_json::Value as Json;
 
-/// Flights from each of two airports: together more than one step of an export.
+/// Number of flights from each of two airports. Together they are more than one step of an export.
 const FLIGHTS: u32 = 1_500;
 
 fn project() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Runs a command to its end; returns its standard output.
+/// Runs a command to its end. Returns its standard output.
 fn run(command: &mut Command) -> String {
     let output = command
         .output()
@@ -32,19 +32,19 @@ fn run(command: &mut Command) -> String {
     out
 }
 
-/// A folder that outlives one run of the tests, beside what cargo builds.
+/// Returns a folder that persists between test runs, in cargo's target folder.
 fn kept(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
 
-/// The clients in one language: what runs them, and where they are.
+/// Clients in one language: the program that runs them, and their folder.
 struct Client {
     program: PathBuf,
     folder: PathBuf,
     ending: &'static str,
 }
 
-/// Those in Python, with what its requirements name and nothing else.
+/// Returns the clients in Python, in an environment with nothing but their listed requirements.
 fn python() -> &'static Client {
     static CLIENT: OnceLock<Client> = OnceLock::new();
     CLIENT.get_or_init(|| {
@@ -72,7 +72,7 @@ fn python() -> &'static Client {
     })
 }
 
-/// Those in TypeScript, whose types are checked first.
+/// Returns the clients in TypeScript. Their types are checked first.
 fn typescript() -> &'static Client {
     static CLIENT: OnceLock<Client> = OnceLock::new();
     CLIENT.get_or_init(|| {
@@ -110,7 +110,7 @@ fn typescript() -> &'static Client {
 }
 
 impl Client {
-    /// The client with this name, which leaves nothing beside its source.
+    /// Returns the command that runs the client with this name. The command leaves no files next to the source.
     fn command(&self, name: &str) -> Command {
         let mut command = Command::new(&self.program);
         command
@@ -124,7 +124,7 @@ impl Client {
         run(self.command(name).args([url, command]))
     }
 
-    /// Without arguments it says in a line what it takes.
+    /// Checks that the client without arguments prints its usage in one line.
     fn tells_its_usage(&self, name: &str) {
         let usage = self.command(name).output().unwrap();
         let (is_done, err) = (usage.status.success(), String::from_utf8(usage.stderr).unwrap());
@@ -133,7 +133,7 @@ impl Client {
     }
 }
 
-/// The demo's schema with fewer flights, and its server.
+/// Starts a server of the demo's schema with fewer flights.
 fn airport() -> (tempfile::TempDir, Server) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
@@ -164,7 +164,7 @@ fn airport() -> (tempfile::TempDir, Server) {
 fn does_it_all(client: &Client) {
     let (folder, server) = airport();
     client.tells_its_usage("client");
-    // As a browser shows it.
+    // The address has the form that a browser shows.
     let pages = client.run("client", &format!("{}/", server.url), "pages");
     assert_eq!(
         pages,
@@ -178,7 +178,7 @@ fn does_it_all(client: &Client) {
     );
     assert!(hint.starts_with("hint: ") && hint.contains("distance"), "{hint}");
 
-    // The first connection is cut in the midst, the second at its beginning.
+    // The first connection is cut in the middle, the second at its beginning.
     let way = Cutter::new(server.address(), vec![150_000, 10, usize::MAX, usize::MAX]);
     let exported = client.run("client", &way.url, "export");
     let local = recto(folder.path(), &["scan", "flights", "--store", &server.url]).done();
@@ -225,7 +225,7 @@ fn the_guides_commands_do_what_it_says() {
     let mut checked = 0;
     for block in blocks(&page) {
         match block.language {
-            // The server goes on while the rest is run, on a port that is free here.
+            // The server continues while the test runs the rest, on a free port.
             "sh" if block.text.starts_with("recto serve") => {
                 let more: Vec<&str> = block.text.split_whitespace().skip(2).collect();
                 server = Some(Server::start(folder.path(), &more));
@@ -235,7 +235,7 @@ fn the_guides_commands_do_what_it_says() {
                 if let Some(server) = &server {
                     text = text.replace("127.0.0.1:8080", server.address());
                 }
-                // Variables set in one block are there in the next, as in a shell that stays open.
+                // Variables of one block exist in the next block, as in an open shell.
                 let script = format!("set -euo pipefail\n{settings}\n{text}\ndeclare -p > variables\n");
                 let mut shell = Command::new("bash");
                 out = run(shell

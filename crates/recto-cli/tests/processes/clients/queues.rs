@@ -1,4 +1,4 @@
-//! The clients of queues against a running server; what they did is looked at by the command line.
+//! Clients of queues against a running server. The command line checks the effects.
 
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -9,12 +9,13 @@ use super::{Client, python, typescript};
 use crate::support::guide::is_shown;
 use crate::support::{Server, recto};
 
-/// The longest wait for what must happen.
+/// Maximum wait for an event that must happen.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Within what time a worker that waits for a message ends: less than it would wait.
+/// Maximum time in which a waiting worker ends. It is less than the time that the worker would
+/// wait.
 const STOPPING: Duration = Duration::from_secs(10);
 
-/// A server, and a client of its queues.
+/// Server, and a client of its queues.
 struct Mails {
     client: &'static Client,
     folder: tempfile::TempDir,
@@ -24,7 +25,7 @@ struct Mails {
 impl Mails {
     fn start(client: &'static Client) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        // Makes the store.
+        // The command creates the store.
         recto(folder.path(), &["queue", "create", "other"]).done();
         let server = Server::start(folder.path(), &[]);
         Self {
@@ -34,7 +35,7 @@ impl Mails {
         }
     }
 
-    /// What the client prints is what is shown.
+    /// Checks that the client prints the text that the guide shows.
     fn says(&self, command: &str, shown: &str) {
         let said = self.client.run("queues", &self.server.url, command);
         assert!(
@@ -43,18 +44,18 @@ impl Mails {
         );
     }
 
-    /// What the command line says of queues.
+    /// Returns the output of a `recto queue` command.
     fn ask(&self, line: &[&str]) -> Json {
         let line = [&["queue", "--store", &self.server.url], line, &["--json"]].concat();
         serde_json::from_str(&recto(self.folder.path(), &line).done()).unwrap()
     }
 
-    /// The messages of a queue as they stand.
+    /// Returns the messages of a queue in their current state.
     fn messages(&self, queue: &str) -> Vec<Json> {
         self.ask(&["peek", queue])["messages"].as_array().unwrap().clone()
     }
 
-    /// Whether there are so many messages in a queue, and so many of them in flight.
+    /// Returns whether a queue has these numbers of messages and of messages in flight.
     fn has(&self, queue: &str, messages: u64, in_flight: u64) -> bool {
         let status = self.ask(&["describe", queue]);
         (&status["messages"], &status["in_flight"]) == (&messages.into(), &in_flight.into())
@@ -81,11 +82,11 @@ impl Mails {
     }
 }
 
-/// A worker that runs until it is told to stop.
+/// Worker that runs until it is told to stop.
 struct Worker(Child);
 
 impl Worker {
-    /// Tells it to stop, which it does without an error; what it said.
+    /// Stops the worker, which must end without an error. Returns its output and its errors.
     fn stopped(self) -> (String, String) {
         let id = self.0.id().to_string();
         let killed = Command::new("kill").args(["-s", "TERM", &id]).status();
@@ -121,7 +122,7 @@ fn sends_and_receives(client: &'static Client) {
         (json!("alan@example.com"), json!("ready")),
         (json!("avZyZ0BleGFtcGxlLmNvbQ=="), json!("ready")),
         (json!("nobody"), json!("ready")),
-        // What is due in an hour stands apart.
+        // Messages that are due in an hour are listed separately.
         (json!("grace@example.com"), json!("delayed")),
     ];
     assert_eq!(sent, expected);
@@ -158,13 +159,13 @@ fn sends_and_receives(client: &'static Client) {
     assert_eq!((left.len(), &left[0]["name"]), (1, &json!("other")));
 }
 
-/// What a message says, in base64 where it is no text, and how it stands.
+/// Returns the body of a message, in base64 if it is not text, and its state.
 fn body_and_state(message: &Json) -> (Json, Json) {
     let body = message.get("body").unwrap_or(&message["body_base64"]);
     (body.clone(), message["state"].clone())
 }
 
-/// How a worker leaves the message that it is at when it is told to stop.
+/// State in which a stopped worker leaves its current message.
 enum Stopped {
     Done,
     GivenBack,
@@ -177,7 +178,8 @@ fn works(client: &'static Client, stopped: &Stopped) {
         let seconds = format!("seconds={seconds}");
         mails.ask(&["send", "mails", body, "--attribute", &seconds])
     };
-    // It takes longer than a worker says at once that it has it, and another one waits for it.
+    // The handler takes longer than one lease of the worker, and another worker waits for the
+    // message.
     send(&mails, "slow@example.com", "8");
     send(&mails, "nobody", "0");
     let workers = [mails.worker(), mails.worker()];
@@ -212,7 +214,7 @@ fn works(client: &'static Client, stopped: &Stopped) {
         .collect();
     match stopped {
         Stopped::Done => assert_eq!((out.as_str(), left), ("a mail to last@example.com\n", vec![])),
-        // At once, and as if it had not been received.
+        // The worker gives the message back at once, as if nobody had received it.
         Stopped::GivenBack => assert_eq!((out.as_str(), left), ("", vec![json!(0)])),
     }
     assert!(

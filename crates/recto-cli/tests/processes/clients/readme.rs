@@ -8,8 +8,8 @@
 //! | `toml` | parses it, and checks a schema |
 //! | `rust` | nothing: `recto`'s documentation tests compile it |
 //!
-//! A server stops where the text says "Stop the server". Its address and addresses of Cassandra are replaced: the tests use
-//! free ports and keyspaces of their own.
+//! A server stops where the text says "Stop the server". Its address and addresses of Cassandra are replaced, because
+//! the tests use free ports and their own keyspaces.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -46,7 +46,7 @@ const ENDED: &str = "the command ended with exit code ";
 /// With fewer compared outputs, the test has not found the blocks of the README.
 const MIN_OUTPUTS: usize = 4;
 
-/// A shell that stays open, so that variables and the current folder last.
+/// Shell that stays open, so that variables and the current folder persist.
 struct Shell {
     child: Child,
     input: Option<ChildStdin>,
@@ -74,11 +74,11 @@ impl Shell {
         }
     }
 
-    /// Runs a command, which must succeed; returns its standard output.
+    /// Runs a command, which must succeed. Returns its standard output.
     fn run(&mut self, command: &str) -> String {
         let errors = self.errors.path().to_owned();
         let errors = errors.display();
-        // The marker begins a line of its own, whether or not the output ends with one.
+        // The marker is on its own line, whether or not the output ends with a line break.
         let script = format!("{{\n{command}\n}} </dev/null 2>'{errors}'\nprintf '\\n%s%s\\n' '{ENDED}' $?\n");
         self.input.as_mut().unwrap().write_all(script.as_bytes()).unwrap();
         let mut output = String::new();
@@ -100,7 +100,7 @@ impl Shell {
 
 impl Drop for Shell {
     fn drop(&mut self) {
-        // The shell ends when its input does.
+        // The shell ends when its input ends.
         drop(self.input.take());
         let _ = self.child.wait();
     }
@@ -220,7 +220,7 @@ impl Reader {
         self.compared += 1;
     }
 
-    /// Replaces addresses of the README by those of this test.
+    /// Replaces addresses in the README by the addresses of this test.
     fn with_own_addresses(&mut self, text: &str) -> String {
         let mut text = text.to_owned();
         if text.contains(SERVER) {

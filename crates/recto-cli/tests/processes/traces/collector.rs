@@ -1,4 +1,4 @@
-//! A collector on loopback: takes what is sent, and answers as it is told to.
+//! Collector on loopback. It accepts requests, and answers with a chosen status.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -7,17 +7,17 @@ use std::sync::{Arc, Mutex};
 
 use super::message::{Span, spans};
 
-/// What it does with requests instead of answering: nothing at all.
+/// Status of a collector that never answers.
 pub(crate) const SILENT: u16 = 0;
 
-/// A request as it came.
+/// Received request.
 #[derive(Debug, Clone)]
 pub(crate) struct Delivery {
     pub(crate) head: String,
     pub(crate) body: Vec<u8>,
 }
 
-/// A collector; it listens until the test ends.
+/// Collector that listens until the test ends.
 pub(crate) struct Collector {
     pub(crate) endpoint: String,
     status: Arc<AtomicU16>,
@@ -25,7 +25,7 @@ pub(crate) struct Collector {
 }
 
 impl Collector {
-    /// One that answers with this status.
+    /// Starts a collector that answers with this status.
     pub(crate) fn answering(status: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let collector = Self {
@@ -72,7 +72,7 @@ fn serve(mut stream: TcpStream, status: &AtomicU16, deliveries: &Mutex<Vec<Deliv
     }
 }
 
-/// The next request of a connection.
+/// Reads the next request of a connection.
 fn read(stream: &mut TcpStream) -> Option<Delivery> {
     let mut head = Vec::new();
     let mut byte = [0];

@@ -1,4 +1,4 @@
-//! What a collector gets.
+//! Content of the exported traces.
 
 use super::collector::Collector;
 use super::message::{ERROR, INTERNAL, SERVER, Span};

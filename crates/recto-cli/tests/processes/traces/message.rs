@@ -1,18 +1,18 @@
-//! Reads what a collector is sent, with a reader of protobuf of its own: what is exported must be what
-//! the format says, and not what the exporter's own library makes of it.
+//! Reader of protobuf messages that a collector receives. It does not use the exporter's library, so that the tests
+//! compare the export with the format itself.
 //!
-//! Numbers of fields are those of `opentelemetry/proto/trace/v1/trace.proto` and its neighbours.
+//! The numbers of fields are from `opentelemetry/proto/trace/v1/trace.proto` and related files.
 
 use std::collections::BTreeMap;
 
-/// The kind of a server's span.
+/// Kind of a server's span.
 pub(crate) const SERVER: u64 = 2;
-/// The kind of a span within.
+/// Kind of an internal span.
 pub(crate) const INTERNAL: u64 = 1;
-/// The status of a span that failed.
+/// Status of a failed span.
 pub(crate) const ERROR: u64 = 2;
 
-/// A span, with what is said of who sent it.
+/// Span, with the attributes of its sender.
 #[derive(Debug, Clone)]
 pub(crate) struct Span {
     pub(crate) trace: String,
@@ -27,13 +27,13 @@ pub(crate) struct Span {
     pub(crate) resource: BTreeMap<String, String>,
 }
 
-/// One field's value.
+/// Value of a field.
 enum Field<'a> {
     Number(u64),
     Bytes(&'a [u8]),
 }
 
-/// The fields of a message, in order.
+/// Returns the fields of a message, in order.
 fn fields(mut bytes: &[u8]) -> Vec<(u64, Field<'_>)> {
     let mut fields = Vec::new();
     while !bytes.is_empty() {
@@ -101,7 +101,7 @@ fn number(bytes: &[u8], number: u64) -> u64 {
     }
 }
 
-/// Key and value of each attribute, numbers as text.
+/// Returns the key and value of each attribute, with numbers as text.
 fn attributes(bytes: &[u8], at: u64) -> BTreeMap<String, String> {
     let pairs = messages(bytes, at).into_iter();
     pairs
@@ -117,7 +117,7 @@ fn attributes(bytes: &[u8], at: u64) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// The spans of an `ExportTraceServiceRequest`.
+/// Returns the spans of an `ExportTraceServiceRequest`.
 pub(crate) fn spans(request: &[u8]) -> Vec<Span> {
     let mut spans = Vec::new();
     for of_resource in messages(request, 1) {

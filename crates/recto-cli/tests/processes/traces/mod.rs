@@ -1,6 +1,6 @@
-//! Traces of `recto serve`: what a collector gets, and what happens without one.
+//! Traces of `recto serve`: their content, and the server's behavior without a collector.
 //!
-//! Settings of traces are the process's environment, so that each test runs the program.
+//! Environment variables configure traces, so each test runs the program.
 
 mod collector;
 mod exported;

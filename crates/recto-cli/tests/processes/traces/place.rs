@@ -1,4 +1,4 @@
-//! A store, and the program that serves it in an environment of the test's own.
+//! Store, and the program that serves it with the environment of the test.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 
 use crate::support::{ORDERS, command, recto};
 
-/// A value of records, filters and keys: no span may hold it.
+/// Value of records, filters and keys. No span may contain it.
 pub(crate) const TENANT: &str = "acme-confidential";
 
-/// How long a program may take to end; longer than it waits for a collector.
+/// Maximum time in which a program ends. It is longer than the wait for a collector.
 const END_TIME: Duration = Duration::from_secs(30);
 
-/// A folder with a store.
+/// Folder with a store.
 pub(crate) struct Place(tempfile::TempDir);
 
 impl Place {
@@ -41,12 +41,12 @@ impl Place {
         command
     }
 
-    /// Serves it with these variables.
+    /// Serves the store with these environment variables.
     pub(crate) fn serve(&self, variables: &[(&str, &str)]) -> Running {
         self.serve_with(&[], variables)
     }
 
-    /// The same, with further options.
+    /// Serves the store with these options and environment variables.
     pub(crate) fn serve_with(&self, options: &[&str], variables: &[(&str, &str)]) -> Running {
         let mut line = vec!["serve", "--listen", "127.0.0.1:0"];
         line.extend(options);
@@ -76,7 +76,7 @@ impl Place {
     }
 }
 
-/// A server that runs; killed when dropped.
+/// Running server. It is killed when this value is dropped.
 pub(crate) struct Running {
     child: Child,
     pub(crate) address: String,
@@ -84,7 +84,7 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// A request without a body; the whole answer.
+    /// Sends a request without a body. Returns the whole response.
     pub(crate) fn ask(&self, method: &str, path: &str, headers: &str) -> String {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         let request =
@@ -95,7 +95,7 @@ impl Running {
         answer
     }
 
-    /// A page of the tenant's orders.
+    /// Requests a page of the tenant's orders.
     pub(crate) fn page(&self, more: &str, headers: &str) -> String {
         let path =
             format!("/v1/collections/orders/records?filter=tenant%20%3D%20%22{TENANT}%22&page_size=4{more}");
@@ -104,7 +104,7 @@ impl Running {
         answer
     }
 
-    /// Tells it to stop, waits for its end, and gives its log.
+    /// Tells the server to stop, and waits for its end. Returns its log.
     pub(crate) fn stop(mut self) -> String {
         let sent = Command::new("kill")
             .arg(self.child.id().to_string())

@@ -1,4 +1,4 @@
-//! Collectors that are not there, or not well.
+//! Collectors that are unreachable or fail.
 
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
@@ -8,10 +8,11 @@ use super::place::Place;
 
 const REQUESTS: u32 = 200;
 
-/// How long a server may take to end when it was not to wait for its spans.
+/// Maximum time in which a server ends if it does not have to wait for its spans.
 const FLUSHED: Duration = Duration::from_secs(8);
 
-/// Asks for far more pages than spans may wait; all are answered as if there were no traces.
+/// Requests far more pages than the number of spans that may wait. The server answers all of them
+/// as without traces.
 fn answers_all(place: &Place, endpoint: &str) -> String {
     let served = place.serve(&[
         ("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint),
@@ -24,7 +25,8 @@ fn answers_all(place: &Place, endpoint: &str) -> String {
         served.page("", "");
         longest = longest.max(began.elapsed());
     }
-    // A request that waited for the collector would take as long as that is given: ten seconds.
+    // A request that waited for the collector would take ten seconds, the time limit of the
+    // collector.
     assert!(longest < Duration::from_secs(5), "{longest:?}");
     let began = Instant::now();
     let log = served.stop();
@@ -83,7 +85,7 @@ fn whom_to_trust_can_be_told() {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     std::fs::write(&certificate, made.cert.pem()).unwrap();
     std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
-    // Any server with this certificate will do: one that knows no such path says so.
+    // Any server with this certificate works: if it does not know the path, it returns an error.
     let other = Place::new();
     let secure = other.serve_with(&["--tls-certificate", &certificate, "--tls-key", &key], &[]);
     let port = secure.address.rsplit(':').next().unwrap();

@@ -1,5 +1,5 @@
-//! A disk in memory that outlives the store: it fails, runs full, and loses what was not synced when its power
-//! is cut. And numbers by seed.
+//! Disk in memory that outlives the store. It can fail, be full, and lose unsynced data in a power cut. Also a seeded
+//! random generator.
 
 use std::collections::HashMap;
 use std::io;
@@ -12,11 +12,11 @@ use recto_model::Environment;
 use recto_store::StoreError;
 use redb::StorageBackend;
 
-/// What a disk writes whole or not at all.
+/// Size of the unit that a disk writes completely or not at all, in bytes.
 const SECTOR_BYTES: usize = 512;
-/// The variable that holds the seed to draw with.
+/// Environment variable with the random seed.
 const SEED_VARIABLE: &str = "RECTO_TEST_SEED";
-/// The variable that holds by how much to multiply what is tried.
+/// Environment variable with the factor for the number of cases.
 const SCALE_VARIABLE: &str = "RECTO_TEST_SCALE";
 
 fn from_environment(name: &str) -> Option<u64> {
@@ -31,7 +31,7 @@ pub(crate) fn scale() -> u64 {
     from_environment(SCALE_VARIABLE).unwrap_or(1)
 }
 
-/// The seed of this run, printed; a failed run is replayed by giving it.
+/// Returns the seed of this run, and prints it. The printed seed repeats a failed run.
 #[allow(clippy::print_stdout)]
 pub(crate) fn seed() -> u64 {
     let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros() as u64;
@@ -40,7 +40,7 @@ pub(crate) fn seed() -> u64 {
     seed
 }
 
-/// Numbers by seed (Steele, Lea and Flood's `SplitMix64`).
+/// Seeded random generator (Steele, Lea and Flood's `SplitMix64`).
 #[derive(Debug, Clone)]
 pub(crate) struct Random(u64);
 
@@ -57,24 +57,24 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `end`.
+    /// Returns a number below `end`.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.next() % end
     }
 }
 
-/// What the disk does once its good operations are spent.
+/// Behavior of the disk after its last successful operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// Writes, growing and syncing say that the disk is full.
+    /// Writes, growing and syncing report that the disk is full.
     Full,
     /// Writes, growing and syncing fail.
     WritesFail,
-    /// Everything fails, reads too.
+    /// All operations fail, including reads.
     AllFails,
 }
 
-/// What was asked of the disk and not synced yet.
+/// Operation that is not synced yet.
 #[derive(Debug)]
 enum Pending {
     Write(usize, Vec<u8>),
@@ -83,21 +83,21 @@ enum Pending {
 
 #[derive(Debug)]
 struct State {
-    /// What reads return.
+    /// Content that reads return.
     current: Vec<u8>,
-    /// What is there after the power was cut.
+    /// Content after a power cut.
     synced: Vec<u8>,
     pending: Vec<Pending>,
-    /// How many more operations are done.
+    /// Number of further operations that succeed.
     left: u64,
     fault: Fault,
-    /// Operations since the disk was made, as `left` counts them.
+    /// Number of operations since the disk was created, counted as in `left`.
     operations: u64,
-    /// How often each thread read.
+    /// Number of reads by each thread.
     reads: HashMap<ThreadId, u64>,
 }
 
-/// Clones are the same disk.
+/// Disk. Clones are the same disk.
 #[derive(Debug, Clone)]
 pub(crate) struct Disk(Arc<Mutex<State>>);
 
@@ -122,23 +122,23 @@ impl Disk {
         self.0.lock().unwrap()
     }
 
-    /// After so many operations more, each ends like this.
+    /// Sets the number of further operations that succeed. Later operations fail with `fault`.
     pub(crate) fn fail_after(&self, operations: u64, fault: Fault) {
         let mut state = self.lock();
         (state.left, state.fault) = (operations, fault);
     }
 
-    /// The disk is well again.
+    /// Repairs the disk.
     pub(crate) fn mend(&self) {
         self.lock().left = u64::MAX;
     }
 
-    /// What reads return.
+    /// Returns the content that reads return.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         self.lock().current.clone()
     }
 
-    /// Changes a byte behind the back of who uses the disk.
+    /// Changes a byte without the knowledge of the disk's user.
     pub(crate) fn set(&self, at: usize, byte: u8) {
         self.lock().current[at] = byte;
     }
@@ -147,7 +147,7 @@ impl Disk {
         self.lock().operations
     }
 
-    /// How often this thread read.
+    /// Returns the number of reads by this thread.
     pub(crate) fn reads_here(&self) -> u64 {
         let state = self.lock();
         state
@@ -157,7 +157,7 @@ impl Disk {
             .unwrap_or(0)
     }
 
-    /// How often it was read.
+    /// Returns the number of reads.
     pub(crate) fn reads(&self) -> u64 {
         self.lock().reads.values().sum()
     }
@@ -179,12 +179,11 @@ impl Disk {
         Ok(state)
     }
 
-    /// The disk after its power was cut now: of what was not synced, any part may be there, sector by
-    /// sector.
+    /// Returns the disk after a power cut at this moment. Any subset of the unsynced sectors may be stored.
     pub(crate) fn cut_power(&self, random: &mut Random) -> Self {
         let state = self.lock();
         let mut bytes = state.synced.clone();
-        // How likely a sector is there: never, sometimes, always.
+        // Probability that an operation is stored, in quarters, from never to always.
         let quarters = random.below(5);
         for pending in &state.pending {
             let is_there = random.below(4) < quarters;
@@ -196,7 +195,7 @@ impl Disk {
                     for (sector, part) in data.chunks(SECTOR_BYTES).enumerate() {
                         let at = offset + sector * SECTOR_BYTES;
                         let stays = if is_torn { random.below(2) == 0 } else { is_there };
-                        // A file that did not grow has no place for it.
+                        // A file that did not grow has no space for the sector.
                         if stays && at + part.len() <= bytes.len() {
                             bytes[at..at + part.len()].copy_from_slice(part);
                         }
@@ -247,7 +246,7 @@ impl StorageBackend for Disk {
     }
 }
 
-/// A small cache, so that reads and writes reach the disk.
+/// Returns options with a small cache, so that reads and writes reach the disk.
 fn options() -> EmbeddedOptions {
     let mut options = EmbeddedOptions::default();
     options.cache_bytes = 64 << 10;

@@ -1,5 +1,5 @@
-//! A table of flights, and short ways to write and read it.
-#![allow(dead_code)] // each suite uses a part
+//! Table of flights, and helpers to write and read it.
+#![allow(dead_code)] // each suite uses only a part
 
 pub(crate) mod disk;
 
@@ -36,7 +36,7 @@ pub(crate) fn table() -> Arc<Table> {
     table_with(TableOptions::default())
 }
 
-/// The table of flights, whose carriers' flights are counted.
+/// Returns the table of flights with counts of the flights of each carrier.
 pub(crate) fn counting_table() -> Arc<Table> {
     table_with(TableOptions {
         counts_partitions: true,
@@ -113,7 +113,7 @@ pub(crate) async fn done(store: &EmbeddedStore, writes: Vec<PartitionWrite>) {
     assert!(matches!(outcome, Ok(WriteOutcome::Done)), "{outcome:?}");
 }
 
-/// Rows `numbers` of carrier AA, written.
+/// Writes the rows `numbers` of carrier AA.
 pub(crate) async fn fill(store: &EmbeddedStore, table: &Arc<Table>, numbers: std::ops::Range<i64>) {
     for chunk in numbers.collect::<Vec<_>>().chunks(10_000) {
         let mutations = chunk.iter().map(|number| put(*number, 1)).collect();
@@ -149,7 +149,7 @@ pub(crate) async fn read(
     store.snapshot()?.slice(&slice, &unbounded()).await
 }
 
-/// The numbers of a carrier's rows, ascending; every row is looked at whole.
+/// Returns the numbers of a carrier's rows in ascending order. Checks each whole row.
 pub(crate) async fn numbers(store: &EmbeddedStore, table: &Arc<Table>, carrier: &str) -> Vec<i64> {
     let read = read(store, table, carrier).await.unwrap();
     let number = |cell: &[u8]| i64::from_be_bytes(cell.try_into().unwrap());
@@ -165,7 +165,7 @@ pub(crate) async fn numbers(store: &EmbeddedStore, table: &Arc<Table>, carrier: 
         .collect()
 }
 
-/// How many rows a scan of the whole table returns.
+/// Returns the number of rows that a scan of the whole table returns.
 pub(crate) async fn scanned(store: &EmbeddedStore, table: &Arc<Table>) -> Result<usize, StoreError> {
     let snapshot = store.snapshot()?;
     let mut count = 0;

@@ -1,8 +1,8 @@
-//! Random histories of a queue and of its dead letters, beside a queue that is obviously right: what is received, what is said of
-//! receipts, and what there is are the same at each step, on the memory store, on the embedded one, and on a real Cassandra, where
-//! tables of bodies are emptied meanwhile.
+//! Random histories of a queue and its dead-letter queue, compared with a simple model. The received messages, the
+//! results of receipts, and the stored messages are the same at each step. The histories run on the memory store, on
+//! the embedded store, and on a real Cassandra, where body tables are emptied meanwhile.
 //!
-//! `RECTO_TEST_SCALE=20` draws twenty times as many.
+//! `RECTO_TEST_SCALE=20` runs twenty times as many histories.
 
 mod model;
 mod operation;
@@ -13,15 +13,15 @@ use proptest::prelude::*;
 use operation::{Operation, Run, operations};
 use process::World;
 
-/// Histories on each store.
+/// Number of histories on each store.
 const MEMORY_CASES: u32 = 300;
 const EMBEDDED_CASES: u32 = 24;
 const CASSANDRA_CASES: u32 = 6;
-/// How many shorter ones are tried on Cassandra where one is wrong.
+/// Maximum number of shorter histories that are tried on Cassandra after a failure.
 const MAX_SHRUNK: u32 = 50;
 const SCALE_VARIABLE: &str = "RECTO_TEST_SCALE";
 
-/// So many histories, or many times more.
+/// Returns a configuration with this number of histories, times the scale.
 fn config(cases: u32) -> ProptestConfig {
     let scale = std::env::var(SCALE_VARIABLE).map_or(1, |text| text.parse().unwrap());
     ProptestConfig {

@@ -1,17 +1,17 @@
-//! A queue that is obviously right: a list of messages, the oldest first.
+//! Simple model of a queue: a list of messages, the oldest first.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use recto_protocol::queues::Micros;
 use recto_protocol::queues::limits::{LEASE_MARGIN_MICROS, WINDOW_MICROS};
 
-/// A message, as it stands in one queue: moved to another it is another one there.
+/// Identifier of a message in one queue. A message that is moved to another queue gets a new identifier there.
 pub(crate) type Serial = usize;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Message {
     pub(crate) serial: Serial,
-    /// What its body says.
+    /// Number in its body.
     pub(crate) number: u32,
     pub(crate) group: Option<u8>,
     pub(crate) due: Micros,
@@ -19,40 +19,40 @@ pub(crate) struct Message {
     pub(crate) held: Held,
 }
 
-/// By whom a message was received last.
+/// Last receipt of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Held {
     Nobody,
-    /// By this receipt; whose lease holds until then.
+    /// The message was received with this receipt. Its lease ends at this time.
     Receipt(usize, Micros),
-    /// It was given back, by this receipt, and may be received from then on.
+    /// The message was given back with this receipt. It can be received again from this time on.
     Waiting(usize, Micros),
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Model {
     pub(crate) is_ordered: bool,
-    /// How often a message is received before it is a dead letter.
+    /// Maximum number of receipts before a message becomes a dead letter.
     pub(crate) most_attempts: Option<u16>,
     pub(crate) now: Micros,
     pub(crate) messages: Vec<Message>,
-    /// Dead letters that are where they belong.
+    /// Dead letters that are in the dead-letter queue.
     pub(crate) dead: BTreeSet<u32>,
-    /// Messages that were received too often: they are moved by whoever looks, which nobody waits for.
+    /// Messages that were received too often. Any receiver starts their move, and no caller waits for it.
     pub(crate) doomed: BTreeSet<u32>,
-    /// The same, when all was purged: they are dead letters, if they were on their way already.
+    /// Doomed messages at the time of a purge. A message whose move was already under way becomes a dead letter.
     pub(crate) purged: BTreeSet<u32>,
-    /// Groups of all messages.
+    /// Group of each message.
     pub(crate) groups: BTreeMap<u32, Option<u8>>,
-    /// Of which message each receipt is.
+    /// Message of each receipt.
     pub(crate) receipts: Vec<Serial>,
-    /// Messages of which nothing is asked any more: they may be on their way.
+    /// Messages whose receipts are no longer checked, because the messages may be under way to another queue.
     untold: BTreeSet<Serial>,
     sent: BTreeMap<u8, (Micros, u32)>,
     serials: Serial,
 }
 
-/// What is said of a receipt.
+/// Result of an operation with a receipt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Said {
     Done,
@@ -68,7 +68,7 @@ impl Model {
         }
     }
 
-    /// The message that is sent; or which one has its deduplication id.
+    /// Sends a message. Returns the earlier message with the same deduplication id, if there is one.
     pub(crate) fn send(
         &mut self,
         number: u32,
@@ -102,7 +102,7 @@ impl Model {
         });
     }
 
-    /// Whether nobody has the message.
+    /// Returns whether no receiver has the message.
     fn is_over(&self, message: &Message) -> bool {
         match message.held {
             Held::Nobody => true,
@@ -110,7 +110,7 @@ impl Model {
         }
     }
 
-    /// Messages that may be received, by where they stand.
+    /// Returns the indexes of the messages that can be received.
     fn receivable(&self) -> Vec<usize> {
         let mut groups = BTreeSet::new();
         let receivable = self.messages.iter().enumerate().filter(|(_, message)| {
@@ -120,7 +120,8 @@ impl Model {
         receivable.map(|(index, _)| index).collect()
     }
 
-    /// Receives these messages. They must be all that may be received, or `most`, unless more than half of `most` failed before.
+    /// Receives these messages. They must be all messages that can be received, or `most` messages, unless more than
+    /// half of `most` failed before.
     pub(crate) fn receive(&mut self, numbers: &[u32], most: usize, visibility: Micros) {
         let receivable = self.receivable();
         let mut failed = 0;
@@ -145,12 +146,12 @@ impl Model {
         assert!(is_enough, "{numbers:?} were received of {}", receivable.len());
     }
 
-    /// Whether it is known what is said of a receipt.
+    /// Returns whether the result of a receipt is known.
     pub(crate) fn is_told(&self, receipt: usize) -> bool {
         !self.untold.contains(&self.receipts[receipt])
     }
 
-    /// Returns the message of a receipt, if that is its newest one; or the answer to an ack of it.
+    /// Returns the message of a receipt if the receipt is the newest one, otherwise the response to its acknowledgment.
     fn shown(&self, receipt: usize) -> Result<usize, Said> {
         let serial = self.receipts[receipt];
         let index = self.messages.iter().position(|one| one.serial == serial);
@@ -201,7 +202,7 @@ impl Model {
         self.purged.append(&mut self.doomed);
     }
 
-    /// Dead letters came back, in this order.
+    /// Adds dead letters that came back, in this order.
     pub(crate) fn come_back(&mut self, numbers: &[u32]) {
         for number in numbers {
             let was = [&mut self.dead, &mut self.doomed, &mut self.purged];
@@ -211,7 +212,7 @@ impl Model {
         }
     }
 
-    /// Time goes by.
+    /// Advances the time.
     pub(crate) fn advance(&mut self, micros: Micros) {
         self.now += micros;
         let Some(most) = self.most_attempts else { return };
@@ -225,7 +226,8 @@ impl Model {
         }
     }
 
-    /// Another process goes on: of the leases of the one before it knows what is stored, and waits for longer.
+    /// Replaces the process. The new process knows the stored leases of the earlier processes, and adds a margin to
+    /// their end.
     pub(crate) fn restart(&mut self, others: &mut BTreeSet<usize>) {
         for message in &mut self.messages {
             if let Held::Receipt(receipt, until) = message.held

@@ -1,4 +1,4 @@
-//! What is done to both queues, and what is compared.
+//! Operations on both queues, and the comparison.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -11,12 +11,12 @@ use super::model::{Model, Said};
 use super::process::{Process, SEGMENT_MESSAGES, World};
 
 const SECOND: Micros = 1_000_000;
-/// As many as are looked at at once: more than a history has.
+/// Maximum number of messages of a request: more than a history has.
 const ALL: usize = 1_000;
-/// How often it is looked whether what nobody waits for is done.
+/// Maximum number of checks whether work in the background is done.
 const MAX_LOOKS: u32 = 1_000;
 const NOW: Duration = Duration::ZERO;
-/// After how many attempts a message is a dead letter.
+/// Maximum number of attempts before a message becomes a dead letter.
 const MOST_ATTEMPTS: u16 = 2;
 
 #[derive(Debug, Clone)]
@@ -37,7 +37,7 @@ pub(crate) enum Operation {
     },
     Remove(usize),
     Purge,
-    /// Dead letters are received, and are done with.
+    /// Receives and acknowledges dead letters.
     ReceiveDead(usize),
     Redrive(Option<usize>),
     Advance(u16),
@@ -46,7 +46,7 @@ pub(crate) enum Operation {
 
 #[derive(Debug, Clone)]
 pub(crate) struct Sending {
-    /// Seconds.
+    /// Delay in seconds.
     delay: u16,
     group: u8,
     id: Option<u8>,
@@ -77,15 +77,15 @@ pub(crate) fn operations() -> impl Strategy<Value = Vec<Operation>> {
     proptest::collection::vec(operation, 1..60)
 }
 
-/// A history: the engine's queue, and the one beside it.
+/// History: the engine's queue and the model.
 pub(crate) struct Run {
     world: World,
-    /// None while it is opened anew.
+    /// `None` while the store is opened again.
     process: Option<Process>,
     model: Model,
-    /// In the order of the model's.
+    /// Receipts in the same order as those of the model.
     receipts: Vec<Receipt>,
-    /// Of processes before this one.
+    /// Receipts that earlier processes received.
     others: BTreeSet<usize>,
     ids: BTreeMap<u32, Sent>,
     count: u32,
@@ -93,7 +93,7 @@ pub(crate) struct Run {
 
 impl Run {
     pub(crate) fn begin(world: World, is_ordered: bool) -> Self {
-        // What is moved away would let those behind it pass, nobody knows when.
+        // A dead letter would let later messages of its group pass, at an unknown time.
         let most_attempts = (!is_ordered).then_some(MOST_ATTEMPTS);
         let process = Some(world.open(is_ordered, most_attempts));
         Self {
@@ -143,7 +143,7 @@ impl Run {
                     let settled = self.with(async |main, _| main.extend(&[shown], visibility).await);
                     let expected = self.model.extend(receipt, Micros::from(*seconds) * SECOND);
                     is_said(settled.unwrap()[0], expected);
-                    // What is extended here is known here.
+                    // This process knows the leases that it extended.
                     self.others.remove(&receipt);
                 }
             }
@@ -178,7 +178,7 @@ impl Run {
             expected.push((self.count, other));
         }
         let sent = self.with(async |main, _| main.send(messages).await);
-        // By reach and place they are appended together: duplicates of one another, too, are told apart.
+        // Messages of one reach and shard are appended together. Duplicates within such a batch are recognized too.
         for ((number, other), sent) in expected.into_iter().zip(sent) {
             let sent = sent.unwrap();
             match (other, sent) {
@@ -189,7 +189,7 @@ impl Run {
         }
     }
 
-    /// One of the newest receipts, if it is known what is said of it.
+    /// Returns one of the newest receipts, if its result is known.
     fn shown(&self, back: usize) -> Option<(usize, Receipt)> {
         let receipt = self.receipts.len().checked_sub(back + 1)?;
         self.model
@@ -227,7 +227,7 @@ impl Run {
         received.len()
     }
 
-    /// A message was moved, and stands where dead letters do.
+    /// Records that a message was moved and is in the dead-letter queue.
     fn learns_dead(&mut self, number: u32) {
         let was_doomed = self.model.doomed.remove(&number) || self.model.purged.remove(&number);
         if was_doomed {
@@ -241,7 +241,7 @@ impl Run {
             (moved, main.peek(ALL).await.unwrap())
         });
         let own: BTreeSet<_> = self.model.messages.iter().map(|one| one.number).collect();
-        // What was received too often is on its way from there still.
+        // A message that was received too often may still be under way from this queue.
         let is_back = |one: &&Peeked| one.attempts == 0 && !own.contains(&number(one));
         let back: Vec<_> = peeked.iter().filter(is_back).map(number).collect();
         assert_eq!(back.len(), moved);
@@ -261,7 +261,7 @@ impl Run {
         self.model.restart(&mut self.others);
     }
 
-    /// What there is in both.
+    /// Checks that both queues contain the same messages.
     pub(crate) fn is_as_expected(&mut self) {
         let (main, dead) =
             self.with(async |main, dead| (main.peek(ALL).await.unwrap(), dead.peek(ALL).await.unwrap()));
@@ -301,7 +301,7 @@ impl Run {
         }
     }
 
-    /// When all leases are over each message comes once more, here or among the dead letters.
+    /// Checks that each message is received once more after all leases ended, here or as a dead letter.
     pub(crate) fn ends(mut self) {
         self.advances(1_000 * SECOND);
         for _ in 0..MAX_LOOKS {

@@ -1,4 +1,4 @@
-//! A process that has the queues open, on a store that outlives it, and clocks that stand still until they are told.
+//! Process that has the queues open, on a store that outlives the process, with clocks that advance only on request.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -17,9 +17,9 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::keyspace;
 
-/// Few enough for many segments.
+/// Number of messages of a segment. It is small, so that there are many segments.
 pub(crate) const SEGMENT_MESSAGES: Seq = 4;
-/// Most times that go by are longer: so bodies go to another table again and again, where there are several.
+/// Most steps of time are longer than these intervals. So bodies often go to another table, if there are several.
 const SLICES: StoreOptions = StoreOptions {
     rotation_seconds: 10,
     grace_seconds: 3,
@@ -27,26 +27,26 @@ const SLICES: StoreOptions = StoreOptions {
     units: 4,
 };
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
-/// Some day in 2026.
+/// Time on a day in 2026.
 const START_MICROS: Micros = 1_767_225_600_000_000;
 
-/// The keyspace that all histories on Cassandra share, one after the other: each has queues of its own.
+/// Keyspace that all histories on Cassandra share, one after the other. Each history has its own queues.
 static CASSANDRA: LazyLock<(String, Arc<Clocks>)> =
     LazyLock::new(|| (runtime().block_on(keyspace::made()), Arc::default()));
 
-/// A store, and the time.
+/// Store and time.
 pub(crate) struct World {
     clocks: Arc<Clocks>,
     kept: Kept,
-    /// What its queues are called.
+    /// Names of its queues.
     names: [String; 2],
 }
 
 enum Kept {
     Memory(Arc<dyn Store>),
-    /// In this folder.
+    /// Embedded store in this folder.
     Embedded(TempDir),
-    /// In this keyspace.
+    /// Store in this keyspace.
     Cassandra(&'static str),
 }
 
@@ -105,7 +105,7 @@ impl World {
         self.clocks.micros.fetch_add(micros, Ordering::Relaxed);
     }
 
-    /// Opens the store, as a process that knows nothing of it.
+    /// Opens the store as a process that knows nothing of it.
     pub(crate) fn open(&self, is_ordered: bool, most_attempts: Option<u16>) -> Process {
         let runtime = runtime();
         let (queues, main, dead) = runtime.block_on(self.open_queues(is_ordered, most_attempts));
@@ -151,7 +151,7 @@ impl World {
     }
 }
 
-/// The one that there is, or a new one.
+/// Returns the existing queue, or a new one.
 async fn shards(queues: &Queues, name: &str, options: QueueOptions) -> Shards {
     match queues.create(name, options).await.unwrap() {
         Created::New(queue) | Created::There(queue) => queue.shards,
@@ -162,7 +162,7 @@ fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// What is under way ends when it is dropped, wherever it is.
+/// Process. Dropping it ends all its work, at any point.
 pub(crate) struct Process {
     pub(crate) main: Shards,
     pub(crate) dead: Shards,

@@ -1,14 +1,14 @@
-//! The clocks and the randomness of one process, by a seed: they run with the time of sleeping tasks.
+//! Clocks and random numbers of one process, from a seed. The clocks follow the virtual time of the runtime.
 
 use std::sync::Mutex;
 
 use recto_model::environment::Source;
 use tokio::time::Instant;
 
-/// When all begins, by a clock that is right: some day in 2026.
+/// Start of the run on an exact clock: a day in 2026, in microseconds.
 const START_MICROS: i64 = 1_767_225_600_000_000;
 
-/// A small repeatable source of numbers: `SplitMix64`.
+/// Small reproducible source of random numbers: `SplitMix64`.
 pub(crate) struct Random(Mutex<u64>);
 
 impl Random {
@@ -25,7 +25,7 @@ impl Random {
         bits ^ (bits >> 31)
     }
 
-    /// A number below `end`, which is not 0.
+    /// Returns a number below `end`, which must not be 0.
     pub(crate) fn below(&self, end: u64) -> u64 {
         self.bits() % end
     }
@@ -35,10 +35,10 @@ impl Random {
     }
 }
 
-/// One process' clocks, as an environment's source.
+/// Clocks of one process, as the source of an environment.
 pub(crate) struct Clocks {
     pub(crate) start: Instant,
-    /// How far its wall clock is off.
+    /// Error of its wall clock, in microseconds.
     pub(crate) off_micros: i64,
     pub(crate) random: Random,
 }

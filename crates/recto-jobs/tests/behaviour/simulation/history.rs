@@ -1,4 +1,4 @@
-//! What was said to those who sent and received, in the order in which it was said.
+//! History of the results that senders and receivers got, in their order.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use recto_jobs::{Message, Sent};
 use recto_protocol::queues::{Place, Segment, Shard};
 
-/// Something that happened, counted from 1.
+/// Event in the history, counted from 1.
 pub(crate) type Moment = u64;
 
 pub(crate) struct History {
@@ -15,23 +15,24 @@ pub(crate) struct History {
     pub(crate) moves_on: bool,
 }
 
-/// Where a message was received: which queue, and which segment of which shard, if it may be in another one, too.
+/// Place of a receipt: the queue, and also the segment and its shard if the message may be in another segment, too.
 type There = (Place, Option<(Shard, Segment)>);
 
 #[derive(Default)]
 struct Said {
     moment: Moment,
-    /// What somebody tried to send.
+    /// Bodies that a process tried to send.
     tried: BTreeSet<String>,
-    /// Bodies that were confirmed, and by which message.
+    /// Confirmed bodies, with their messages.
     confirmed: BTreeMap<String, u128>,
-    /// Messages of which an acknowledgement was confirmed in its time, and when.
+    /// Messages with an acknowledgment that was confirmed during their claim, and the event of it.
     done: BTreeMap<u128, Moment>,
-    /// The same, late: in that queue a message is done with that was moved to another, or in that segment.
+    /// Messages with an acknowledgment that was confirmed late, and the event of it. Such a message is resolved only in
+    /// this queue or segment, because it may have been moved to another one.
     done_there: BTreeMap<(There, u128), Moment>,
-    /// Messages that somebody tried to be done with: they may be, though nobody was told.
+    /// Messages that a process tried to acknowledge. They may be resolved, even without a confirmation.
     acknowledged: BTreeSet<u128>,
-    /// Messages that were received, with their bodies.
+    /// Received messages, with their bodies.
     received: BTreeMap<u128, String>,
     deliveries: u64,
     wrong: Option<String>,
@@ -74,8 +75,8 @@ impl History {
         }
     }
 
-    /// A message of an ordered queue was received: those of its group that were confirmed before it are done with, or somebody
-    /// tried to be.
+    /// Checks a received message of an ordered queue: a process acknowledged all earlier confirmed messages of its
+    /// group, or tried to.
     pub(crate) fn receives_in_order(&self, message: &Message) {
         let mut said = self.said();
         let body = String::from_utf8(message.body.clone()).unwrap();
@@ -92,7 +93,7 @@ impl History {
         }
     }
 
-    /// A message was received by a request that began then.
+    /// Checks a message that was received by a request which began at this event.
     pub(crate) fn receives(&self, message: &Message, began: Moment) {
         let mut said = self.said();
         let body = String::from_utf8(message.body.clone()).unwrap();
@@ -119,7 +120,7 @@ impl History {
         self.said().acknowledged.insert(message.id.0);
     }
 
-    /// An acknowledgement was confirmed: while the message was its receiver's, or late.
+    /// Records a confirmed acknowledgment. `in_time`: the receiver still had the message.
     pub(crate) fn is_done(&self, message: &Message, in_time: bool) {
         let mut said = self.said();
         said.moment += 1;
@@ -135,7 +136,7 @@ impl History {
         self.said().wrong(wrong);
     }
 
-    /// What all came to.
+    /// Returns a summary of the history, or the first inconsistency.
     pub(crate) fn end(&self) -> Result<String, String> {
         let said = self.said();
         if let Some(wrong) = &said.wrong {
@@ -157,7 +158,7 @@ impl History {
 }
 
 impl Said {
-    /// The first counts.
+    /// Records an inconsistency. The first one counts.
     fn wrong(&mut self, wrong: String) {
         self.wrong.get_or_insert(wrong);
     }

@@ -1,9 +1,9 @@
-//! The product's own engine in virtual time: several processes that send and receive, whose clocks are apart, some of which
-//! crash, on one store without transactions that loses, delays and repeats requests, all drawn from a seed. When all is over each
-//! message that was confirmed is done with, none was received after its acknowledgement was durable, none under one
-//! deduplication id twice, and all segments but those that are open are gone.
+//! Simulation of the product's engine in virtual time. Several processes send and receive. Their clocks differ, and
+//! some of them crash. They use one store without transactions that loses, delays and repeats requests. All of this is
+//! drawn from a seed. At the end, each confirmed message is resolved. No message was received after its acknowledgment
+//! was durable, and none twice under one deduplication id. Only open segments are left.
 //!
-//! `RECTO_TEST_SEED=…` runs one seed again, step by step as it was; `RECTO_TEST_SCALE=20` runs twenty times as many.
+//! `RECTO_TEST_SEED=…` repeats one seed step by step. `RECTO_TEST_SCALE=20` runs twenty times as many seeds.
 
 mod clock;
 mod history;
@@ -22,7 +22,7 @@ const SCALE_VARIABLE: &str = "RECTO_TEST_SCALE";
 const SEEDS: u64 = 30;
 /// Number of seeds in the slow set.
 const SLOW_SEEDS: u64 = 250;
-/// With how many of them it is noticed at the latest that a promise is broken.
+/// Maximum number of seeds until the simulation notices a broken guarantee.
 const MAX_SEEDS_TO_NOTICE: u64 = 100;
 
 fn number(variable: &str) -> Option<u64> {
@@ -52,7 +52,7 @@ fn each_confirmed_message_is_handled_with_many_seeds() {
     run_seeds(SLOW_SEEDS);
 }
 
-/// Runs the seed that the environment names, or as many seeds as `count`, times the scale that it names.
+/// Runs the seed that the environment names, or `count` seeds times the scale that the environment names.
 fn run_seeds(count: u64) {
     let seeds = match number(SEED_VARIABLE) {
         Some(seed) => seed..seed + 1,
@@ -82,7 +82,7 @@ fn a_seed_replays_exactly() {
     }
 }
 
-/// The simulation says what is wrong if a promise is broken that the protocol builds on.
+/// Checks that the simulation reports an error if a guarantee that the protocol needs is broken.
 fn notices(broken: Broken, says: &str) {
     for seed in 0..MAX_SEEDS_TO_NOTICE {
         if let Err(wrong) = in_virtual_time(seed, Some(broken))

@@ -1,4 +1,4 @@
-//! One process: the engine, those who send by it, and those who receive.
+//! One process: the engine, its senders, and its receivers.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -16,33 +16,35 @@ use super::history::History;
 
 const NAME: &str = "jobs";
 const DEAD: &str = "dead";
-/// A message is received in several of them.
+/// Rotation interval of body tables. The receipts of a message span several intervals.
 const SLICE_SECONDS: u32 = 10;
 const MARGIN_SECONDS: u32 = 3;
-/// Few enough for many segments.
+/// Number of messages of a segment. It is small, so that there are many segments.
 const SEGMENT_MESSAGES: Seq = 8;
-/// The same where what is left of them is moved on, and above how many segments that is.
+/// Number of messages of a segment in runs that move messages on, and the number of segments above
+/// which they do so.
 const FEW_MESSAGES: Seq = 3;
 const SCATTERED_SEGMENTS: usize = 2;
-/// How long it is at most until the upkeep's next turn: in the storm none would come by itself.
+/// Maximum time until the next turn of the maintenance task. With the usual interval, none would
+/// run during the faults.
 const MAX_UPKEEP_MILLIS: u64 = 3_000;
-/// How often a message is received before it goes there.
+/// Number of receipts before a message goes to the dead-letter queue.
 const ATTEMPTS: u16 = 3;
-/// How long a request may take.
+/// Time limit of a request.
 const TIME: Duration = Duration::from_secs(3);
-/// For how long messages are kept.
+/// Bounds of the duration of claims.
 const MIN_VISIBILITY_MILLIS: u64 = 500;
 const MAX_VISIBILITY_MILLIS: u64 = 6_000;
-/// How many messages each sender sends.
+/// Number of messages of each sender.
 const MESSAGES: u64 = 12;
-/// How often it tries to, until it is said what became of them.
+/// Maximum number of attempts to send until the outcome is known.
 const MAX_ATTEMPTS: u32 = 100;
 
 pub(crate) struct Process {
-    /// None: it crashed.
+    /// `None` after a crash.
     queues: Option<Queues>,
     pub(crate) jobs: Shards,
-    /// Where messages go that are received too often.
+    /// Dead-letter queue.
     pub(crate) dead: Shards,
     is_ordered: bool,
     number: u64,
@@ -52,7 +54,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Makes the queues that all of them use.
+    /// Creates the queues that all processes use.
     pub(crate) async fn found(
         store: Arc<dyn Store>,
         clocks: Clocks,
@@ -78,7 +80,7 @@ impl Process {
             attempts: ATTEMPTS,
         };
         let options = QueueOptions {
-            // What is moved away lets those behind it pass.
+            // A dead letter lets later messages of its group pass.
             dead_letters: (!is_ordered).then_some(dead_letters),
             ..like
         };
@@ -108,13 +110,13 @@ impl Process {
         })
     }
 
-    /// How the tables of bodies stand.
+    /// Returns the state of the body tables.
     pub(crate) async fn ring(&self) -> Result<RingView, String> {
         let queues = self.queues.as_ref().ok_or("it crashed")?;
         queues.ring().await.map_err(|error| error.to_string())
     }
 
-    /// It sends, and receives until it ends.
+    /// Starts the senders and receivers, which run until the process ends.
     pub(crate) fn work(&mut self) {
         let (shard, history, random) = (
             self.jobs.clone(),
@@ -139,7 +141,7 @@ impl Process {
         }
     }
 
-    /// Moves on what is left of old segments, too.
+    /// Starts a task that also moves on the remaining messages of old segments.
     fn keeps_up(&mut self) {
         let Some(queues) = self.queues.clone().filter(|_| self.history.moves_on) else {
             return;
@@ -153,7 +155,7 @@ impl Process {
         }));
     }
 
-    /// Whoever asks is gone; what was sent to the store is not.
+    /// Stops all tasks of the process. Requests that it has sent to the store remain under way.
     pub(crate) fn crash(&mut self) {
         for task in self.tasks.drain(..) {
             task.abort();
@@ -178,7 +180,7 @@ async fn open(store: Arc<dyn Store>, clocks: Clocks, moves_on: bool) -> Option<Q
     Queues::over(opened.with_limits(limits)).await.ok()
 }
 
-/// Sends three messages, each of a deduplication id, until it is said that they are.
+/// Sends three messages with deduplication ids, until their sending is confirmed.
 async fn send(shard: &Shards, history: &History, random: &Random, by: (u64, bool), first: u64) {
     let (process, is_ordered) = by;
     let bodies: Vec<_> = (first..first + 3)
@@ -222,7 +224,7 @@ async fn send(shard: &Shards, history: &History, random: &Random, by: (u64, bool
     }
 }
 
-/// Receives, and does with it what comes to mind.
+/// Receives messages, and executes random operations on them.
 async fn receive(shard: &Shards, history: &History, random: &Random, is_ordered: bool) {
     let began = history.now();
     let visibility = MIN_VISIBILITY_MILLIS + random.below(MAX_VISIBILITY_MILLIS);
@@ -230,7 +232,7 @@ async fn receive(shard: &Shards, history: &History, random: &Random, is_ordered:
     let wait = Duration::from_millis(random.below(1_500));
     let begun = Instant::now();
     let receiving = shard.receive(most, Some(Duration::from_millis(visibility)), wait);
-    // Some do not wait for what they asked for.
+    // Some receivers do not wait for the response.
     let patience = Duration::from_millis(if random.one_in(6) {
         random.below(300)
     } else {
@@ -253,7 +255,7 @@ async fn receive(shard: &Shards, history: &History, random: &Random, is_ordered:
             history.receives_in_order(message);
         }
     }
-    // Some take longer than they may.
+    // Some receivers take longer than their claim.
     tokio::time::sleep(Duration::from_millis(random.below(visibility * 3 / 2))).await;
     for message in received {
         let kept_until = begun + Duration::from_millis(visibility);

@@ -1,4 +1,4 @@
-//! One run: processes on a store that fails, which come, crash and are gone; and what is left when all is calm.
+//! One run: processes on a faulty store, which start, crash and end; and the check of the remaining state.
 
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
@@ -21,38 +21,38 @@ use super::history::History;
 use super::process::Process;
 
 const PROCESSES: u64 = 3;
-/// Of a queue that has several.
+/// Number of shards of a queue with several shards.
 const SHARDS: u16 = 4;
-/// As much as clocks are apart at most: less than the margin of leases.
+/// Maximum difference between clocks, in microseconds. It is below the margin of leases.
 const APART_MICROS: u64 = 4_000_000;
-/// For how long there are faults.
+/// Duration of the faults.
 const STORM: Duration = Duration::from_secs(25);
-/// How long a request takes at most that was sent when its process crashed.
+/// Maximum duration of a request whose process crashed after it was sent.
 const ENDED: Duration = Duration::from_secs(1);
-/// How often it is looked for what is left, a second each time.
+/// Maximum number of checks of the remaining state, at intervals of at least one second.
 const CALM_SECONDS: u32 = 60;
 
-/// A promise of the store that is broken.
+/// Guarantee of the store that is broken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Broken {
-    /// Conditional writes are applied whatever is there.
+    /// Conditional writes are applied regardless of their conditions.
     Conditions,
-    /// Some changes of states are confirmed and not done.
+    /// Some changes of states are confirmed but not executed.
     States,
-    /// Some bodies are confirmed and not written.
+    /// Some bodies are confirmed but not written.
     Bodies,
-    /// A table that is said to be empty is emptied once more, when something lies there again.
+    /// A table that was confirmed to be empty is emptied once more, after new rows were written to it.
     Emptying,
 }
 
-/// One run by a seed: what it came to, to be compared, or why it is wrong.
+/// Runs one seed. Returns a summary, which can be compared with other runs, or the inconsistency.
 pub(crate) async fn run(seed: u64, broken: Option<Broken>) -> Result<String, String> {
     LocalSet::new().run_until(storm(seed, broken)).await
 }
 
 async fn storm(seed: u64, broken: Option<Broken>) -> Result<String, String> {
     let (start, random) = (Instant::now(), Random::new(seed));
-    // One process alone, on a store with transactions, as the embedded one is; or several.
+    // Use either one process on a store with transactions, as the embedded store is, or several processes.
     let is_alone = broken.is_none() && random.one_in(3);
     let limits = Limits {
         remote: !is_alone,
@@ -94,7 +94,7 @@ async fn storm(seed: u64, broken: Option<Broken>) -> Result<String, String> {
     }
     let mut rates = FaultRates::all(0.02 + 0.01 * random.below(4) as f64);
     if is_alone {
-        // What it sends is applied, or not, before it ends.
+        // The requests of a process are applied, or not, before it ends.
         (rates.late, rates.repeat) = (0.0, 0.0);
     }
     rates.delay = 0.3;
@@ -107,7 +107,7 @@ async fn storm(seed: u64, broken: Option<Broken>) -> Result<String, String> {
         let index = usize::try_from(random.below(count)).unwrap();
         processes[index].crash();
         if is_alone {
-            // Nobody opens the store before what the other sent has ended.
+            // The next process opens the store after all requests of the earlier one have ended.
             tokio::time::sleep(ENDED).await;
         }
         if let Some(mut process) = begin(next).await {
@@ -118,7 +118,7 @@ async fn storm(seed: u64, broken: Option<Broken>) -> Result<String, String> {
     }
     processes.iter_mut().for_each(Process::crash);
     tokio::time::sleep(ENDED).await;
-    // What is on its way comes, or not; a call a time.
+    // Requests that are under way arrive or not, at most one per call.
     faulty.set_rates(FaultRates {
         arrive: 0.5,
         ..FaultRates::NONE
@@ -139,7 +139,7 @@ async fn storm(seed: u64, broken: Option<Broken>) -> Result<String, String> {
     history.end()
 }
 
-/// The tables of bodies are emptied, or replaced, in the end.
+/// Waits until the body tables are emptied or replaced.
 async fn settle(last: &Process) -> Result<(), String> {
     let mut stands = String::new();
     for _ in 0..CALM_SECONDS {
@@ -154,7 +154,7 @@ async fn settle(last: &Process) -> Result<(), String> {
     Err(format!("the ring stands still: {stands}"))
 }
 
-/// Receives and acknowledges all that is left.
+/// Receives and acknowledges all remaining messages.
 async fn drain(last: &Process, history: &History, is_ordered: bool) -> Result<(), String> {
     for _ in 0..CALM_SECONDS {
         let began = history.now();
@@ -178,12 +178,12 @@ async fn drain(last: &Process, history: &History, is_ordered: bool) -> Result<()
     Ok(())
 }
 
-/// A store that breaks a promise.
+/// Store that breaks a guarantee.
 struct Breaking {
     inner: Arc<dyn Store>,
     broken: Broken,
     random: Random,
-    /// What is emptied once more.
+    /// Table that is emptied once more.
     late: Mutex<Option<Table>>,
 }
 

@@ -1,4 +1,4 @@
-//! Clocks that go ten times as fast: leases and slices are over soon.
+//! Clocks that run ten times as fast, so that leases and rotation intervals end soon.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use recto_model::environment::Source;
 
 const TIMES: u32 = 10;
 
-/// The same for all processes that began from the same moment.
+/// Returns an environment with the same clock for all processes that use the same start.
 pub(crate) fn environment(from_micros: i64) -> Environment {
     Environment::new(Fast {
         from_micros,
@@ -15,7 +15,7 @@ pub(crate) fn environment(from_micros: i64) -> Environment {
     })
 }
 
-/// How long that takes in truth.
+/// Returns the real duration of a time on these clocks.
 pub(crate) fn in_truth(time: Duration) -> Duration {
     time / TIMES
 }

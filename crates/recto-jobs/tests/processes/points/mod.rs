@@ -1,8 +1,10 @@
-//! Processes on a real Cassandra that are killed, or stand still for longer than a lease, at each step of the protocol, by name:
-//! before its call to the store, or when that was done and nobody has heard of it. Others go on; nothing is lost, nothing comes again
-//! that was done with, and all comes to rest.
+//! Tests of processes on a real Cassandra that are killed, or paused for longer than a lease. The tests stop a process
+//! at each step of the protocol, by its name: before its call to the store, or after the call is done but before its
+//! result arrives. Other processes continue. No message is lost, no resolved message is received again, and all work
+//! completes.
 //!
-//! Of each step one side is drawn, the same by `RECTO_TEST_SEED=…`; with `RECTO_TEST_SCALE=2` and more both are.
+//! For each step, one side is drawn at random; `RECTO_TEST_SEED=…` repeats a choice. `RECTO_TEST_SCALE=2` or more tests
+//! both sides.
 
 mod clock;
 #[path = "../../common/cut.rs"]
@@ -31,15 +33,16 @@ use point::{Does, POINTS};
 
 const SEED_VARIABLE: &str = "RECTO_TEST_SEED";
 const SCALE_VARIABLE: &str = "RECTO_TEST_SCALE";
-/// Scenarios that are played side by side, each kind in keyspaces of its own.
+/// Number of scenarios that run concurrently. Each lane has its own keyspace.
 const LANES: usize = 3;
-/// How long a process may take until it comes to its point, and says that it is over.
+/// Time limit for a process to reach its stop point, or to print that it is done.
 const HEARD: Duration = Duration::from_secs(60);
-/// As far as clocks may be apart, and some more.
+/// Slightly more than the maximum difference between clocks.
 const MARGIN: Duration = Duration::from_secs(8);
-/// So much earlier such clocks began to go faster by which whoever was emptying a table has given up.
+/// Time by which the start of the fast clocks is moved back. By these clocks, a process that was emptying a table
+/// counts as gone.
 const LATER_MICROS: i64 = 400_000_000;
-/// As short as they may be, by clocks that go fast.
+/// Shortest intervals that are possible with the fast clocks.
 const SHORT: StoreOptions = StoreOptions {
     rotation_seconds: 10,
     grace_seconds: 3,
@@ -47,14 +50,14 @@ const SHORT: StoreOptions = StoreOptions {
     units: 4,
 };
 
-/// How a process is cut off.
+/// Way in which a process is cut off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Cut {
     Killed,
     Paused,
 }
 
-/// What is played.
+/// Scenario of a test.
 #[derive(Debug, Clone, Copy)]
 struct Scenario {
     point: Point,
@@ -82,7 +85,7 @@ fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok().map(|text| text.parse().unwrap())
 }
 
-/// Each step with each cut; of its sides one, or both.
+/// Returns each step with each way to cut a process off, on one of the sides or on both.
 fn scenarios(is_played: fn(Does) -> bool) -> Vec<Scenario> {
     let drawn = || u64::from_be_bytes(Environment::system().random());
     let seed = number(SEED_VARIABLE).unwrap_or_else(drawn);
@@ -123,7 +126,7 @@ fn play_all(is_played: fn(Does) -> bool) {
     });
 }
 
-/// Scenarios that are played one after the other, in a keyspace of theirs.
+/// Scenarios that run one after the other, in their own keyspace.
 struct Lane {
     keyspace: String,
     from_micros: i64,
@@ -150,7 +153,7 @@ impl Lane {
         process::open(store, clock::environment(self.from_micros)).await
     }
 
-    /// Slices are short where the ring is what matters.
+    /// Sets short rotation intervals, for tests of the ring.
     async fn with_short_slices(&self) {
         self.open().await.configure(SHORT).await.unwrap();
     }
@@ -210,7 +213,7 @@ impl Lane {
         }
     }
 
-    /// As somebody sees it who comes much later, and all who come then.
+    /// Checks the ring by clocks that are much later, which all later processes use.
     fn ring_recovers(&mut self) {
         self.from_micros -= LATER_MICROS;
         self.runtime

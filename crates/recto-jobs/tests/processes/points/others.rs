@@ -1,4 +1,4 @@
-//! The others, who go on, and what holds for them.
+//! The other processes, which continue, and their invariants.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -8,27 +8,27 @@ use recto_jobs::{NewMessage, Queue, Queues, Settled};
 use super::moved_on::all_moved_on;
 use super::process::{VISIBILITY, body};
 
-/// How often it is looked again.
+/// Pause between two checks.
 const PAUSE: Duration = Duration::from_millis(50);
-/// How long it may take until something is as it is to be.
+/// Time limit until a condition holds.
 const LIMIT: Duration = Duration::from_secs(60);
 const AT_ONCE: usize = 10;
 
-/// What is known of the messages of a scenario.
+/// Known messages of a scenario.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
-    /// Confirmed to who sent them.
+    /// Messages whose sending was confirmed.
     sent: BTreeSet<String>,
-    /// An acknowledgement was.
+    /// Messages whose acknowledgment was confirmed.
     done: BTreeSet<String>,
-    /// Messages that the process may be done with that was cut off: it is not known, unless it said so.
+    /// Messages that the cut-off process may have acknowledged. The result is unknown unless the process printed it.
     acking: BTreeSet<String>,
-    /// Handed out to the process that was cut off, after it was let go.
+    /// Messages that were handed out to the cut-off process after it continued.
     begun: BTreeSet<String>,
 }
 
 impl Known {
-    /// Takes down what the process said that is cut off.
+    /// Records a line that the cut-off process printed.
     pub(crate) fn hear(&mut self, line: &str) {
         match line.split_once(' ') {
             Some(("sent", body)) => drop(self.sent.insert(body.to_owned())),
@@ -40,12 +40,13 @@ impl Known {
         }
     }
 
-    /// Nothing was handed out to the process that was paused for longer than it could have had it.
+    /// Returns the messages that were handed out to the process after a pause that was longer than their claims. There
+    /// must be none.
     pub(crate) fn begun_late(&self) -> &BTreeSet<String> {
         &self.begun
     }
 
-    /// What it was about to be done with it is not done with.
+    /// Records that the process did not send its acknowledgment.
     pub(crate) fn acks_nothing(&mut self) {
         self.acking.clear();
     }
@@ -59,12 +60,12 @@ impl Known {
         }
     }
 
-    /// Works until all that was confirmed is done with, and nothing is left.
+    /// Receives messages until all confirmed messages are acknowledged and no message is left.
     pub(crate) async fn drain(&mut self, queues: &[Queue]) {
         let begun = Instant::now();
         loop {
             let mut left = 0;
-            // Where messages go comes behind where they are, so that none is missed on its way.
+            // Read the dead-letter queue after the queue, so that a message under way is not missed.
             for queue in queues.iter().rev() {
                 self.work(queue).await;
                 left += queue.shards.stats().await.unwrap().messages;
@@ -83,7 +84,7 @@ impl Known {
         }
     }
 
-    /// Receives what there is, and is done with it.
+    /// Receives the available messages, and acknowledges them.
     async fn work(&mut self, queue: &Queue) {
         let received = queue.shards.receive(AT_ONCE, Some(VISIBILITY), Duration::ZERO);
         let received = received.await.unwrap();
@@ -104,7 +105,7 @@ impl Known {
     }
 }
 
-/// Segments that are done with leave, and no body was lost.
+/// Waits until resolved segments are released, and checks that no body was lost.
 pub(crate) async fn come_to_rest(queues: &[Queue]) {
     let begun = Instant::now();
     for queue in queues {
@@ -118,7 +119,7 @@ pub(crate) async fn come_to_rest(queues: &[Queue]) {
     }
 }
 
-/// Waits until each table that is in use now was emptied, or replaced.
+/// Waits until each table that is in use now was emptied or replaced.
 pub(crate) async fn ring_goes_on(queues: &Queues) {
     let begun = Instant::now();
     let before = queues.ring().await.unwrap();

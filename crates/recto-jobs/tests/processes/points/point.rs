@@ -1,4 +1,4 @@
-//! The points at which a process is cut off, each by the calls to the store that lead there.
+//! Points at which a process is cut off, each identified by the calls to the store that lead to it.
 
 use recto_model::Slice;
 use recto_protocol::queues::{Phase, Version, stored};
@@ -6,42 +6,42 @@ use recto_store::{Cas, Operation, PartitionWrite};
 
 use super::cut::{Point, point};
 
-/// A call that changes something, by what it changes.
+/// Call that changes data, by the kind of data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Call {
     Bodies,
     Head,
     Log,
     State,
-    /// The ring, so that a slice ends.
+    /// Changes the ring to end a rotation interval.
     Roll,
-    /// The ring, so that a table is taken to be emptied.
+    /// Changes the ring to reserve a table for emptying.
     Take,
-    /// The ring, in another way.
+    /// Changes the ring in another way.
     Ring,
-    /// A table is emptied.
+    /// Empties a table.
     Empty,
-    /// Something else.
+    /// Any other call.
     Other,
 }
 
-/// What the process does that is cut off.
+/// Operation of the process that is cut off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Does {
     Send,
     Claim,
     Ack,
-    /// Sends one message more than a segment has.
+    /// Sends one message more than a segment takes.
     Seal,
-    /// Is done with the last message of a segment that is sealed.
+    /// Acknowledges the last message of a sealed segment.
     Release,
-    /// Gives a message back that was received as often as it may be.
+    /// Gives back a message that was received the maximum number of times.
     Move,
-    /// Keeps the ring.
+    /// Maintains the ring.
     Keep,
 }
 
-/// All of them.
+/// All points.
 pub(crate) const POINTS: [Point; 20] = [
     point("send-bodies", Does::Send, &[Call::Bodies]),
     point("send-append", Does::Send, &[Call::Log]),
@@ -66,7 +66,7 @@ pub(crate) const POINTS: [Point; 20] = [
 ];
 
 impl Call {
-    /// A plain write.
+    /// Returns the call of a plain write.
     pub(crate) fn write(write: &PartitionWrite) -> Self {
         if write.table.name().starts_with("recto_queue_body_") {
             Self::Bodies
@@ -75,12 +75,12 @@ impl Call {
         }
     }
 
-    /// A read changes nothing.
+    /// Returns the call of a read, which changes nothing.
     pub(crate) fn read(_: &Slice) -> Self {
         Self::Other
     }
 
-    /// A conditional write.
+    /// Returns the call of a conditional write.
     pub(crate) fn cas(cas: &Cas) -> Self {
         match cas.table.name() {
             "recto_queue_shard" => Self::Head,
@@ -91,7 +91,7 @@ impl Call {
         }
     }
 
-    /// What becomes of the ring.
+    /// Returns the kind of change of the ring.
     fn ring(cas: &Cas) -> Self {
         let Operation::PatchStatic { cells, .. } = &cas.mutations[0].operation else {
             return Self::Ring;

@@ -1,4 +1,4 @@
-//! A process that does one thing, and is cut off in the middle of it.
+//! Process that executes one operation and is cut off in the middle of it.
 
 use std::time::Duration;
 
@@ -15,25 +15,25 @@ use super::cut::{CutOff, Point, Side, wait_for_word};
 use super::point::Does;
 use crate::keyspace;
 
-/// What says to a process where it is, and what it is to do.
+/// Variables that pass the location and the task to a process.
 pub(crate) const KEYSPACE: &str = "RECTO_TEST_KEYSPACE";
 pub(crate) const CLOCK: &str = "RECTO_TEST_CLOCK_MICROS";
 pub(crate) const QUEUE: &str = "RECTO_TEST_QUEUE";
 pub(crate) const POINT: &str = "RECTO_TEST_POINT";
 pub(crate) const SIDE: &str = "RECTO_TEST_SIDE";
-/// What it says when it has done it.
+/// Word that the process prints at the end.
 pub(crate) const OVER: &str = "over";
 
-/// Messages of a segment.
+/// Number of messages of a segment.
 pub(crate) const SEGMENT_MESSAGES: Seq = 4;
-/// For how long a message is its receiver's.
+/// Duration of claims.
 pub(crate) const VISIBILITY: Duration = Duration::from_secs(20);
-/// How long a request may take: with clocks that go faster.
+/// Time limit of a request, on clocks that run faster.
 const REQUEST_TIME: Duration = Duration::from_secs(300);
-/// How often a keeper is waited for.
+/// Pause between two checks of the maintenance task.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The queues of a keyspace, as a process knows them.
+/// Opens the queues of a keyspace.
 pub(crate) async fn open(store: Arc<dyn Store>, environment: Environment) -> Queues {
     let store = QueueStore::open(store, environment, REQUEST_TIME).await.unwrap();
     Queues::over(store.with_segments_of(SEGMENT_MESSAGES))
@@ -41,7 +41,8 @@ pub(crate) async fn open(store: Arc<dyn Store>, environment: Environment) -> Que
         .unwrap()
 }
 
-/// A queue, which is made, and the one where its dead letters go, if it is to have some.
+/// Creates a queue, and its dead-letter queue if the operation needs one. The queue is the last one
+/// of the result.
 pub(crate) async fn queues(queues: &Queues, name: &str, does: Does) -> Vec<Queue> {
     let like = QueueOptions {
         shards: 1,
@@ -66,7 +67,7 @@ async fn create(queues: &Queues, name: &str, options: QueueOptions) -> Queue {
     }
 }
 
-/// What the process does, on one thread, which stands still as a whole.
+/// Runs the child process on one thread, so that it stops as a whole.
 pub(crate) fn run() {
     let variable = |name: &str| std::env::var(name).unwrap();
     let point = Point::of(&variable(POINT));
@@ -86,12 +87,12 @@ pub(crate) fn run() {
         act(&shard, &store, point, &name).await;
         println!("lost {}", shard.totals().bodies_lost);
         println!("{OVER}");
-        // Its keeper goes on, until it is killed.
+        // The maintenance task of the process continues until the process is killed.
         tokio::task::spawn_blocking(wait_for_word).await.unwrap();
     });
 }
 
-/// Gets ready, and does it.
+/// Prepares the operation, and executes it.
 async fn act(shard: &Shards, store: &CutOff, point: Point, name: &str) {
     let before = match point.does {
         Does::Send => 0,

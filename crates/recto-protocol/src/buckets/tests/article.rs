@@ -1,6 +1,6 @@
-//! What article 004 proposes in its fifth footnote, which is not what is done here: a counter, a time at which everybody
-//! goes to the next bucket, and copies that are younger than it takes until then. Clocks are exact; only requests take as long
-//! as they take. Four things go wrong.
+//! Model of the proposal in the fifth footnote of article 004, which Recto does not implement: a counter, a time at
+//! which all processes switch to the next bucket, and cached copies that are younger than the time until then. Clocks
+//! are exact; only requests can take any time. The model shows four failures.
 
 use stateright::{Checker, Model, Property};
 
@@ -12,23 +12,23 @@ const OUT_OF_ORDER: &str = "a later row never lies in an earlier bucket";
 const RESET_TWICE: &str = "what was counted is not forgotten";
 const NEXT: &str = "rows go to the next bucket";
 
-/// Times that the model goes on for.
+/// Number of time steps of the model.
 const TIMES: u8 = 6;
-/// Rows until the bucket is changed: each is sampled.
+/// Number of rows after which the bucket changes. Each row is sampled.
 const THRESHOLD: u8 = 2;
-/// How old a copy may be.
+/// Maximum age of a cached copy, in time steps.
 const COPY_AGE: u8 = 1;
-/// How long before everybody goes to the next bucket that is written: all copies are younger.
+/// Time steps between the decision to use the next bucket and the switch. It is longer than the maximum age of a copy.
 const AHEAD: u8 = 2;
 
-/// The row of the bucket's state.
+/// Row with the state of the bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 struct Counter {
     bucket: u8,
     count: u8,
-    /// Until which change the count was reset.
+    /// Time of the change for which the count was last reset.
     last_change: u8,
-    /// From when on the bucket counts; before, the one before does.
+    /// Time from which the bucket is used. Until then, the bucket before it is used.
     next_change: u8,
 }
 
@@ -37,13 +37,13 @@ impl Counter {
         self.bucket - u8::from(now < self.next_change)
     }
 
-    /// Whether the change is over, and nobody has reset the count.
+    /// Returns whether the change is complete and no agent has reset the count.
     fn is_to_be_reset(self, now: u8) -> bool {
         now >= self.next_change && self.last_change < self.next_change
     }
 }
 
-/// Who writes rows, or reads them all.
+/// Agent that writes rows or reads all rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 struct Agent {
     copy: Counter,
@@ -56,13 +56,14 @@ struct Agent {
 enum Step {
     #[default]
     Idle,
-    /// The row of this time is on its way to this bucket.
+    /// A write of the row of this time to this bucket is under way.
     Writes { time: u8, bucket: u8 },
-    /// The row is there, and not counted.
+    /// The row is stored, but not yet counted.
     Counts,
-    /// It has seen that the count is full: the next bucket, and when that begins, is on its way.
+    /// The agent has seen that the count reached the threshold. A write of the next bucket and its start time is under
+    /// way.
     Advances { next_change: u8 },
-    /// It has seen that the count is to be reset: that is on its way.
+    /// The agent has seen that the count must be reset. The reset is under way.
     Resets { change: u8 },
 }
 
@@ -71,7 +72,7 @@ enum Happening {
     TimeGoesBy,
     Begins(u8),
     Goes(u8),
-    /// Somebody reads all rows, by the copy that this one has.
+    /// A reader reads all rows, with the cached copy of this agent.
     Reads(u8),
 }
 
@@ -80,7 +81,7 @@ struct State {
     now: u8,
     counter: Counter,
     agents: [Agent; 2],
-    /// Rows by time and bucket.
+    /// Rows, as pairs of time and bucket.
     rows: Vec<(u8, u8)>,
     broken: Option<&'static str>,
 }
@@ -220,7 +221,7 @@ impl State {
     }
 }
 
-/// The shortest way to that is found.
+/// Checks that the model can reach this state, and prints a shortest path to it.
 fn goes_wrong(name: &'static str) {
     let any = stateright::HasDiscoveries::AnyOf([name].into());
     let checker = Footnote.checker().finish_when(any).spawn_bfs().join();

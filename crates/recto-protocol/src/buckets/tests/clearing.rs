@@ -1,4 +1,5 @@
-//! What was left is cleared, however often pieces are cut meanwhile; and there is never more of it than there may be.
+//! Tests of clearing: old buckets are cleared, even if their ranges are split repeatedly meanwhile. The number of old
+//! buckets stays below its limit.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +9,7 @@ use crate::buckets::{
     Bucket, ClearAction, ClearEvent, Clearing, Cut, Decision, Directory, Protocol, Sampling, Stays,
 };
 
-/// The last piece is cut ahead at a key, whole.
+/// Splits the last range ahead of its rows at a key, with all steps of the split.
 fn cut_ahead(directory: &Directory, at: u8) -> Option<Directory> {
     let protocol = Protocol::default();
     let cut = Cut {
@@ -25,7 +26,7 @@ fn cut_ahead(directory: &Directory, at: u8) -> Option<Directory> {
     Some(now)
 }
 
-/// What is left of the last piece.
+/// Returns the old buckets of the last range.
 fn left(directory: &Directory) -> BTreeSet<Bucket> {
     directory
         .pieces
@@ -49,7 +50,8 @@ fn a_piece_that_is_cut_again_and_again_is_not_cut_when_too_much_was_left() {
     assert_eq!(now.check(b""), Ok(()));
 }
 
-/// Clears while the last piece is cut again after each wait: what goes in the end, and after how many waits.
+/// Clears while the last range is split again `cuts` times during each wait. Returns the range map that is written in
+/// the end, and the number of waits.
 fn clears(now: &mut Directory, at: &mut u8, cuts: usize) -> (Option<Directory>, u32) {
     let mut machine = Clearing::new(Protocol::default());
     let (mut event, mut waits) = (ClearEvent::Begin, 0);
@@ -86,10 +88,10 @@ fn what_was_left_is_cleared_though_the_piece_is_cut_meanwhile() {
     let mut at = 1;
     now = cut_ahead(&now, at).unwrap();
     assert_eq!(left(&now), BTreeSet::from([Bucket(0)]));
-    // It is whole again after an hour, where nothing happens.
+    // Without further splits, all old buckets are cleared after all waits.
     let (put, waits) = clears(&mut now.clone(), &mut at, 0);
     assert_eq!((left(&put.unwrap()).len(), waits), (0, MAX_CLEARING_LOOKS));
-    // Where it is cut often, what was left before the last wait goes, and what was left since stays.
+    // With frequent splits, the buckets that were old before the last wait are cleared. Newer old buckets stay.
     let (put, waits) = clears(&mut now, &mut at, 3);
     assert!(waits < MAX_CLEARING_LOOKS, "{waits}");
     let before = left(&now);
@@ -105,7 +107,7 @@ fn a_flow_that_is_cut_every_quarter_of_a_minute_is_never_without_room() {
     for _ in 0..8 {
         at += 1;
         now = cut_ahead(&now, at).unwrap();
-        // 150 s by 15.
+        // Ten splits during a wait of 150 s: one every 15 s.
         let (put, _) = clears(&mut now, &mut at, 10);
         now = put.unwrap();
     }

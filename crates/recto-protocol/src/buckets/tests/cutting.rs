@@ -1,5 +1,5 @@
-//! A row, who writes, deletes and reads it, and who cuts the piece it lies in. Each rule is shown to be needed by what
-//! breaks without it.
+//! Model of one row: writers, deleters and readers of the row, and splitters of its range. For each rule, a test leaves
+//! the rule out and checks that an invariant then breaks.
 
 use super::model::{B1, B2, B3, B4, Config};
 use super::{SAMPLING, usually};
@@ -8,7 +8,7 @@ use crate::buckets::{Cut, Operation, Room, Span, Stays};
 
 use Operation::{Delete, Put};
 
-/// A cut before the row, which moves, or behind it.
+/// Returns a split at keys before the row, which then moves, or after it.
 fn cut(edges: &[&str], stays: Stays) -> Cut {
     Cut {
         edges: edges.iter().map(|edge| edge.as_bytes().to_vec()).collect(),
@@ -18,7 +18,7 @@ fn cut(edges: &[&str], stays: Stays) -> Cut {
     }
 }
 
-/// A row that moves, who does this to it, and a page; without faults.
+/// Returns a configuration with a row that moves, with these writers and a page, without faults.
 fn moved(writers: &[&[Operation]]) -> Config {
     Config {
         has_row: true,
@@ -29,7 +29,7 @@ fn moved(writers: &[&[Operation]]) -> Config {
     }
 }
 
-/// The same, and who goes on with what is half done.
+/// Returns the same configuration with a second splitter, which continues unfinished splits.
 fn gone_on(writers: &[&[Operation]]) -> Config {
     let mut config = moved(writers);
     config.splitters.push(None);
@@ -102,8 +102,10 @@ fn cuts_overlap() {
     two(&[Delete]).holds("cuts overlap, with a deleter");
 }
 
-/// Of three pieces that one cut makes, the last of which stays, the middle one has the row. Who goes on with it beside whoever makes the cut sees
-/// the middle one alone: so that may be read in its new bucket while the first one is still read in the old one, as the last one is.
+/// Checks that a process can continue the split of one range by its window of the range map. One split makes three
+/// ranges. The last range keeps its bucket, and the middle range contains the row. The second process sees only the
+/// middle range. So the middle range may be read in its new bucket while the first range is still read in the old
+/// bucket, as the last range is.
 #[test]
 fn a_piece_of_a_cut_is_moved_on_by_its_window() {
     let middle = Span {
@@ -121,7 +123,8 @@ fn a_piece_of_a_cut_is_moved_on_by_its_window() {
     }
 }
 
-/// What one conditional write has no room for is several, behind which it is waited for once.
+/// Checks that a split that is too large for one conditional write uses several conditional writes, followed by one
+/// wait.
 #[test]
 fn a_cut_is_made_by_several_conditional_writes() {
     for (script, stays) in [(Put, Stays::First), (Put, Stays::Last), (Delete, Stays::First)] {
@@ -191,7 +194,7 @@ fn copies_that_live_long() {
     config.holds("long-lived copies");
 }
 
-/// A writer whose clocks stand still for long, and who clears later.
+/// Returns a configuration with a writer whose clocks stop for too long, and with a clearer.
 fn stood_still() -> Config {
     Config {
         standstills: 1,

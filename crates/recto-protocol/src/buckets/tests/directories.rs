@@ -1,4 +1,4 @@
-//! Which piece a key belongs to, and what cannot be a directory.
+//! Tests of the ranges to which keys belong, and of rejected range maps.
 
 use std::collections::BTreeSet;
 
@@ -94,7 +94,7 @@ fn only_what_was_changed_is_put() {
     assert_eq!(changed, [&after.pieces[0], &after.pieces[2]]);
 }
 
-/// What damages a directory, and what is said of it.
+/// Returns damaged range maps with the expected errors.
 fn damages() -> Vec<(Directory, Damage)> {
     let whole = || directory(5, vec![piece(b"", 0), piece(b"c", 1), piece(b"f", 2)]);
     let spoilt = |spoil: &dyn Fn(&mut Directory)| {
@@ -202,7 +202,8 @@ fn damage_is_named() {
     }
 }
 
-/// Of a hundred pieces, some of which lie side by side in one bucket, below a floor and within a window.
+/// Checks that slices can be returned in parts, over a hundred ranges. Adjacent ranges share a bucket, and some are
+/// below the retention bound or within a window.
 #[test]
 fn slices_are_had_some_at_a_time() {
     let pieces =

@@ -1,9 +1,9 @@
-//! Of pieces that are not as they were recorded, a few are drawn.
+//! Tests of estimates from a few drawn ranges, when ranges differ from their recorded figures.
 
 use crate::buckets::estimating::Several;
 use crate::buckets::{Drawn, Figures, corrected};
 
-/// A sequence of numbers from 0 to 1 that looks drawn.
+/// Deterministic sequence of numbers from 0 to 1 that looks random.
 struct Draws(u64);
 
 impl Draws {
@@ -31,7 +31,8 @@ fn rows(rows: f64) -> Figures {
     }
 }
 
-/// In how many of a hundred rounds the interval has how many rows there are: pieces that were recorded so, and are so now.
+/// Returns the number of rounds, of a hundred, in which the interval contains the true number of rows. Each of the
+/// ranges has a recorded and a current number of rows.
 fn covered(pieces: &[(f64, f64)], are_distinct: bool) -> f64 {
     let mut draws = Draws(0x9E37_79B9_7F4A_7C15);
     let of = |of: fn(&(f64, f64)) -> f64| pieces.iter().map(|piece| of(piece).round()).sum::<f64>();
@@ -124,7 +125,7 @@ fn pieces_that_were_cut_since_they_were_summed_up_stand_for_all_that_were() {
         pieces,
         recorded: rows(of),
     };
-    // Two pieces of 50 rows each are four of 40 that hold 45 by now.
+    // Two ranges of 50 rows each became four ranges of 40 recorded rows, which now contain 45.
     let drawn = Drawn::of(several(2, 100.0), several(4, 160.0), rows(40.0), rows(45.0));
     let all = several(20, 1_000.0);
     let figures = corrected(all, &[drawn; 64], false);

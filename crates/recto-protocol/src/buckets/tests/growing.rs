@@ -1,4 +1,4 @@
-//! When a bucket is cut, and where.
+//! Tests of the times and keys at which a bucket is split.
 
 use super::SAMPLING;
 use crate::buckets::{Arrival, Due, Growth, Sample, position_ahead};

@@ -1,4 +1,5 @@
-//! How long a copy lives, by clocks that stand still or are set, beside who waits for it to be over.
+//! Model of the lifetime of a cached range map, with clocks that stop or are set, and a process
+//! that waits for the end of that lifetime.
 
 use std::sync::Arc;
 
@@ -12,12 +13,12 @@ use crate::buckets::{Clock, Directory, DirectoryCopy, Protocol};
 const OVER: &str = "nobody goes by a copy that was waited for";
 const HELD: &str = "a copy lives while there is no need to wait for it";
 
-/// Seconds that the models go on for.
+/// Duration of the models, in seconds.
 const SECONDS: u64 = 8;
-/// By how much a clock is set.
+/// Seconds by which a clock is set back.
 const SET_BACK_SECONDS: i64 = 5;
 
-/// Which clock goes on, but for a standstill of both.
+/// Clock that never stops alone and is never set. Both clocks can stop together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reliable {
     Boot,
@@ -28,7 +29,7 @@ enum Reliable {
 struct Clocks {
     without: Option<Rule>,
     reliable: Reliable,
-    /// For how many seconds both stand still.
+    /// Number of seconds for which both clocks can stop.
     standstill: u64,
 }
 
@@ -36,25 +37,25 @@ struct Clocks {
 enum Copy {
     None,
     Asked(Clock),
-    /// The store has answered with what was there before the change.
+    /// The store has answered with the range map from before the change.
     Answered(Clock),
     Held(DirectoryCopy),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct State {
-    /// In seconds, as all that follows.
+    /// Time since the start, in seconds. All following times are in seconds.
     now: u64,
     clock: Clock,
     standstill: u64,
     copy: Copy,
-    /// When the directory was changed, and that was shown.
+    /// Time when the range map was changed and the change was confirmed.
     changed: Option<u64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Happening {
-    /// A second goes by, in which one clock stands still or is set.
+    /// One second passes. In the next variants, one clock stops or is set.
     BothGoOn,
     OnlyReliable,
     SetBack,
@@ -126,7 +127,8 @@ impl Model for Clocks {
             Happening::BothGoOn => (boot, wall) = (1, 1),
             Happening::OnlyReliable if self.reliable == Reliable::Boot => boot = 1,
             Happening::OnlyReliable => wall = 1,
-            // The one that is not reliable; of the other that cannot be said.
+            // Only the clock that is not reliable changes. If the wall clock is the reliable clock,
+            // it is never set.
             Happening::SetBack if self.reliable == Reliable::Boot => (boot, wall) = (1, -SET_BACK_SECONDS),
             Happening::SetBack => return None,
             Happening::NoneGoesOn => next.standstill -= 1,

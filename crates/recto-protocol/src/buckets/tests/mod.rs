@@ -1,7 +1,8 @@
-//! Tests of this crate. The models: all that may happen to one row while what it lies in is cut, by the very step functions
-//! that the engine runs. For each rule a test leaves it out and finds a way in which something breaks.
+//! Tests of this module. The models explore all possible events for one row while its range is split. They use the same
+//! step functions as the engine. For each rule, a test leaves the rule out and finds a sequence of events that breaks
+//! an invariant.
 //!
-//! `RECTO_TEST_SCALE=2`, or more, lets more go wrong at once: millions of states, some minutes.
+//! `RECTO_TEST_SCALE=2`, or more, allows more faults at once. The models then have millions of states and take minutes.
 
 #![expect(clippy::unwrap_used, clippy::float_cmp, reason = "a test says so by failing")]
 #![expect(
@@ -34,7 +35,7 @@ const SAMPLING: Sampling = Sampling {
     mean: 64,
 };
 
-/// A piece in one bucket.
+/// Returns a range in one bucket.
 fn piece(start: &[u8], bucket: u64) -> Piece {
     Piece {
         start: start.to_vec(),
@@ -45,7 +46,7 @@ fn piece(start: &[u8], bucket: u64) -> Piece {
     }
 }
 
-/// A whole directory of these pieces.
+/// Returns a complete range map of these ranges.
 fn directory(next_bucket: u64, pieces: Vec<Piece>) -> Directory {
     Directory {
         version: 7,
@@ -55,20 +56,20 @@ fn directory(next_bucket: u64, pieces: Vec<Piece>) -> Directory {
     }
 }
 
-/// How often something may go wrong: usually, and in a long run.
+/// Returns the number of faults: `usual` by default, `long` in a long run.
 fn usually(usual: u8, long: u8) -> u8 {
     let scale = std::env::var("RECTO_TEST_SCALE").map_or(1, |text| text.parse().expect("a number"));
     if scale > 1 { long } else { usual }
 }
 
-/// The sources of the models.
+/// Sources of the models.
 const MODELS: [&str; 3] = [
     include_str!("cutting.rs"),
     include_str!("life.rs"),
     include_str!("retaining.rs"),
 ];
 
-/// Every rule is left out in some test, and the decision names every such test and no other.
+/// Checks that each rule is left out in some test, and that the design record names all of these tests and no others.
 #[test]
 fn each_rule_has_a_test_and_the_decision_names_it() {
     let rules = include_str!("../rules.rs");

@@ -1,4 +1,4 @@
-//! What may go wrong in a model, and what must hold in every state of it.
+//! Possible faults of a model, and invariants of its states.
 
 use std::time::Instant;
 
@@ -16,44 +16,46 @@ pub(crate) const B5: &str = "B5: a directory is never taken for damaged";
 const NEVER_STUCK: &str = "whatever is begun can go on";
 pub(crate) const ALL_DONE: &str = "all done, and the row lies in another bucket";
 
-/// What may happen, and how often.
+/// Possible events and their numbers.
 #[derive(Debug, Clone, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is true or not for itself")]
 pub(crate) struct Config {
-    /// The rule that is left out.
+    /// Rule that is left out.
     pub(crate) without: Option<Rule>,
-    /// Whether the row is there from the start.
+    /// Whether the row exists at the start.
     pub(crate) has_row: bool,
-    /// For each process, what it does to the row, one after the other.
+    /// For each writer, its operations on the row, one after the other.
     pub(crate) writers: Vec<Vec<Operation>>,
-    /// Whether they have no copy at first, and take bucket 0 for the likely one.
+    /// Whether the writers have no cached range map at first, and guess bucket 0.
     pub(crate) guesses: bool,
-    /// Whether a page is read meanwhile.
+    /// Whether a page is read concurrently.
     pub(crate) reads: bool,
-    /// What each of those who cut wants; none: it goes on with what another began.
+    /// Split that each splitter makes. `None`: the splitter continues a split that another process began.
     pub(crate) splitters: Vec<Option<Cut>>,
-    /// Which pieces each of them sees, by where they begin: the directory is as large as that. None, or for those that are not named: all.
+    /// Window of each splitter, by the starts of its ranges: the splitter sees only this part of the range map. `None`,
+    /// or no entry: all ranges.
     pub(crate) windows: Vec<Option<Span>>,
-    /// What one conditional write of a cut has room for.
+    /// Size limit of one conditional write of a split.
     pub(crate) room: Room,
-    /// Whether the last bucket is cleared that was left.
+    /// Whether the most recent old bucket is cleared.
     pub(crate) clears: bool,
-    /// How many requests are of unknown outcome.
+    /// Number of requests with unknown outcome.
     pub(crate) losses: u8,
-    /// How many processes end in the middle.
+    /// Number of processes that end in the middle of an operation.
     pub(crate) crashes: u8,
-    /// How many writers take a copy for living that is over: their clocks stood still for longer than they may.
+    /// Number of times that a writer uses an expired copy as if it were valid: its clocks stopped for longer than
+    /// allowed.
     pub(crate) standstills: u8,
-    /// How often tombstones go that are old enough.
+    /// Number of times that tombstones that are old enough are purged.
     pub(crate) purges: u8,
-    /// Whether requests are transactions, of a store that keeps no tombstones.
+    /// Whether requests are transactions, on a store that keeps no tombstones.
     pub(crate) transacts: bool,
-    /// Whether copies of the first directory live long.
+    /// Whether copies of the first range map have the long lifetime.
     pub(crate) is_calm: bool,
 }
 
 impl Config {
-    /// Which pieces one of those who cut sees.
+    /// Returns the window of a splitter.
     pub(crate) fn window(&self, splitter: u8) -> Option<&Span> {
         self.windows.get(usize::from(splitter))?.as_ref()
     }
@@ -66,7 +68,7 @@ impl Config {
         }
     }
 
-    /// That nothing is broken, and all comes to an end.
+    /// Checks that no invariant breaks and that a state is reachable in which all work is done.
     pub(crate) fn holds(self, name: &str) {
         let started = Instant::now();
         let checker = self.checker().spawn_bfs().join();
@@ -80,8 +82,8 @@ impl Config {
         assert!(checker.discovery(ALL_DONE).is_some(), "never seen: {ALL_DONE}");
     }
 
-    /// Checks that one of these is broken without a rule. The search is depth first: it finds a way, though not the shortest,
-    /// through a fraction of the states.
+    /// Checks that one of the invariants breaks without a rule. The search is depth first: it finds a path, although
+    /// not the shortest one, through a fraction of the states.
     pub(crate) fn breaks(mut self, rule: Rule, invariants: &[&'static str]) {
         self.without = Some(rule);
         let any = HasDiscoveries::AnyOf(invariants.iter().copied().collect());
@@ -97,7 +99,7 @@ impl Config {
     }
 }
 
-/// A protocol that counts seconds, of which copies live two and clocks stand still for one.
+/// Returns a protocol that counts seconds: copies live for two seconds, and clocks may stop for one second.
 pub(crate) fn by_seconds(without: Option<Rule>) -> Protocol {
     Protocol {
         short_life_ms: 2,
@@ -108,13 +110,13 @@ pub(crate) fn by_seconds(without: Option<Rule>) -> Protocol {
     }
 }
 
-/// That without a rule there is a way to where something is broken.
+/// Checks that a path to a broken state was found without a rule.
 pub(crate) fn is_broken<S, A: std::fmt::Debug>(rule: Rule, path: Option<Path<S, A>>) {
     let path = path.unwrap_or_else(|| panic!("nothing breaks without {rule:?}"));
     eprintln!("without {rule:?}:\n{}", told(path));
 }
 
-/// A way to a state as text: what happened, one a line.
+/// Returns the path to a state as text: one event per line.
 pub(crate) fn told<S, A: std::fmt::Debug>(path: Path<S, A>) -> String {
     let happenings = path.into_actions().into_iter().enumerate();
     happenings

@@ -1,4 +1,4 @@
-//! Directories that are made anew: whatever is left of them, they are directories, and know of all buckets.
+//! Tests of rebuilt range maps: from any remains, the result is a valid range map that contains all buckets.
 
 use proptest::prelude::*;
 
@@ -42,7 +42,7 @@ fn read(directory: &Directory) -> Vec<(&[u8], u64)> {
         .collect()
 }
 
-/// Three pieces, the last of which is being cut, and what lies there.
+/// Returns three ranges, of which the last one is being split, and the contents of the buckets.
 fn whole() -> (Directory, Vec<HeldBucket>) {
     let mut moving = piece(b"m", 2);
     moving.roles.writes = [Bucket(1)].into();
@@ -67,7 +67,7 @@ fn what_can_be_read_stays() {
     assert_eq!((raised.version, raised.next_bucket), (8, Bucket(4)));
     assert_eq!(raised.pieces, whole.pieces, "who is at it goes on");
     assert_eq!(raised.longest_ms, Protocol::default().long_life_ms);
-    // Others were made since.
+    // More buckets were made since.
     let mut more = held.clone();
     more.push(self::held(9, b"f", b"g"));
     assert_eq!(rebuilt(&remains, &more).next_bucket, Bucket(10));
@@ -80,20 +80,21 @@ fn what_cannot_be_read_is_made_of_the_buckets_that_there_are() {
     remains.pieces[1].columns = None;
     let unreadable = rebuilt(&remains, &held);
     assert_eq!(read(&unreadable), [(&b""[..], 0), (b"d", 3), (b"m", 2)]);
-    // It is not known where that was: the newest that nobody names has it, but those that others are cut from do not.
+    // If the bucket of the range is unknown, the newest bucket that no range names belongs to it. Buckets from which
+    // others are split do not.
     remains.pieces[1].bucket = None;
     assert_eq!(read(&rebuilt(&remains, &held)), read(&unreadable));
-    // Its start is missing.
+    // The first range is missing.
     let mut remains = Remains::from(&whole);
     remains.pieces.remove(0);
     assert!(remains.directory().is_err());
     assert_eq!(read(&rebuilt(&remains, &held)), read(&unreadable));
-    // The same bucket twice: where it has rows it stays.
+    // Two ranges name the same bucket. It stays with the range in which it has rows.
     let mut remains = Remains::from(&whole);
     remains.pieces[0] = PieceRemains::from_bucket(b"", 2);
     assert!(remains.directory().is_err());
     assert_eq!(read(&rebuilt(&remains, &held)), read(&unreadable));
-    // No column of all is there.
+    // No shared column is left.
     let nothing = Remains {
         pieces: remains.pieces.clone(),
         ..Remains::default()
@@ -111,7 +112,8 @@ fn what_is_gone_is_made_of_the_buckets_that_there_are() {
         held(2, b"i", b"z"),
         held(4, b"e", b"f"),
     ];
-    // Of bucket 0 there is something left behind the others, and 4 was cut from 1, which is left by now.
+    // Bucket 0 still contains old rows after the other buckets. Bucket 4 was split from bucket 1, which still contains
+    // old rows.
     let rebuilt_of = |held: &[HeldBucket]| rebuilt(&gone, held);
     assert_eq!(
         read(&rebuilt_of(&held)),
@@ -136,7 +138,7 @@ fn what_a_newer_release_wrote_is_left_to_it() {
         refused(&remains),
         Err(StoredError::UnknownVersion { .. })
     ));
-    // Nor is anything shown again that is not kept any more.
+    // Rows beyond the retention bound do not reappear: an unreadable bound is an error.
     let mut remains = Remains::from(&Directory {
         floor: Some(Floor {
             at: b"b".to_vec(),

@@ -1,4 +1,5 @@
-//! Old rows, a kept one, a page, who writes below the floor, who drops, and another who goes on when the first one dies.
+//! Model of retention: old rows, a kept row, a page, a writer below the retention bound, a process that drops old rows,
+//! and another one that continues if the first one dies.
 
 use std::collections::BTreeSet;
 
@@ -18,9 +19,9 @@ const CLEAN: &str = "nothing is left in a bucket that nobody knows of";
 const GONE: &str = "the bucket goes";
 const LATE: &str = "a write is refused";
 
-/// Ticks that a model goes on for: two lives of copies and their margins.
+/// Duration of a model, in ticks: two lifetimes of copies with their margins.
 const TICKS: u64 = 8;
-/// The rows that are there: two that are too old, one that is kept. Behind them, what is written: too old, too.
+/// Existing rows: two are too old, one is kept. The next constant is a row that is written and is too old as well.
 const ROWS: [&[u8]; 3] = [b"a", b"b", b"m"];
 const WRITTEN: &[u8] = b"c";
 const FLOOR: &[u8] = b"k";
@@ -29,9 +30,9 @@ const FLOOR: &[u8] = b"k";
 #[expect(clippy::struct_excessive_bools, reason = "each is true or not for itself")]
 struct Drops {
     without: Option<Rule>,
-    /// The newest keys are the first.
+    /// Whether the newest keys come first.
     is_newest_first: bool,
-    /// The kept row is still read from the bucket that goes.
+    /// Whether the kept row is still read from the bucket that is dropped.
     is_being_cut: bool,
     crashes: u8,
     pages: bool,
@@ -43,7 +44,7 @@ struct State {
     now: u64,
     directory: Directory,
     rows: BTreeSet<(Bucket, Key)>,
-    /// Nothing that comes there later is seen.
+    /// Dropped buckets. Rows that are written to them later are invisible.
     dropped: BTreeSet<Bucket>,
     page: Page,
     write: Write,
@@ -54,7 +55,7 @@ struct State {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Page {
     None,
-    /// It is about to read the directory: what was seen counts if the same is read.
+    /// The page is about to read the range map. The rows that it has seen count if the range map is unchanged.
     Before(Reading, BTreeSet<Key>),
     Reading {
         machine: Reading,
@@ -68,9 +69,9 @@ enum Page {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Write {
     None,
-    /// It is about to read the directory.
+    /// The writer is about to read the range map.
     Before(Writing),
-    /// Until then the store has not done it.
+    /// The request is sent to these buckets, and the store has not yet executed it.
     Sent(Writing, BTreeSet<Bucket>),
     Acknowledged,
     Refused,
@@ -80,7 +81,7 @@ enum Write {
 struct Dropper {
     machine: Retaining,
     action: RetainAction,
-    /// When what it waits for is over.
+    /// End of the current wait.
     until: u64,
 }
 
@@ -109,7 +110,7 @@ impl Drops {
         by_seconds(self.without)
     }
 
-    /// A key in the order that this model has.
+    /// Returns a key in the order of this model.
     fn key(&self, key: &[u8]) -> Key {
         if self.is_newest_first {
             key.iter().map(|byte| !byte).collect()

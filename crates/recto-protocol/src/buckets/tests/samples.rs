@@ -1,14 +1,16 @@
-//! Samples: unbiased, and the interval holds the truth, over rows of very different sizes and deletions.
+//! Tests of samples: estimates are unbiased, and intervals contain the true value, for rows of very different sizes and
+//! with deletions.
 
 use super::{SAMPLING, usually};
 use crate::buckets::sampling::hash;
 use crate::buckets::sizing::counted_bytes;
 use crate::buckets::{Sample, Sampling};
 
-/// Half of the rows are small, and half of them large.
+/// Bytes of the cells of a row. Half of the rows are small, and half are large.
 const CELLS_BYTES: [u64; 2] = [20, 2_000];
 
-/// A bucket of so many rows, of which one in `gone` is deleted: its samples, and what it really holds.
+/// Returns a bucket of `rows` rows, of which one in `gone` is deleted: its samples, and its true number of rows and
+/// bytes.
 fn bucket(sampling: Sampling, number: u64, rows: u64, gone: u64) -> (Vec<Sample>, f64, f64) {
     let (mut samples, mut count, mut bytes) = (Vec::new(), 0.0, 0.0);
     for row in 0..rows {
@@ -32,8 +34,8 @@ fn bucket(sampling: Sampling, number: u64, rows: u64, gone: u64) -> (Vec<Sample>
     (samples, count, bytes)
 }
 
-/// Of so many buckets, how far estimates are off in the mean, in parts of the truth, and in which share of them the interval
-/// holds it: of rows, and of bytes.
+/// Returns, for rows and for bytes, the mean error of the estimates as a fraction of the true value, and the share of
+/// buckets whose interval contains the true value.
 fn seen(sampling: Sampling, rows: u64, gone: u64) -> [(f64, f64); 2] {
     let buckets = 400 * u64::from(usually(1, 10));
     let mut off = [0.0, 0.0];
@@ -54,7 +56,7 @@ fn seen(sampling: Sampling, rows: u64, gone: u64) -> [(f64, f64); 2] {
     [0, 1].map(|index| (off[index], held[index]))
 }
 
-/// The mean row, as the bucket before had it.
+/// Returns the sampling with the mean row size of the previous bucket.
 fn with_mean() -> Sampling {
     Sampling {
         mean: counted_bytes(1_010),
@@ -108,7 +110,7 @@ fn samples_of_pieces_add() {
     assert!(sum.rows_variance >= all.rows_variance);
 }
 
-/// It decides what is sampled in every process and release: it must stay as it is.
+/// Checks that the hash never changes: every process and release must sample the same rows.
 #[test]
 fn the_hash_is_as_ever() {
     assert_eq!(hash(b""), 0x2d06_8005_38d3_94c2);

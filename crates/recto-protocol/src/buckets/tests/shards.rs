@@ -1,4 +1,5 @@
-//! Shards: the same in every process and release, about as many rows in each, and nothing to do with which rows are sampled.
+//! Tests of shards: the assignment is the same in every process and release, shards have about the same number of rows,
+//! and the assignment is independent of the choice of sampled rows.
 
 use crate::buckets::sampling::hash;
 use crate::buckets::{Sampling, Shard, Shards};
@@ -33,7 +34,7 @@ fn rows_and_samples_are_spread_over_all_shards() {
         rows[shard] += 1;
         samples[shard] += u32::from(sampling.is_sampled(hash(&key), 1_000));
     }
-    // 8,000 and 125 are expected; four standard deviations.
+    // The expected numbers are 8,000 and 125. The limits are four standard deviations.
     assert!(rows.iter().all(|rows| rows.abs_diff(8_000) < 340), "{rows:?}");
     assert!(
         samples.iter().all(|samples| samples.abs_diff(125) < 45),

@@ -1,4 +1,4 @@
-//! The arithmetic beside exact sums, and beside buckets that were drawn.
+//! Tests of the arithmetic against exact sums, and against simulated buckets.
 
 use bigdecimal::ToPrimitive;
 use num_bigint::BigInt;
@@ -8,7 +8,7 @@ use crate::buckets::sizing::{
     Sizing, SizingError,
 };
 
-/// Relative errors that are taken.
+/// Maximum relative error.
 const NEAR: f64 = 1e-9;
 
 fn assert_near(seen: f64, exact: f64) {
@@ -18,8 +18,9 @@ fn assert_near(seen: f64, exact: f64) {
     );
 }
 
-/// Of `rows` rows of which each is sampled with the chance 1/`of`: in how many of `of`^`rows` cases fewer than
-/// `samples` are, and in how many as many or more. Whole numbers, so that both are exact however small they are.
+/// For `rows` rows, each sampled with probability 1/`of`, returns the numbers of cases, of `of`^`rows`, with fewer than
+/// `samples` sampled rows and with at least `samples` sampled rows. Both are integers, so that small numbers are exact
+/// too.
 fn cases(rows: u32, samples: u32, of: u32) -> (BigInt, BigInt) {
     let mut ways = BigInt::from(of - 1).pow(rows);
     let mut fewer = BigInt::from(0);
@@ -31,12 +32,12 @@ fn cases(rows: u32, samples: u32, of: u32) -> (BigInt, BigInt) {
     (fewer, as_many)
 }
 
-/// The share of these in both, with all the digits of floating point.
+/// Returns the share of `these` in the sum of both, with the full precision of floating point.
 fn share(these: &BigInt, others: &BigInt) -> f64 {
     let all = these + others;
     let digits = i32::try_from(64 + all.bits() - these.bits()).unwrap();
     let scaled: BigInt = (these << digits) / all;
-    // In two steps: the whole power may be less than floating point has.
+    // Scale in two steps, because the whole power may be too small for a floating-point number.
     scaled.to_f64().unwrap() * 2f64.powi(-digits / 2) * 2f64.powi(digits / 2 - digits)
 }
 
@@ -50,11 +51,11 @@ fn tails_are_exact_sums_as_far_as_they_reach() {
         (16, 32, 2_000),
         (40, 64, 41),
         (40, 64, 3_000),
-        // Chances that floating point does not hold exactly.
+        // Probabilities that floating point cannot represent exactly.
         (16, 999, 3_000),
         (16, 10_007, 500_000),
         (5, 1_000_003, 200),
-        // Far beyond what is ever asked for: 1e-227, 1e-75, 1e-213, 1e-274.
+        // Far beyond the values in use: 1e-227, 1e-75, 1e-213, 1e-274.
         (1_024, 64, 20_000),
         (1_024, 64, 110_000),
         (1_024, 2, 1_100),
@@ -64,7 +65,7 @@ fn tails_are_exact_sums_as_far_as_they_reach() {
         let buckets = RowsPerBucket::new(samples, 1.0 / f64::from(of)).unwrap();
         assert_near(buckets.more_than(rows.into()), share(&fewer, &as_many));
         assert_near(buckets.fewer_than(u64::from(rows) + 1), share(&as_many, &fewer));
-        // The last of them is the sample: it is not yet there one row before.
+        // The last row is a sample: one row earlier, the number of samples was not yet reached.
         let last = cases(rows - 1, samples, of).0 * of - &fewer;
         let exactly = share(&last, &(fewer + as_many - &last));
         assert_near(buckets.exactly(rows.into()), exactly);
@@ -89,8 +90,8 @@ fn the_numbers_of_article_004_are_what_is_said_of_them() {
     }
 }
 
-/// P(Gamma(k, 1) > x) for whole k: that fewer than k events of a Poisson process are seen until x. Summed from the last
-/// term, which is the largest, down.
+/// Returns P(Gamma(k, 1) > x) for integer k: the probability that a Poisson process has fewer than k events until x.
+/// Sums the terms from the last term, which is the largest, downward.
 fn gamma_tail(samples: u32, x: f64) -> f64 {
     let last: f64 = (1..samples).map(|event| (x / f64::from(event)).ln()).sum();
     let shares = (1..samples).rev().scan(1.0, |term, event| {
@@ -111,7 +112,7 @@ fn a_bucket_is_larger_than_its_target_with_the_chance_that_was_asked_for() {
             let quantile = f64::from((1 << 30) - 100) / sizing.bytes_per_sample();
             assert_near(gamma_tail(samples, quantile), epsilon);
         }
-        // Rows that are small beside B are as bytes.
+        // Rows that are small compared with the target size behave like single bytes.
         let more = sizing.rows(100).unwrap().more_than(1_000_000);
         assert!(
             more <= epsilon && more > 0.9 * epsilon,
@@ -187,7 +188,7 @@ fn what_cannot_be_is_refused_by_name() {
     };
     assert!(Sizing::new(least, 300_000, 1e-6).is_ok());
     assert!(Sizing::new(least - 1, 300_000, 1e-6).is_err());
-    // Whatever a sizing gives can be asked for its rows.
+    // Every valid sizing can return its distribution of rows.
     let fewest = Sizing::with_samples(MAX_TARGET_BYTES, 0, MAX_EPSILON, 1).unwrap();
     assert!(fewest.rows(1).is_ok());
 }

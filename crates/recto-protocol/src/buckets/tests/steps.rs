@@ -1,5 +1,5 @@
-//! Cuts of any directory, in any order and at any time: what comes of it is a directory, and keys keep their buckets until
-//! those are left.
+//! Tests of splits of any range map, in any order and at any time: the result is a valid range map, and keys keep their
+//! buckets until these become old.
 
 use proptest::prelude::*;
 
@@ -24,7 +24,7 @@ fn cut(edges: &[&[u8]], stays: Stays) -> Cut {
     }
 }
 
-/// All that can be done to it now is done.
+/// Returns the range map after all steps that are possible now.
 fn advanced(directory: &Directory) -> Option<Directory> {
     directory.advanced(&directory.being_cut(), true, Room::default(), Protocol::default())
 }
@@ -247,7 +247,7 @@ enum Step {
     Clear,
 }
 
-/// All that was left of pieces that are at rest goes.
+/// Returns the range map after all old buckets of ranges that are not being split are cleared.
 fn cleared(directory: &Directory) -> Option<Directory> {
     directory.cleared(&directory.clearable(&directory.left()))
 }
@@ -284,7 +284,8 @@ proptest! {
             prop_assert_eq!(next.check(b""), Ok(()));
             prop_assert_eq!(next.version, now.version + 1);
             for key in 0..64_u8 {
-                // Who wrote or read by the directory before did that where it is found now.
+                // A process that writes or reads by the previous range map uses buckets that the current range map
+                // uses, and the reverse.
                 let takers = now.takers(&[key], Operation::Put, protocol).unwrap();
                 let read = next.piece_of(&[key]).unwrap().roles.read;
                 prop_assert!(takers.contains(&read), "{:?} of {:?}", read, takers);
@@ -294,7 +295,7 @@ proptest! {
             }
             now = next;
         }
-        // Left alone it comes to rest.
+        // Without further splits, all splits complete.
         for _ in 0..4 {
             now = advanced(&now).unwrap_or(now);
         }

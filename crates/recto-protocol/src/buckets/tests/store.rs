@@ -1,5 +1,5 @@
-//! What a cluster is to one row: a directory that conditional writes change, buckets that plain writes change, and requests
-//! on their way, each of which may come at any time, or never.
+//! Model of a cluster, for one row: a range map that conditional writes change, buckets that plain writes change, and
+//! requests under way, each of which may arrive at any time or never.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,10 +7,10 @@ use std::sync::Arc;
 use super::SAMPLING;
 use crate::buckets::{Bucket, Directory, Micros, Operation, Piece, Protocol, Span, Version};
 
-/// The row's key.
+/// Key of the row.
 pub(crate) const KEY: &[u8] = b"m";
 
-/// Who waits for an answer.
+/// Process that waits for an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Who {
     Writer(u8),
@@ -18,16 +18,16 @@ pub(crate) enum Who {
     Clearer,
 }
 
-/// A request on its way.
+/// Request under way.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Request {
-    /// The row is written, or deleted.
+    /// Writes or deletes the row.
     Row(Bucket, Operation, Micros),
-    /// A directory is put, if this version is there.
+    /// Writes a range map, if the current version is this one.
     Cas(Version, Arc<Directory>),
 }
 
-/// The row in one bucket, as Cassandra has it.
+/// State of the row in one bucket, with Cassandra's semantics: the newest timestamps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(crate) struct Slot {
     put: Micros,
@@ -37,7 +37,7 @@ pub(crate) struct Slot {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Store {
     pub(crate) directory: Arc<Directory>,
-    /// The directory before the last conditional write, while reads that are not serial may miss that one.
+    /// Range map before the last conditional write, while a read that is not serial may still return it.
     pub(crate) missed: Option<Arc<Directory>>,
     pub(crate) is_root_marked: bool,
     buckets: BTreeMap<Bucket, Slot>,
@@ -70,13 +70,13 @@ impl Store {
         self.tidy();
     }
 
-    /// The stamp of the row there; none: it is not.
+    /// Returns the timestamp of the row in the bucket, or `None` if the row does not exist there.
     pub(crate) fn seen(&self, bucket: Bucket) -> Option<Micros> {
         let slot = self.buckets.get(&bucket)?;
         (slot.put > 0).then_some(slot.put)
     }
 
-    /// Whether it would make a difference.
+    /// Returns whether the operation would change nothing.
     pub(crate) fn is_spent(&self, bucket: Bucket, operation: Operation, stamp: Micros) -> bool {
         let mut after = self.clone();
         after.row(bucket, operation, stamp);
@@ -95,7 +95,8 @@ impl Store {
     }
 }
 
-/// The pieces that begin in this span, with where those behind them begin; all, if none does yet.
+/// Returns the window of the ranges that begin in this span, with the start of the next range as its end. Returns the
+/// whole range map if no range begins there yet.
 pub(crate) fn window_of(directory: &Directory, span: Option<&Span>) -> Directory {
     let Some(span) = span else {
         return directory.clone();
@@ -118,7 +119,7 @@ pub(crate) fn window_of(directory: &Directory, span: Option<&Span>) -> Directory
     }
 }
 
-/// A directory in which a window of it is put.
+/// Returns the range map with a window of it replaced.
 pub(crate) fn joined(directory: &Directory, window: &Directory) -> Directory {
     let (first, end) = (&window.pieces[0].start, window.end.as_ref());
     let before = directory.pieces.iter().filter(|piece| piece.start < *first);

@@ -1,4 +1,4 @@
-//! Columns: written and read as ever, and anything else is an error.
+//! Tests of stored columns: their format never changes, and invalid content is an error.
 
 use proptest::prelude::*;
 use recto_model::golden::bytes_of_hex;
@@ -43,7 +43,7 @@ fn sample() -> Directory {
     }
 }
 
-/// Buckets, as a line of the golden file has them.
+/// Returns the buckets in a field of the golden file.
 fn buckets(text: &str) -> std::collections::BTreeSet<Bucket> {
     let numbers = text.split(',').filter(|text| *text != "-");
     numbers
@@ -98,7 +98,7 @@ fn what_is_read_is_what_was_written() {
     assert_eq!(read_directory(stored(&directory), b""), Ok(directory));
 }
 
-/// What is said of a directory whose columns were spoilt so.
+/// Returns the error of a range map whose columns were damaged by `spoil`.
 fn said(spoil: impl Fn(&mut StaticColumns, &mut PieceColumns)) -> StoredError {
     let mut stored = stored(&sample());
     spoil(&mut stored.shared, &mut stored.pieces[1]);

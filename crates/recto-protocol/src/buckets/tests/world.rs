@@ -1,4 +1,4 @@
-//! One row, who writes and deletes it, who reads a page, and who cuts what it lies in.
+//! State of the model: one row, its writers and deleters, a page, and splitters of its range.
 
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
@@ -14,14 +14,14 @@ use crate::buckets::{
     Version, WriteAction, WriteEvent, Writing,
 };
 
-/// Where a process has a directory from.
+/// Source of a process's range map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum By {
-    /// The copy that it has.
+    /// The cached range map of the process.
     Own,
-    /// Read now.
+    /// A new read.
     Fresh,
-    /// Read now, missing the last conditional write.
+    /// A new read that misses the last conditional write.
     Missed,
 }
 
@@ -29,12 +29,12 @@ pub(crate) enum By {
 pub(crate) enum Happening {
     Begins(u8),
     Takes(u8, By),
-    /// The request comes; whether the copy lives then by which it was sent.
+    /// The request arrives. The flag: whether the copy by which it was sent is still valid.
     Arrives(Option<Who>, Request, bool),
     Lost(Who, Request),
     WriterDies(u8),
     PageTakes(By),
-    /// A slice is read; whether the copy lives then.
+    /// A slice is read. The flag: whether the copy is still valid.
     PageReads(bool),
     SplitBegins(u8),
     SplitReads(u8, By),
@@ -47,13 +47,13 @@ pub(crate) enum Happening {
     Purges,
 }
 
-/// A copy of the directory that a process has.
+/// Cached range map of a process.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 struct Held {
     copy: Option<DirectoryCopy>,
-    /// Nobody has waited for it to be over.
+    /// Whether the copy may be valid: no process has waited for the end of its lifetime.
     may_live: bool,
-    /// By whom it was not waited for, since it was taken when they waited already.
+    /// Splitters whose wait does not cover this copy, because the copy was taken during the wait.
     since: BTreeSet<u8>,
 }
 
@@ -80,7 +80,7 @@ struct Page {
     slices: Vec<Slice>,
     next: usize,
     shown: Vec<Micros>,
-    /// The newest that was acknowledged when it began, or began again.
+    /// Newest write that was acknowledged when the page began or restarted.
     acknowledged: Option<(Micros, Operation)>,
 }
 
@@ -88,7 +88,7 @@ struct Page {
 struct Splitter {
     splitting: Option<Splitting>,
     does: Does,
-    /// The version that it has seen last.
+    /// Version that the splitter has seen last.
     seen: Version,
 }
 
@@ -98,7 +98,7 @@ enum Does {
     Reads,
     Waits(u64),
     Copies(Vec<Copying>),
-    /// A request of its own is on its way.
+    /// A request of the process is under way.
     Asks,
     IsOver,
 }
@@ -112,9 +112,9 @@ pub(crate) struct World {
     splitters: Vec<Splitter>,
     clearer: Option<(Clearing, Does)>,
     stamp: Micros,
-    /// The newest of all that were acknowledged.
+    /// Newest acknowledged write.
     acknowledged: Option<(Micros, Operation)>,
-    /// The newest stamp of a deletion that was sent.
+    /// Newest timestamp of a deletion that was sent.
     deleting: Micros,
     losses: u8,
     crashes: u8,
@@ -123,7 +123,8 @@ pub(crate) struct World {
     pub(crate) broken: Option<&'static str>,
 }
 
-/// A stamp says beside itself which one it was when it was taken, so that it is seen where a copy has another.
+/// Bits of a timestamp that contain its original number, so that the model recognizes a copy that has another
+/// timestamp.
 const STAMP_BITS: u32 = 8;
 
 const ALIVE: Clock = Clock {
@@ -135,12 +136,12 @@ const OVER: Clock = Clock {
     wall_ms: 0,
 };
 
-/// The stamp that is taken as the so-manieth one.
+/// Returns the timestamp with this number.
 fn stamp_of(count: Micros) -> Micros {
     count << STAMP_BITS | count
 }
 
-/// By which stamp a row was made that lies somewhere at this one.
+/// Returns the number of the write that made a row with this timestamp.
 fn made_by(stamp: Micros) -> Micros {
     stamp & ((1 << STAMP_BITS) - 1)
 }
@@ -222,7 +223,7 @@ impl World {
         self.store.directory.version == 0 || self.store.is_root_marked
     }
 
-    /// Whether all is done that anybody wants, and nothing was left half done.
+    /// Returns whether all work is done and nothing is unfinished.
     pub(crate) fn is_quiet(&self) -> bool {
         let is_over = |does: &Does| *does == Does::IsOver;
         self.writers
@@ -274,7 +275,7 @@ impl World {
         }
     }
 
-    /// Where somebody who wants a copy may have it from.
+    /// Returns the possible sources of a range map that a process wants.
     fn sources(&self, wants: Option<Wants>, held: &Held) -> impl Iterator<Item = By> {
         let own = (wants == Some(Wants::Take) && held.may_live).then_some(By::Own);
         let fresh = wants.map(|_| By::Fresh);
@@ -428,7 +429,7 @@ impl World {
         }
     }
 
-    /// Whose first step nobody can see begins as soon as it may.
+    /// Begins all writes that can begin. Their first step is invisible to other processes, so its time does not matter.
     fn begin_all(&mut self, config: &Config) {
         if !config.protocol().rules.keeps(Rule::StampAfterCopy) || config.guesses {
             return;
@@ -582,7 +583,8 @@ impl World {
         Decision::Applied
     }
 
-    /// Nobody hears of a request that may still come. A conditional write is told to be unknown; others are sent again.
+    /// Loses the answer of a request that may still arrive. A conditional write is reported as unknown. Other requests
+    /// are sent again.
     fn loses(&mut self, who: Who, request: &Request) {
         self.losses -= 1;
         self.take_from_air(Some(who), request);
@@ -604,7 +606,8 @@ impl World {
         }
     }
 
-    /// So much time went by since this version was seen: copies of earlier ones are over that do not live longer.
+    /// Ends copies of earlier versions, because `ms` milliseconds passed since this version was seen. Copies with a
+    /// longer lifetime stay valid.
     fn ends_copies(&mut self, version: Version, ms: u64, by: Option<u8>) {
         let helds = self.writers.iter_mut().map(|writer| &mut writer.held);
         for held in helds.chain(self.page.iter_mut().map(|page| &mut page.held)) {
@@ -672,7 +675,7 @@ impl World {
         }
     }
 
-    /// Reads the row and sends it, with whatever else lies in the span; whether there is anything.
+    /// Reads the row and sends it to its new bucket, if it is in one of the spans. Returns whether a request was sent.
     fn sends_copies(&mut self, config: &Config, copies: &[Copying], who: Who) -> bool {
         let mut is_sent = false;
         for copying in copies.iter().filter(|copying| copying.span.has(KEY)) {
@@ -743,7 +746,7 @@ impl World {
         }
     }
 
-    /// Whether that is so, after all that had been acknowledged.
+    /// Records a broken invariant if the rows shown contradict the acknowledged write.
     fn judge(&mut self, shown: &[Micros], acknowledged: Option<(Micros, Operation)>) {
         let is_older = |than: Micros| shown.first().is_some_and(|stamp| made_by(*stamp) < made_by(than));
         let is_deleted = |stamp| self.deleting > stamp;
@@ -796,7 +799,7 @@ impl World {
         self.tell_clearer(ClearEvent::Read(directory));
     }
 
-    /// Forgets what can make no difference any more.
+    /// Removes requests that can no longer have an effect.
     fn tidy(&mut self) {
         let store = &self.store;
         self.air.retain(|(from, request)| match request {

@@ -1,4 +1,4 @@
-//! Claims of any state of any log: the same as by looking at each message, one after the other.
+//! Tests of claims in any state of any log: the result equals that of a check of each message, one after the other.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,11 +14,11 @@ use crate::queues::{
 
 const SEGMENT: Segment = Segment(2);
 const NOW: i64 = 2 * LEASE_MARGIN_MICROS;
-/// No other has that name: those are called by their message's place.
+/// Claim id that no other claim has. Other claim ids equal the positions of their messages.
 const CLAIM: ClaimId = ClaimId(u128::MAX);
 
-/// A message's group, from when on it may be received, whether it is resolved, how it is pending, if it is, and until when it waits
-/// that was received before it was moved on, if it was.
+/// Message: its group; whether it is due later; whether it is resolved; its pending state, if it is pending; and, if it
+/// was received before it was moved on, the time from which it can be received again.
 type Message = (Option<u8>, bool, bool, Option<(u16, i64, u8)>, Option<i64>);
 
 fn messages() -> impl Strategy<Value = Vec<Message>> {
@@ -53,7 +53,7 @@ fn in_group(group: Option<u8>) -> Entry {
     }
 }
 
-/// The log of such messages, and its state.
+/// Returns the log of these messages, and its state.
 fn stored(messages: &[Message]) -> (Log, State) {
     let entries = messages.iter().map(|(group, is_late, _, _, moved_on)| Entry {
         not_before: if *is_late { NOW + 1 } else { NOW },
@@ -98,7 +98,7 @@ fn standing_of(standing: u8) -> Standing {
     }
 }
 
-/// An order by which these groups must wait.
+/// Returns an order in which these groups must wait.
 fn order_of(blocked: &BTreeSet<u8>) -> Order {
     let mut head = Head::absent();
     head.last = SEGMENT;
@@ -114,7 +114,7 @@ fn order_of(blocked: &BTreeSet<u8>) -> Order {
     Order::of(&head, SEGMENT, |_| Some((&log, &state)), Protocol::default())
 }
 
-/// Whom a claim gets, message by message.
+/// Returns the messages that a claim gets, by a check of each message.
 fn expected(
     messages: &[Message],
     state: &State,
@@ -149,7 +149,7 @@ fn expected(
         }
     }
     failed.sort_unstable();
-    // Those that are looked for first are taken from the end.
+    // The loop takes messages from the end.
     new.reverse();
     failed.reverse();
     let mut room = limit - state.pending.len();
@@ -211,9 +211,10 @@ proptest! {
         let (expected, first) = (expects(most, failed_surplus), expects(1, 0));
         let before = state.clone();
         let is_new = |seq: &Seq| !state.pending.contains_key(seq) && messages[usize::from(*seq)].4.is_none();
-        // The first one is new if there is any.
+        // The first message is new if a new one can be claimed.
         let has_new = first.iter().any(is_new);
-        // What is known beforehand of a claim, and by what matters of the order.
+        // Checks the predictions about a claim, and the claim with only the part of the order that concerns this
+        // segment.
         prop_assert_eq!(before.may_claim(&context), !first.is_empty());
         prop_assert_eq!(before.has_new(&context), has_new);
         if let Some(order) = &order {
@@ -236,7 +237,7 @@ proptest! {
             let attempts = before.pending.get(&delivery.seq).map_or(moved_on, |pending| pending.attempts);
             prop_assert_eq!(delivery.attempts, attempts + 1);
         }
-        // Asked again it has the same, and nothing else is changed.
+        // The same command again has the same response and changes nothing else.
         let (after, again) = (state.clone(), state.work_out(&wish, true, &context));
         prop_assert_eq!(again, answer);
         prop_assert_eq!(&state, &after);

@@ -1,4 +1,5 @@
-//! Who deletes the queue, clears its place, and makes another queue there, in the models.
+//! Process in the models that deletes the queue, clears its slot, and makes another queue in the
+//! slot.
 
 use super::driver::{Driver, Next, Spot};
 use super::mover::spot_of;
@@ -11,25 +12,25 @@ use crate::queues::{
     RegistryWish, Released, Segment, ShardAction, ShardEvent, Tenure,
 };
 
-/// Deletes the queue, and sends to the one that comes then.
+/// Process that deletes the queue, and sends to the next queue of its slot.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Clearer {
     name: u8,
     is_begun: bool,
     clearing: Option<Clearing>,
-    /// By which deletion.
+    /// Epoch of the deletion.
     deletion: Tenure,
-    /// The segment that is cleared.
+    /// Segment that is cleared.
     here: Option<(Segment, Live)>,
     log: Option<Log>,
-    /// Whether it asked the state of the segment that it clears.
+    /// Whether the last command went to the state of the segment that is cleared.
     purges: bool,
     driver: Driver,
     sender: Option<Sender>,
 }
 
 impl Clearer {
-    /// What the first of them sends to the next queue.
+    /// Message that the first of these processes sends to the next queue.
     pub(crate) const FIRST: MessageId = MessageId(9);
 
     pub(crate) fn new(name: u8) -> Self {

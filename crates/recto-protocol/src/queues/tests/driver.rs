@@ -1,4 +1,5 @@
-//! What all processes of the models have in common: rounds of registers, of which each waits for one at a time.
+//! Common part of all processes of the models: compare-and-set loops of versioned cells. A process waits for one loop
+//! at a time.
 
 use std::collections::BTreeMap;
 
@@ -11,27 +12,27 @@ use crate::queues::{
     StateContext, StateWish, Ticket, Version,
 };
 
-/// The rounds of a process.
+/// Compare-and-set loops of a process.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Driver {
-    /// The ring, as it knows it.
+    /// Ring, as the process knows it: its version and the open table.
     pub(crate) known: (Version, BodyTable),
-    /// What it knows of the logs before the one that it appends to.
+    /// Known content of the logs before the one to which the process appends.
     pub(crate) recent: Recent,
-    /// The log of the segment of which it claims messages, and what must wait.
+    /// Log of the segment from which the process claims messages. The next field is the order of groups.
     pub(crate) log_of_claims: Option<Log>,
     pub(crate) order: Option<Order>,
     waits: Waits,
     heads: BTreeMap<Address, Round<Head>>,
-    /// Of the segment that it asked last.
+    /// Log of the segment that received the last log command.
     log: Option<(Address, Segment, Live, Round<Log>)>,
-    /// The same.
+    /// State that received the last state command.
     state: Option<(Spot, Round<State>)>,
     ring: Option<Round<Ring>>,
     registry: Option<Round<Registry>>,
 }
 
-/// Where a state lies.
+/// Location of a state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Spot {
     pub(crate) address: Address,
@@ -39,23 +40,23 @@ pub(crate) struct Spot {
     pub(crate) register: RegisterNumber,
 }
 
-/// For whose answer it waits.
+/// Response for which the process waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Waits {
     Nothing,
-    /// To so many wishes.
+    /// Responses to this number of commands.
     Head(Address, usize),
     Log,
     State(By),
     Ring,
     Registry,
-    /// What a head says of a segment.
+    /// Entry of a segment in a head.
     Found(Segment),
-    /// The ring as it is.
+    /// Current ring.
     Reading,
 }
 
-/// What comes next.
+/// Next step of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Next {
     Asks(Request),
@@ -63,7 +64,7 @@ pub(crate) enum Next {
     State(StateAnswer),
     Ring(RingAnswer),
     Registry(RegistryAnswer),
-    /// This answers nothing that was asked here.
+    /// The driver did not request this reply.
     Other(Reply),
 }
 
@@ -83,17 +84,17 @@ impl Driver {
         }
     }
 
-    /// What it knows of a head.
+    /// Returns the known value of a head.
     pub(crate) fn head(&self, address: Address) -> Option<&Head> {
         self.heads.get(&address)?.copy()
     }
 
-    /// The segment whose log it asked last.
+    /// Returns the segment that received the last log command.
     pub(crate) fn segment(&self) -> Option<Segment> {
         self.log.as_ref().map(|(_, segment, ..)| *segment)
     }
 
-    /// What it knows of the state that it asked last, of which it knows nothing from then on.
+    /// Returns the known value of the last state, and forgets it.
     pub(crate) fn forgets_state(&mut self) -> Option<State> {
         let (_, round) = self.state.take()?;
         round.copy().cloned()
@@ -150,12 +151,12 @@ impl Driver {
         self.tells_registry(asked([wish]), now)
     }
 
-    /// What it knows of the ring, which it asked.
+    /// Returns the known value of the ring. `None` before the first command to it.
     pub(crate) fn ring(&self) -> Option<&Ring> {
         self.ring.as_ref()?.copy()
     }
 
-    /// What it knows of the registry, which it asked.
+    /// Returns the known value of the registry. `None` before the first command to it.
     pub(crate) fn registry(&self) -> Option<&Registry> {
         self.registry.as_ref()?.copy()
     }
@@ -182,7 +183,7 @@ impl Driver {
         }
     }
 
-    /// Goes by this ring from then on.
+    /// Uses this ring from now on.
     pub(crate) fn learns(&mut self, ring: &Ring) {
         self.known = (ring.version, ring.open().expect("a table is open"));
     }
@@ -300,17 +301,17 @@ impl Driver {
     }
 }
 
-/// What is asked, in this order.
+/// Returns the event of these commands, in this order.
 fn asked<R: Register>(wishes: impl IntoIterator<Item = R::Wish>) -> Event<R> {
     Event::Asked((0..).map(Ticket).zip(wishes).collect())
 }
 
-/// What is to be done, or the answer to the last wish.
+/// Returns the action to execute, or the response to the last command.
 fn last<R: Register>(actions: Vec<Action<R>>) -> Action<R> {
     actions.into_iter().last().expect("it goes on")
 }
 
-/// What a reply is to the rounds of a register.
+/// Returns a reply as an event of a cell's loop.
 fn event_of<R: Replied>(reply: Reply) -> Event<R> {
     match reply {
         Reply::Decided(version, decision) => Event::Decided(version, decision),
@@ -318,7 +319,7 @@ fn event_of<R: Replied>(reply: Reply) -> Event<R> {
     }
 }
 
-/// A register that replies have.
+/// Versioned cell that replies contain.
 trait Replied: Register {
     fn of(reply: Reply) -> Option<Self>;
 }

@@ -1,4 +1,5 @@
-//! Failing messages do not starve others: claims of a segment of which some messages fail whenever they are received.
+//! Tests of fairness: failing messages do not starve others. The tests claim messages of a segment in which some
+//! messages fail on every receipt.
 
 use std::collections::BTreeMap;
 
@@ -17,10 +18,11 @@ const NEW: &str =
 const IN_TURN: &str = "no failed message comes twice before each other that was due came";
 const ORDERED: &str = "a group is received in order, one message at a time";
 const ALL: &str = "each message is received in time";
-/// For how long a claim holds.
+/// Duration of a claim.
 const VISIBILITY: Micros = 30;
 
-/// One claim of a receiver, the pause before it, and the delay of the messages that fail; none: they are never given back.
+/// Claim of a receiver, the pause before it, and the delay after which failed messages are available again. `None`:
+/// failed messages are never given back.
 #[derive(Debug, Clone, Copy)]
 struct Step {
     most: u16,
@@ -28,16 +30,16 @@ struct Step {
     delay: Option<Micros>,
 }
 
-/// A segment with the deliveries of its messages.
+/// Segment with the deliveries of its messages.
 struct Run<'a> {
-    /// Whether each message fails whenever it is received.
+    /// For each message, whether it fails on every receipt.
     fails: &'a [bool],
     is_ordered: bool,
     log: Log,
     state: State,
     now: Micros,
     protocol: Protocol,
-    /// For each failed message those that were due as well when it came last, and did not come since.
+    /// For each failed message, the messages that were due too at its last receipt, and that were not received since.
     passed_over: BTreeMap<Seq, Vec<Seq>>,
 }
 
@@ -83,13 +85,13 @@ impl<'a> Run<'a> {
         self.state.resolved().has(seq)
     }
 
-    /// Whether nothing of its group is before a message.
+    /// Returns whether no unresolved message of its group precedes a message.
     fn is_first(&self, seq: Seq) -> bool {
         let group = |seq: Seq| self.log.message(seq).and_then(|(_, entry)| entry.group);
         !self.is_ordered || (0..seq).all(|other| self.is_resolved(other) || group(other) != group(seq))
     }
 
-    /// Messages that may be received: those that never were, and those that failed.
+    /// Returns the messages that can be received: those never received, and those that failed.
     fn receivable(&self) -> (Vec<Seq>, Vec<Seq>) {
         let all = (0..self.log.next()).filter(|seq| !self.is_resolved(*seq) && self.is_first(*seq));
         let is_due = |seq: &Seq| {
@@ -149,7 +151,7 @@ impl<'a> Run<'a> {
     }
 
     fn settle(&mut self, deliveries: &[Delivery], step: Step) {
-        // A message is settled later than it is claimed.
+        // A message is settled after it is claimed.
         self.now += 1;
         for Delivery { seq, claim, .. } in deliveries.iter().copied() {
             if !self.fails[usize::from(seq)] {
@@ -162,14 +164,14 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Returns the property that these claims and those that follow break, if they break one.
+    /// Returns the property that these claims and the claims after them break, if they break one.
     fn ends(mut self, steps: &[Step]) -> Option<&'static str> {
         for (number, step) in steps.iter().enumerate() {
             if let Some(broken) = self.takes(number, *step) {
                 return Some(broken);
             }
         }
-        // Each further claim has a new one, as long as there is one that is in its turn.
+        // Each further claim must get a new message, as long as one can be received.
         let last = Step {
             most: 1,
             pause: 1,
@@ -207,7 +209,7 @@ proptest! {
     }
 }
 
-/// Three messages that fail, and one behind them that does not: without a rule that breaks.
+/// Checks that three failing messages, followed by one that succeeds, break a property without a rule.
 fn breaks(rule: Rule, broken: &str) {
     let fails = [true, true, true, false];
     let step = |most| Step {

@@ -1,4 +1,5 @@
-//! What a head names that is gone: who comes too late, and who finds registers that are not of one time.
+//! Tests of segments and tables that a head names but that do not exist: late processes, and versioned cells from
+//! different points in time.
 
 use super::{HERE, SOURCE, TENURE, entry};
 use crate::queues::{
@@ -10,7 +11,7 @@ use crate::queues::{
 
 const CHUNK: Chunk = Chunk(1);
 
-/// A head that was restored, and names a segment whose register another has.
+/// Returns a restored head. It names a segment whose versioned cell belongs to another segment.
 fn restored() -> (Segment, Live, Head) {
     let context = HeadContext {
         ring: 1,
@@ -123,7 +124,7 @@ fn who_moves_ends_when_the_segment_or_its_table_is_gone_and_named_again() {
             );
             let found = hears(ShardEvent::Found(Some(live)));
             assert_eq!(found, MoveAction::Over(Moved::Damaged));
-            // Another shard's segment of the same number is another one.
+            // A segment of another shard with the same number is a different segment.
             let opened = hears(ShardEvent::Head(HeadAnswer::Open(segment, live)));
             let is_damaged = opened == MoveAction::Over(Moved::Damaged);
             assert_eq!(is_damaged, address == HERE, "{opened:?}");
@@ -161,7 +162,7 @@ fn elsewhere() -> Address {
     }
 }
 
-/// Who moves a message that is marked as leaving there.
+/// Returns a move of a message that is already marked as leaving for the target.
 fn marked(target: Target) -> Moving {
     let mut moving = moving();
     let found = moving.step(MoveEvent::Source(StateAnswer::Leaving(target, None)));
@@ -246,7 +247,8 @@ fn who_rehomes_ends_when_what_it_copies_is_gone_and_named_again() {
             assert_eq!(rehoming.step(KeepEvent::Found(found)), told);
         }
     }
-    // Where to it is copied is gone: the ring says where to now, and if it is the same, that is for later.
+    // The target table of the copy does not exist. The ring names the current table; if that is the same one, the copy
+    // is postponed.
     let mut rehoming = begun();
     let gone = || KeepEvent::TableGone(BodyTable(2));
     assert_eq!(rehoming.step(gone()), KeepAction::ReadRing);
@@ -258,7 +260,7 @@ fn who_rehomes_ends_when_what_it_copies_is_gone_and_named_again() {
     assert_eq!(rehoming.step(KeepEvent::Ring(ring(2))), KeepAction::Over);
 }
 
-/// A sealed log to which two messages were moved, and its state, of which all is resolved.
+/// Returns a sealed log to which two messages were moved, and its state, in which all messages are resolved.
 fn received(segment: Segment) -> (Log, State) {
     let origin = |seq| Some(crate::queues::Origin { seq, ..SOURCE });
     let moved = [0, 1].map(|seq| Entry {
@@ -302,7 +304,7 @@ fn releasing_goes_on_where_it_failed() {
         has_ids: false,
     }));
     let mut releasing = Releasing::new(HERE, segment, &log, &state, Protocol::default());
-    // Each that fails is asked again, and none that was answered.
+    // Each command that failed is sent again. A command with a response is not.
     for (event, action) in [
         (ReleaseEvent::Begin, settles(1)),
         (ReleaseEvent::Begin, settles(1)),
@@ -321,7 +323,7 @@ fn releasing_goes_on_where_it_failed() {
     ] {
         assert_eq!(releasing.step(event.clone()), action, "{event:?}");
     }
-    // What is not resolved is not released, but purged.
+    // A segment with unresolved messages is purged, but not released.
     state.resolved = crate::queues::Resolved::default();
     let mut releasing = Releasing::new(HERE, segment, &log, &state, Protocol::default());
     assert_eq!(
@@ -351,7 +353,8 @@ fn releasing_goes_on_where_it_failed() {
     clearing.step(ReleaseEvent::Source(StateAnswer::Done));
     let clear = ReleaseAction::State(StateWish::Clear { count: 2 });
     assert_eq!(clearing.step(ReleaseEvent::Source(StateAnswer::Done)), clear);
-    // What is open is neither; nor is what nothing was written of: the log is still another one's.
+    // An open segment is neither released nor purged. Neither is a segment without a written log: the cell still
+    // contains the log of another segment.
     let (before, _) = received(Segment(segment.0 - 1));
     let open = Log {
         is_sealed: false,

@@ -1,4 +1,4 @@
-//! A head, wish by wish: which segments are live, and which register comes next.
+//! Tests of a head, command by command: the live segments, and the next versioned cell.
 
 use crate::queues::limits::{LEASE_MARGIN_MICROS, Protocol, WINDOW_MICROS};
 use crate::queues::rules::{Rule, Rules};
@@ -44,7 +44,7 @@ fn a_head_opens_near_and_far_until_it_is_full() {
         HeadAnswer::Open(segment, live) => (segment.0, live.register.0),
         other => panic!("{other:?}"),
     };
-    // What does not exist cannot have been fenced.
+    // A head that does not exist cannot have been fenced.
     assert_eq!(asks(opening(Reach::Near), 0), HeadAnswer::Absent);
     assert_eq!(asks(HeadWish::Fence(1), 0), HeadAnswer::Done);
     assert_eq!(number(asks(opening(Reach::Near), 0)), (1, 0));
@@ -68,12 +68,12 @@ fn a_head_opens_near_and_far_until_it_is_full() {
     assert_eq!(asks(opening(Reach::Near), 0), HeadAnswer::Full);
     assert_eq!(asks(released(segment, 2), 5), HeadAnswer::Done);
     assert_eq!(asks(released(segment, 2), 5), HeadAnswer::Done);
-    // Its register rests.
+    // The versioned cell rests.
     assert_eq!(asks(opening(Reach::Near), 6), HeadAnswer::Full);
     let rested = WINDOW_MICROS + 2 * LEASE_MARGIN_MICROS + 5;
     assert_eq!(head.before(Segment(4), rested - 1).len(), 2);
     assert_eq!(head.before(Segment(4), rested).len(), 1);
-    // By clocks that are apart it would rest for less than the window.
+    // The cell rests for longer than the window, because with clocks that differ it could otherwise rest for less.
     let mut asks = |wish, now| head.work_out(&wish, false, &head_context(1, now));
     assert_eq!(asks(opening(Reach::Near), rested - 1), HeadAnswer::Full);
     assert_eq!(number(asks(opening(Reach::Near), rested)), (4, 0));
@@ -94,7 +94,7 @@ fn a_head_opens_near_and_far_until_it_is_full() {
     assert_eq!(answer, HeadAnswer::Full, "there is no greater number");
 }
 
-/// What somebody is told who opens a segment in a place that was another queue's since he knew whose it is.
+/// Returns the response to a process that opens a segment by an old registry: the slot belonged to another queue since.
 fn opens_by_an_old_registry(rules: Rules) -> HeadAnswer {
     let mut head = Head::absent();
     let protocol = Protocol {
@@ -108,7 +108,7 @@ fn opens_by_an_old_registry(rules: Rules) -> HeadAnswer {
     let mut asks = |wish| head.work_out(&wish, false, &context);
     let reach = Reach::Near;
     let (old, deletion, new) = (Tenure(1), Tenure(2), Tenure(3));
-    // It was deleted before it was made.
+    // The queue was deleted before its head existed.
     assert_eq!(asks(HeadWish::Close(deletion)), HeadAnswer::Done);
     assert_eq!(asks(HeadWish::Close(old)), HeadAnswer::Done);
     assert_eq!(asks(HeadWish::Fence(1)), HeadAnswer::Done);

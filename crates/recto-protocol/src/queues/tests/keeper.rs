@@ -1,4 +1,4 @@
-//! Who seals and releases, in the models.
+//! Process in the models that seals and releases segments.
 
 use super::driver::{Driver, Next, Spot};
 use super::mover::spot_of;
@@ -10,7 +10,8 @@ use crate::queues::{
     Segment, ShardAction, ShardEvent,
 };
 
-/// Looks through all live segments so often: it seals those that are open, if it is to, and releases what it can.
+/// Process that goes through all live segments `passes` times. It seals open segments, if configured, and releases
+/// segments.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Keeper {
     address: Address,
@@ -18,7 +19,7 @@ pub(crate) struct Keeper {
     left: Vec<(Segment, Live)>,
     log: Option<Log>,
     releasing: Option<Releasing>,
-    /// Whether it asked the state of the segment that it purges.
+    /// Whether the last command went to the state of the segment that is purged.
     purges: bool,
     driver: Driver,
 }
@@ -107,7 +108,7 @@ impl Keeper {
         if now.config.movers == 0 {
             return self.looks_at_another(now);
         }
-        // What was sealed just now is released at once, if it can be.
+        // Release the segment that was just sealed, if possible.
         let (_, live) = self.left.last_mut()?;
         live.count = Some(0);
         self.looks_at_next(now)

@@ -1,4 +1,5 @@
-//! A claim, its giver, and another one who would like to have the message: none is handed out after another was given it.
+//! Model of a claim, the process that gave it, and another process that wants the message: no process hands out a
+//! message that another process could claim already.
 
 use stateright::{Checker, HasDiscoveries, Model, Property};
 
@@ -6,9 +7,9 @@ use crate::queues::limits::LEASE_MARGIN_MICROS;
 use crate::queues::rules::{Rule, Rules};
 use crate::queues::{Claim, ClaimId, Clock, Leases, Micros, Segment};
 
-/// Time goes in steps of this.
+/// Length of a time step.
 const TICK: Micros = LEASE_MARGIN_MICROS;
-/// For how many steps it is looked at.
+/// Number of time steps.
 const TICKS: u8 = 8;
 const VISIBILITY: Micros = 2 * TICK;
 const CLAIM: Claim = (Segment(1), 0, ClaimId(1));
@@ -18,7 +19,7 @@ const APART: &str = "nobody is handed a message that another was given since";
 #[derive(Debug, Clone)]
 struct Lease {
     without: Option<Rule>,
-    /// How far the other's wall clock is ahead.
+    /// Time by which the wall clock of the other process is ahead.
     ahead: Micros,
 }
 
@@ -26,13 +27,13 @@ struct Lease {
 #[expect(clippy::struct_excessive_bools, reason = "each is true or not for itself")]
 struct State {
     ticks: u8,
-    /// When the claim was sent, and until when it says that it holds.
+    /// Clock when the claim was sent, and the end of the claim.
     sent: Option<(Clock, Micros)>,
     is_stored: bool,
     leases: Leases,
     is_heard: bool,
     is_handed_out: bool,
-    /// Whether another claimed it before.
+    /// Whether another process claimed the message before.
     is_taken: bool,
     is_late: bool,
 }
@@ -56,7 +57,7 @@ impl State {
         }
     }
 
-    /// Whether another may claim the message.
+    /// Returns whether another process may claim the message.
     fn may_be_taken(&self, lease: &Lease) -> bool {
         let others = Leases::new(Rules::without([lease.without, None]));
         let clock = Clock {
@@ -138,7 +139,7 @@ impl Model for Lease {
     }
 }
 
-/// With a clock that is ahead as far as clocks may be apart.
+/// Returns a lease with another clock that is ahead by the maximum difference.
 fn lease(without: Option<Rule>) -> Lease {
     Lease {
         without,
@@ -175,7 +176,7 @@ fn claims_that_lapsed_are_forgotten() {
         assert!(leases.holds(claim(number), now));
         assert!(leases.known() <= 3, "{} are known", leases.known());
     }
-    // Extended, it is known by its new end, and once.
+    // An extended claim is stored once, with its new end.
     let now = at(99 * TICK);
     leases.given(claim(99), 100 * VISIBILITY, now, now);
     leases.given(claim(100), VISIBILITY, at(150 * TICK), at(150 * TICK));

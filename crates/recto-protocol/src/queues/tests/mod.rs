@@ -1,7 +1,7 @@
-//! The models: all that may happen to a few messages, by the very step functions that the engine runs. For each rule a
-//! test leaves it out and finds the shortest way in which something breaks.
+//! Models of all possible events for a few messages. They use the same step functions as the engine. For each rule, a
+//! test leaves the rule out and finds the shortest sequence of events that breaks an invariant.
 //!
-//! `RECTO_TEST_SCALE=2`, or more, lets more go wrong at once: millions of states, some minutes.
+//! `RECTO_TEST_SCALE=2`, or more, allows more faults at once. The models then have millions of states and take minutes.
 
 #![expect(
     clippy::print_stderr,
@@ -50,21 +50,21 @@ const HELD: &str = "no message is claimed that another has, whose claim holds";
 const TWICE: &str = "nothing stands twice";
 const OTHERS: &str = "nothing of one queue stands in another";
 
-/// The shard of the models.
+/// Shard of the models.
 const HERE: Address = Address {
     place: Place(0),
     shard: Shard(0),
 };
-/// By which use the queue of the models has its place.
+/// Epoch of the slot in which the queue of the models has it.
 const TENURE: Tenure = Tenure(1);
-/// Another one, if there is.
+/// Second shard of some models.
 const THERE: Address = Address {
     shard: Shard(1),
     ..HERE
 };
-/// The queue of the models.
+/// Queue of the models.
 const QUEUE: QueueId = QueueId(1);
-/// The message that is moved.
+/// Message that is moved.
 const SOURCE: Origin = Origin {
     address: HERE,
     segment: Segment(1),
@@ -72,17 +72,17 @@ const SOURCE: Origin = Origin {
 };
 
 thread_local! {
-    /// How many messages were looked up in logs.
+    /// Number of messages that were looked up in logs.
     pub(crate) static LOOKED_AT: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
-/// How often something may go wrong: usually, and in a long run.
+/// Returns the number of faults: `usual` by default, `long` in a long run.
 fn usually(usual: u8, long: u8) -> u8 {
     let scale = std::env::var("RECTO_TEST_SCALE").map_or(1, |text| text.parse().expect("a number"));
     if scale > 1 { long } else { usual }
 }
 
-/// A message, of which nothing matters but how it is called and how large it is.
+/// Returns a message with this identifier and size. Its other fields have no meaning.
 fn entry(id: u128, size: u32) -> Entry {
     Entry {
         id: MessageId(id),
@@ -98,7 +98,7 @@ fn entry(id: u128, size: u32) -> Entry {
     }
 }
 
-/// What somebody goes by who gave no claims, when the clocks show 0.
+/// Returns the context of a process that gave no claims, at time 0.
 fn state_context<'a>(log: &'a Log, leases: &'a Leases, protocol: Protocol) -> StateContext<'a> {
     StateContext {
         segment: Segment(1),
@@ -112,7 +112,7 @@ fn state_context<'a>(log: &'a Log, leases: &'a Leases, protocol: Protocol) -> St
     }
 }
 
-/// A message of the models.
+/// Returns a message of the models.
 fn entry_of(message: u8, now: &world::Now<'_>) -> Entry {
     Entry {
         id: MessageId(u128::from(message)),
@@ -128,7 +128,7 @@ fn entry_of(message: u8, now: &world::Now<'_>) -> Entry {
     }
 }
 
-/// The sources of the models.
+/// Sources of the models.
 const MODELS: [&str; 8] = [
     include_str!("fairness.rs"),
     include_str!("heads.rs"),
@@ -140,7 +140,7 @@ const MODELS: [&str; 8] = [
     include_str!("segment.rs"),
 ];
 
-/// Every rule is left out in some test, and the decision names every such test and no other.
+/// Checks that each rule is left out in some test, and that the design record names all of these tests and no others.
 #[test]
 fn each_rule_has_a_test_and_the_decision_names_it() {
     let rules = include_str!("../rules.rs");

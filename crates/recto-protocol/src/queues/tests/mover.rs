@@ -1,4 +1,4 @@
-//! Who moves the message of the first segment, in the models.
+//! Process in the models that moves the message of the first segment.
 
 use super::driver::{Driver, Next, Spot};
 use super::store::{By, Reply, Request};
@@ -10,7 +10,7 @@ use crate::queues::{
     Shard,
 };
 
-/// Moves the message, or finds that it is moved.
+/// Process that moves the message, or finds that it is already moved.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Mover {
     name: u8,
@@ -48,7 +48,7 @@ impl Mover {
             self.tries -= 1;
             let chunk = Chunk(100 + u128::from(self.name));
             let (entry, protocol) = (entry_of(1, now), now.config.protocol());
-            // What the log of the first segment has.
+            // The log of the first segment contains the deduplication id of the message.
             let before = entry.deduplication.map(|id| (id, (entry.id, entry.sent)));
             self.driver.recent.extend(before);
             if now.config.goes_on {
@@ -91,7 +91,7 @@ impl Mover {
     }
 }
 
-/// What the one who moves it on has read of where it is.
+/// Returns the log of the source, as a process that moves the message on has read it.
 fn log_of_source(entry: Entry) -> Log {
     let (chunk, entries) = (Chunk(0), [entry].into());
     Log {
@@ -102,7 +102,8 @@ fn log_of_source(entry: Entry) -> Log {
     }
 }
 
-/// Where the state of a message lies that is moved: the first segment has the first register.
+/// Returns the location of the state of a moved message: the first segment has the first versioned
+/// cell.
 pub(crate) fn spot_of(origin: Origin) -> Spot {
     Spot {
         address: origin.address,

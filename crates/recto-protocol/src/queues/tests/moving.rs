@@ -1,4 +1,5 @@
-//! Two who move a message of a sealed segment, workers who receive it here or there, and who releases segments.
+//! Models of two processes that move a message of a sealed segment, workers that receive the message in the source or
+//! in the target, and a process that releases segments.
 
 use super::world::Config;
 use super::{HERE, Q2, SOURCE, TENURE, THERE, TWICE, entry, usually};
@@ -9,7 +10,7 @@ use crate::queues::{
     StateAnswer, StateWish, Target,
 };
 
-/// Two movers.
+/// Returns a configuration with two movers.
 fn moving() -> Config {
     Config {
         movers: 2,
@@ -19,7 +20,7 @@ fn moving() -> Config {
     }
 }
 
-/// Two movers, and a sender that may fill the segment they move to.
+/// Returns a configuration with two movers, and a sender that may fill the target segment.
 fn moving_to_what_is_full() -> Config {
     Config {
         senders: vec![vec![2]],
@@ -28,8 +29,8 @@ fn moving_to_what_is_full() -> Config {
     }
 }
 
-/// A mover stopped half-way; the message is received and acked where it came, and its segment is released; another mover
-/// goes on.
+/// Returns a configuration in which a mover stopped halfway. The message is received and acknowledged in its target,
+/// whose segment is then released. Another mover continues the move.
 fn moving_and_releasing() -> Config {
     Config {
         movers: 1,
@@ -42,7 +43,8 @@ fn moving_and_releasing() -> Config {
     }
 }
 
-/// A mover stopped half-way; the segment that the message came to is purged; another mover goes on.
+/// Returns a configuration in which a mover stopped halfway. The target segment is purged. Another mover continues the
+/// move.
 fn moving_and_purging() -> Config {
     Config {
         movers: 1,
@@ -55,7 +57,8 @@ fn moving_and_purging() -> Config {
     }
 }
 
-/// Two who move the message to two shards, of whom one may go on with the other's mark.
+/// Returns a configuration with two movers that move the message to two shards. One of them may continue with the
+/// other's mark.
 fn moving_apart() -> Config {
     Config {
         moves_apart: true,
@@ -63,7 +66,7 @@ fn moving_apart() -> Config {
     }
 }
 
-/// The same, and the segment of the other shard that the message may have come to is purged.
+/// Returns the same configuration; the segment in the other shard, which may contain the message, is purged.
 fn moving_apart_and_purging() -> Config {
     Config {
         keepers: vec![1],
@@ -75,7 +78,7 @@ fn moving_apart_and_purging() -> Config {
     }
 }
 
-/// A mover, a worker, and a keeper that purges the segment which the message leaves.
+/// Returns a configuration with a mover, a worker, and a keeper that purges the source segment.
 fn moving_and_purging_the_source() -> Config {
     Config {
         movers: 1,
@@ -88,7 +91,7 @@ fn moving_and_purging_the_source() -> Config {
     }
 }
 
-/// A mover, and a worker that is late.
+/// Returns a configuration with a mover, and a late worker.
 fn moving_and_working() -> Config {
     Config {
         movers: 1,
@@ -137,8 +140,9 @@ fn a_message_that_does_not_stand_in_the_target_is_not_resolved() {
     assert_eq!(action, MoveAction::Over(Moved::NotNow));
 }
 
-/// Who moves a message on takes with it what became of it, and leaves one that somebody moves elsewhere to that one; and the other
-/// way round.
+/// Checks that a process continues only moves of its own kind. A message that is moved on within its shard keeps its
+/// number of receipts. A message that is moved to another shard does not. A process that moves a message on does not
+/// continue its move to another shard, and the reverse.
 #[test]
 fn a_mark_is_gone_on_with_as_it_was_meant() {
     let received = Some(Received {
@@ -175,7 +179,7 @@ fn a_mark_is_gone_on_with_as_it_was_meant() {
         };
         MoveEvent::Source(StateAnswer::Leaving(target, received))
     };
-    // What is put there.
+    // Entry that is appended to the target.
     let entry_of = |mut moving: Moving, address| {
         moving.step(marked(address));
         moving.step(MoveEvent::Shard(ShardEvent::Found(Some(live))));
@@ -192,7 +196,7 @@ fn a_mark_is_gone_on_with_as_it_was_meant() {
     let not_now = MoveAction::Over(Moved::NotNow);
     assert_eq!(begun(HERE).on(Reach::Far).step(marked(there)), not_now);
     assert_eq!(begun(there).step(marked(HERE)), not_now);
-    // Where it goes, and how that is asked for.
+    // The command that opens the target segment, and the command that marks the source.
     let mut moving = begun(HERE).on(Reach::Far);
     let asked = moving.step(MoveEvent::Begin);
     assert!(matches!(

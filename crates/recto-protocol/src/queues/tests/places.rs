@@ -1,4 +1,5 @@
-//! A queue is deleted while somebody sends to it, and another one has its place.
+//! Models of a queue that is deleted while a process sends to it, and whose slot goes to another
+//! queue.
 
 use super::world::Config;
 use super::{OTHERS, Q1, usually};
@@ -10,7 +11,8 @@ use crate::queues::{
     State, Tenure, expired_by, is_expired,
 };
 
-/// A sender that knows the old queue only, and who deletes that and makes another one.
+/// Returns a configuration with a sender that knows only the old queue, and a process that deletes
+/// that queue and makes another one.
 fn clearing() -> Config {
     Config {
         senders: vec![vec![1, 2]],
@@ -21,7 +23,8 @@ fn clearing() -> Config {
     }
 }
 
-/// The same, where two clear the place, and each sends to the next queue.
+/// Returns the same configuration with two processes that clear the slot. Each of them sends to the
+/// next queue.
 fn clearing_twice() -> Config {
     Config {
         senders: vec![vec![1]],

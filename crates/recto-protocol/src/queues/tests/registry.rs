@@ -1,4 +1,4 @@
-//! Queues are made, changed and deleted; and what users say of them.
+//! Tests of queues that are made, changed and deleted, and of the options of users.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ fn change(id: u128, expected: Option<u64>, options: &QueueOptions) -> RegistryWi
     }
 }
 
-/// One wish after the other, each by a write of its own.
+/// Registry that executes one command after the other, each by its own conditional write.
 struct Registries {
     registry: Registry,
     context: RegistryContext,
@@ -90,7 +90,8 @@ fn a_queue_is_made_once() {
     assert_eq!(registries.is_told(create(1, "a", &options)), Created(Place(0)));
     assert_eq!(registries.registry.version(), 1);
     assert_eq!(registries.registry.options, Some(StoreOptions::default()));
-    // Asked again by who does not know that it was applied, and by others.
+    // The same command again: from the client that did not receive the first response, and from
+    // other clients.
     assert_eq!(registries.is_told(create(1, "a", &options)), Created(Place(0)));
     assert_eq!(registries.is_told(create(2, "a", &options)), Exists(Place(0)));
     let others = QueueOptions {
@@ -139,7 +140,7 @@ fn options_are_changed_by_who_knows_them() {
         (Tenure(1), &slower),
         "it is the same use"
     );
-    // It was applied, and its sender does not know.
+    // The change was applied, and its sender does not know.
     assert_eq!(
         registries.is_told_after(change(1, Some(1), &slower), true),
         Changed(3)
@@ -191,7 +192,7 @@ fn rejects_dead_letters_in_a_circle() {
         );
         assert!(error.hint().contains("dead letters"), "{error}");
     }
-    // An option that has nothing to do with the circle.
+    // This option does not concern the circle.
     let slower = QueueOptions {
         visibility_seconds: 60,
         ..sends_dead_letters_to("b")
@@ -239,12 +240,13 @@ fn a_place_is_taken_over_when_it_is_cleared() {
     let row = registries.registry.place(Place(0)).expect("it is being cleared");
     assert_eq!((row.deleting(), row.changed), (Some(Tenure(2)), 2));
 
-    // Whoever made it, and did not hear of it, hears so now, and does not make it again.
+    // The client that made the queue, and did not receive the response, receives it now. The queue
+    // is not made again.
     assert_eq!(
         registries.is_told_after(create(1, "a", &wide), true),
         Created(Place(0))
     );
-    // The name is free at once, the place is not.
+    // The name is available at once. The slot is not.
     assert_eq!(registries.is_told(create(2, "a", &options)), Created(Place(1)));
     assert_eq!(
         registries.is_told(RegistryWish::Cleared(Place(0), Tenure(1))),
@@ -276,9 +278,9 @@ fn a_place_is_taken_over_when_it_is_cleared() {
 
     assert_eq!(registries.is_told(create(3, "b", &options)), Created(Place(0)));
     let (_, row, _) = registries.registry.named("b").expect("it was made");
-    // Its own shards are four; a fence still goes over the heads that there were before.
+    // The queue has four shards. A fence still covers the heads of the earlier queue.
     assert_eq!((row.tenure, row.shards().last()), (Tenure(5), Some(Shard(15))));
-    // Whoever cleared the place for the first is late.
+    // The process that clears the slot for the first queue is too late.
     assert_eq!(
         registries.is_told(RegistryWish::Cleared(Place(0), Tenure(2))),
         Done
@@ -345,7 +347,7 @@ fn a_queue_of_dead_letters_stays_while_it_is_needed() {
     assert!(registries.registry.named("dead").is_some());
     registries.is_told(change(1, None, &QueueOptions::default()));
     assert_eq!(registries.is_told(RegistryWish::Delete(QueueId(2))), Done);
-    // One that is being deleted takes no more.
+    // A queue that is being deleted accepts no dead letters of another queue.
     let error = registries.is_refused(change(1, None, &sends_dead_letters_to("dead")));
     assert_eq!(error, missing);
 
@@ -405,7 +407,7 @@ fn a_unit_begins_once_and_ends_with_its_queue() {
     assert_eq!(registries.is_told(begin(8, 2, "unit")), Created(Place(3)));
     assert_eq!(registries.is_told(begin(9, 2, "other")), Full);
 
-    // Ended, it leaves room for another, of the same name too.
+    // An ended temporary queue makes room for another one, even with the same name.
     assert_eq!(registries.is_told(RegistryWish::Delete(QueueId(7))), Done);
     assert!(registries.registry.unit(QueueId(1), "unit").is_none());
     assert_eq!(
@@ -497,7 +499,7 @@ fn what_holds_for_all_queues_can_be_changed() {
             field
         );
     }
-    // The first queue does not change that.
+    // The first queue does not change the options.
     registries.is_told(create(1, "a", &QueueOptions::default()));
     assert_eq!(registries.registry.options(), good);
     let many = QueueTableSettings {
@@ -547,7 +549,8 @@ fn an_ordered_queue_has_one_shard_by_default() {
     assert_eq!(shards(two), Ok(2));
 }
 
-/// Both are worked out on a registry that the other may have changed since whoever asks has read it.
+/// Checks that each of two changes affects only the options that it names. The registry may have
+/// changed between a process's read and its write.
 #[test]
 fn a_change_of_options_changes_what_it_names() {
     let mut registries = Registries::new();
@@ -569,7 +572,7 @@ fn a_change_of_options_changes_what_it_names() {
         ..StoreOptions::default()
     };
     assert_eq!(registries.registry.options(), both);
-    // With what another said since they do not fit.
+    // The value does not fit the options that another change has set since.
     let tables = QueueTableSettings {
         tables: Some(42),
         ..QueueTableSettings::default()

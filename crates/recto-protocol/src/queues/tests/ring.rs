@@ -1,4 +1,4 @@
-//! Senders and keepers of a ring of two tables, which are closed, emptied, and opened again.
+//! Models of senders and keepers of a ring of two tables. Tables are closed, emptied, and opened again.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::queues::{
     RingWish,
 };
 
-/// A sender, and keepers with these tasks.
+/// Returns a configuration with a sender, and keepers with these tasks.
 fn keeping(keepers: &[&[Task]]) -> Config {
     Config {
         senders: vec![vec![1]],
@@ -23,7 +23,8 @@ fn keeping(keepers: &[&[Task]]) -> Config {
     }
 }
 
-/// The first table is closed, emptied and opened again, while somebody sends; one of them may crash.
+/// Returns a configuration in which the first table is closed, emptied and opened again while senders send. One process
+/// may crash.
 fn turning() -> Config {
     Config {
         senders: (1..=usually(1, 2)).map(|message| vec![message]).collect(),
@@ -32,7 +33,7 @@ fn turning() -> Config {
     }
 }
 
-/// The same, and nobody knows what became of emptying.
+/// Returns the same configuration, in which the outcome of emptying is unknown.
 fn turning_in_doubt() -> Config {
     Config {
         losses: 1,
@@ -41,7 +42,7 @@ fn turning_in_doubt() -> Config {
     }
 }
 
-/// Two keepers, of which one takes the other for gone.
+/// Returns a configuration with two keepers. One of them considers the other one dead.
 fn retiring() -> Config {
     keeping(&[
         &[Roll(1), Fence(1), Empty(1), Roll(2)],
@@ -49,8 +50,8 @@ fn retiring() -> Config {
     ])
 }
 
-/// Bodies are copied to a table that is closed, emptied and opened again meanwhile, by a process in which others read the
-/// ring, too.
+/// Returns a configuration in which bodies are copied to a table that is closed, emptied and opened again meanwhile.
+/// Other tasks of the copying process read the ring, too.
 fn rehoming() -> Config {
     Config {
         tables: 3,
@@ -62,7 +63,7 @@ fn rehoming() -> Config {
     }
 }
 
-/// The first table is retired and dropped, while somebody sends who knew that it was open.
+/// Returns a configuration in which the first table is retired and dropped. The sender has seen the table open.
 fn dropping() -> Config {
     Config {
         senders: vec![vec![1, 2]],
@@ -71,7 +72,8 @@ fn dropping() -> Config {
     }
 }
 
-/// Somebody counts what refers to a table, and is so late that it is closed for the second time by then.
+/// Returns a configuration with a process that counts the references to a table. The process is so late that the table
+/// is closed for the second time.
 fn counting_late() -> Config {
     Config {
         tables: 3,
@@ -82,7 +84,8 @@ fn counting_late() -> Config {
     }
 }
 
-/// Somebody fences a table, and is so late with saying so that it is closing for the second time by then.
+/// Returns a configuration with a process that fences a table. It reports the fence so late that the table is closing
+/// for the second time.
 fn fencing_late() -> Config {
     Config {
         tables: 3,
@@ -93,7 +96,7 @@ fn fencing_late() -> Config {
     }
 }
 
-/// A table is emptied while a queue is made by somebody who knows an old ring.
+/// Returns a configuration in which a table is emptied while a process that knows an old ring makes a queue.
 fn making() -> Config {
     Config {
         is_new: true,
@@ -101,7 +104,8 @@ fn making() -> Config {
     }
 }
 
-/// A work unit begins while somebody looks for units that have ended, and empties what he finds.
+/// Returns a configuration in which a temporary queue begins while another process looks for ended temporary queues,
+/// and empties their tables.
 fn beginning() -> Config {
     Config {
         senders: vec![],
@@ -203,7 +207,7 @@ fn without_leaving_an_owner_alone() {
     retiring().breaks(Rule::NoTakeOver, Q5);
 }
 
-/// One wish after the other.
+/// Ring that executes one command after the other.
 struct Rings {
     ring: Ring,
     now: i64,
@@ -235,7 +239,7 @@ fn a_unit_has_a_table_to_itself_until_it_ends() {
     for table in 1..=2 {
         assert_eq!(rings.is_told(RingWish::Add(BodyTable(table))), Done);
     }
-    // The only one that is free is the next slice's.
+    // The only free table is needed for the next rotation.
     assert_eq!(rings.is_told(RingWish::Begin(unit)), Short);
     assert_eq!(rings.is_told(RingWish::Add(BodyTable(3))), Done);
     assert_eq!(rings.is_told(RingWish::Begin(unit)), Done);
@@ -247,7 +251,7 @@ fn a_unit_has_a_table_to_itself_until_it_ends() {
         (Some(table), None)
     );
     assert_eq!(rings.ring.open(), Some(BodyTable(1)));
-    // A roll passes over it.
+    // A rotation skips the table.
     assert_eq!(rings.is_told(RingWish::Roll(BodyTable(1), Life(1))), Done);
     assert_eq!(rings.ring.open(), Some(BodyTable(3)));
     let (life, owner) = (Life(4), Owner(9));
@@ -282,14 +286,14 @@ fn a_table_goes_from_phase_to_phase_and_in_no_other_way() {
     assert_eq!(rings.is_told(RingWish::Add(two)), Done);
     assert_eq!(rings.is_told(RingWish::Fenced(one, life)), NotYet);
     assert_eq!(rings.is_told(RingWish::Roll(one, life)), Done);
-    // Asked again it is so already, and the next one stays open.
+    // The same command again: the change is in place, and the next table stays open.
     assert_eq!(rings.is_told(RingWish::Roll(one, life)), Done);
     assert_eq!(rings.ring.open(), Some(two));
-    // What is late is of a life that has ended, whichever table is open now.
+    // A late command refers to an ended lifetime, whichever table is open now.
     assert_eq!(rings.is_told(RingWish::Roll(two, life)), Done);
     assert_eq!(rings.ring.open(), Some(two));
     assert_eq!(rings.is_told(RingWish::Take(one, life, owner)), NotYet);
-    // What was found out in another life is not believed.
+    // The ring does not accept findings from another lifetime.
     assert_eq!(rings.is_told(RingWish::Fenced(one, Life(7))), NotYet);
     assert_eq!(rings.is_told(RingWish::Fenced(one, life)), Done);
     assert_eq!(
@@ -329,7 +333,7 @@ fn a_table_goes_from_phase_to_phase_and_in_no_other_way() {
         life: Life(3),
     };
     assert_eq!(rings.ring.tables(), &BTreeMap::from([(two, open)]));
-    // Its number is not given to another.
+    // The number of a dropped table is never used again.
     assert_eq!(rings.is_told(RingWish::Add(one)), Done);
     assert_eq!(
         (rings.ring.next(), rings.ring.tables().len()),

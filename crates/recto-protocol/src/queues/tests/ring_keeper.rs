@@ -1,4 +1,4 @@
-//! Who keeps the ring, in the models.
+//! Process in the models that maintains the ring.
 
 use super::HERE;
 use super::driver::{Driver, Next};
@@ -9,14 +9,14 @@ use crate::queues::{
     Phase, Rehoming, Ring, RingWish, ShardAction, ShardEvent,
 };
 
-/// What a keeper is to do with a table, if it can.
+/// Task of a keeper for a table. The keeper skips an impossible task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Task {
     Roll(u32),
     Fence(u32),
     Rehome(u32),
     Empty(u32),
-    /// Of an owner that is taken for gone.
+    /// The owner of the table is considered dead.
     Retire(u32),
     Drop(u32),
 }
@@ -44,13 +44,13 @@ enum Doing {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct RingKeeper {
     name: u8,
-    /// The last one first.
+    /// Tasks; the next one is at the end.
     tasks: Vec<Task>,
     task: Option<Task>,
     doing: Option<Doing>,
-    /// Of the table that it fences.
+    /// Lifetime of the table that the keeper fences.
     life: Option<Life>,
-    /// Whether it is to count what a head refers to.
+    /// Whether the next step is to count the references of a head.
     counts: bool,
     driver: Driver,
 }
@@ -153,7 +153,7 @@ impl RingKeeper {
         }
     }
 
-    /// Every head that there is: one, or none.
+    /// Fences all heads: one, or none.
     fn fences(&mut self, is_placed: bool, now: &Now<'_>) -> Option<Request> {
         let table = self.task?.table();
         if !is_placed {

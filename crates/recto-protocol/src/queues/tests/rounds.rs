@@ -1,4 +1,5 @@
-//! Rounds of one register by themselves: what waits goes together, and what is said is said of what is there.
+//! Tests of the compare-and-set loop of one versioned cell. Waiting commands share a write, and responses describe the
+//! stored value.
 
 use std::sync::Arc;
 
@@ -24,7 +25,7 @@ fn log_context(recent: &Recent, protocol: Protocol) -> LogContext<'_> {
     }
 }
 
-/// What a conditional write puts; everything else is unexpected.
+/// Returns the value that a conditional write puts. Any other action is an error.
 fn put<R: crate::queues::Register>(actions: &[Action<R>]) -> R {
     match actions {
         [Action::Cas { put, .. }] => put.clone(),
@@ -57,7 +58,7 @@ fn what_waits_goes_together() {
             .step(Event::Asked(vec![append(4, &[entry(4, 1)])]), &context)
             .is_empty()
     );
-    // An end of another conditional write changes nothing.
+    // The outcome of another conditional write has no effect.
     assert!(
         round
             .step(Event::Decided(7, Decision::Applied), &context)
@@ -104,7 +105,7 @@ fn a_round_carries_so_much_and_no_more() {
         round.step(Event::Decided(2, Decision::Refused), &context),
         vec![Action::Read]
     );
-    // It was sent, and is certainly not done.
+    // The command was sent, and was certainly not executed.
     assert!(round.withdraw(Ticket(3)));
     round.step(Event::Asked(vec![append(4, &[entry(4, 1)])]), &context);
     assert!(round.withdraw(Ticket(4)));
@@ -145,7 +146,7 @@ fn a_segment_is_sealed_when_it_is_full() {
     }
 }
 
-/// A receipt is shown to a process that knows an old state.
+/// A process that knows an old state receives an acknowledgment with a valid receipt.
 fn acks_elsewhere(protocol: Protocol) -> Vec<Action<State>> {
     let mut log = Log::absent();
     log.segment = Segment(1);
@@ -251,7 +252,7 @@ fn a_round_carries_so_many_bytes_unless_one_wish_has_more() {
         round.step(Event::Asked(wishes.collect()), &context);
         let first = put(&round.step(Event::Read(Log::absent()), &context));
         assert_eq!(first.next(), expected, "{carried_bytes}");
-        // The others are in the next.
+        // The other commands are in the next write.
         if expected < 3 {
             let told = round.step(Event::Decided(1, Decision::Applied), &context);
             assert!(put(&told[usize::from(expected)..]).next() > expected);
@@ -280,7 +281,7 @@ fn what_sets_a_register_up_anew_is_put_whole() {
     round.step(Event::Asked(vec![append(1, &[entry(1, 1), entry(2, 1)])]), &of(1));
     let first = put(&round.step(Event::Read(Log::absent()), &of(1)));
     round.step(Event::Decided(1, Decision::Applied), &of(1));
-    // The next segment's log is no longer than the one before it was.
+    // The log of the next segment is not longer than the previous log.
     let second = put(&round.step(Event::Asked(vec![append(3, &[entry(3, 1)])]), &of(2)));
     assert_eq!(round.copy(), Some(&first));
     let rows: Vec<_> = second

@@ -1,10 +1,10 @@
-//! The rows of a log, beside the same ones in a plain list.
+//! Tests that compare the rows of a log with a plain list.
 
 use super::entry;
 use crate::queues::rows::Rows;
 use crate::queues::{Chunk, LogRow, Seq};
 
-/// Rows of one to three messages, with places of their own.
+/// Returns rows of one to three messages, with their positions.
 fn rows(count: u128) -> Vec<(Seq, LogRow)> {
     let mut first = 0;
     let row = |number: u128| {

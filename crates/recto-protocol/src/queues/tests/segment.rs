@@ -1,11 +1,11 @@
-//! Senders, workers and keepers of one shard, whose registers recur.
+//! Models of senders, workers and keepers of one shard, whose versioned cells are used again.
 
 use super::worker::Act;
 use super::world::Config;
 use super::{HELD, Q1, Q3, Q4, Q6, Q7, TWICE, usually};
 use crate::queues::rules::Rule;
 
-/// Two senders, and room for one message in a segment.
+/// Returns a configuration with two senders. A segment has room for one message.
 fn sending() -> Config {
     Config {
         senders: vec![vec![1], vec![2]],
@@ -15,7 +15,7 @@ fn sending() -> Config {
     }
 }
 
-/// Two workers, of whom one may take the other for dead.
+/// Returns a configuration with two workers. One may consider the other one dead.
 fn working() -> Config {
     Config {
         senders: vec![vec![1]],
@@ -26,7 +26,8 @@ fn working() -> Config {
     }
 }
 
-/// Two workers who do this with a message at first, of whom one may take the other for dead.
+/// Returns a configuration with two workers that first do this with a message. One may consider the
+/// other one dead.
 fn giving_back(act: Act) -> Config {
     Config {
         workers: vec![2, 2],
@@ -35,7 +36,7 @@ fn giving_back(act: Act) -> Config {
     }
 }
 
-/// Two messages, of which one at a time may be pending.
+/// Returns a configuration with two messages, of which one at a time can be pending.
 fn full_of_pending() -> Config {
     Config {
         senders: vec![vec![1, 2]],
@@ -47,7 +48,7 @@ fn full_of_pending() -> Config {
     }
 }
 
-/// One register, which two segments have one after the other.
+/// Returns a configuration in which two segments use the same versioned cell, one after the other.
 fn recurring() -> Config {
     Config {
         senders: vec![vec![1], vec![2]],
@@ -62,7 +63,8 @@ fn recurring() -> Config {
     }
 }
 
-/// The same, where an answer is lost, and the second message is not received.
+/// Returns the same configuration, in which a response is lost and the second message is not
+/// received.
 fn recurring_in_doubt() -> Config {
     Config {
         workers: vec![1],
@@ -72,7 +74,7 @@ fn recurring_in_doubt() -> Config {
     }
 }
 
-/// A segment that is full, and another one.
+/// Returns a configuration with a full segment and another one.
 fn releasing() -> Config {
     Config {
         senders: vec![vec![1, 2]],
@@ -83,7 +85,7 @@ fn releasing() -> Config {
     }
 }
 
-/// Three messages of a group, in two segments.
+/// Returns a configuration with three messages of a group, in two segments.
 fn ordered() -> Config {
     Config {
         senders: vec![vec![1, 2, 3]],
@@ -95,7 +97,7 @@ fn ordered() -> Config {
     }
 }
 
-/// Two of them, in one segment.
+/// Returns the same configuration with two messages, in one segment.
 fn ordered_in_one() -> Config {
     Config {
         senders: vec![vec![1, 2]],
@@ -104,7 +106,8 @@ fn ordered_in_one() -> Config {
     }
 }
 
-/// Two messages of one deduplication id, and who seals the first one's segment.
+/// Returns a configuration with two messages of one deduplication id, and a process that seals the
+/// first message's segment.
 fn deduplicating() -> Config {
     Config {
         senders: vec![vec![1], vec![2]],
@@ -116,7 +119,7 @@ fn deduplicating() -> Config {
     }
 }
 
-/// The same, of one sender, and the segment is released.
+/// Returns the same configuration with one sender. The segment is released.
 fn deduplicating_released() -> Config {
     Config {
         senders: vec![vec![1, 2]],

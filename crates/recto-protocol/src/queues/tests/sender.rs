@@ -1,4 +1,5 @@
-//! Who sends, in the models: the product's machines, one request after the other.
+//! Process in the models that sends. It uses the product's state machines, one request after the
+//! other.
 
 use super::driver::{Driver, Next};
 use super::store::{Reply, Request};
@@ -9,20 +10,20 @@ use crate::queues::{
     Sending, ShardAction, ShardEvent, Tenure, reach,
 };
 
-/// A sender of a few messages, each by itself.
+/// Sender of a few messages, each in its own request.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Sender {
-    /// Which messages it has still to send, the last one first.
+    /// Messages still to send; the next one is at the end.
     messages: Vec<u8>,
     message: u8,
     sending: Option<Sending>,
     driver: Driver,
     is_unplaced: bool,
-    /// By which use it knows the queue's place.
+    /// Epoch of the queue's slot, as the sender knows it.
     tenure: Tenure,
-    /// The table of the unit that it sends into.
+    /// Table of the temporary queue to which the process sends.
     table: Option<BodyTable>,
-    /// What is to be asked when the logs before were read.
+    /// Action to execute after the earlier logs were read.
     asks: Option<ShardAction>,
     unread: Vec<(Segment, RegisterNumber)>,
 }
@@ -44,7 +45,7 @@ impl Sender {
         }
     }
 
-    /// The same, to a queue that has its place by another use.
+    /// Returns a sender to a queue that has its slot in another epoch.
     pub(crate) fn by(tenure: Tenure, messages: &[u8]) -> Self {
         Self {
             tenure,
@@ -52,13 +53,13 @@ impl Sender {
         }
     }
 
-    /// Into a work unit.
+    /// Sends to a temporary queue.
     pub(crate) fn in_table(mut self, table: BodyTable) -> Self {
         self.table = Some(table);
         self
     }
 
-    /// What it asks next, now that it heard this.
+    /// Handles a reply. Returns the next request.
     pub(crate) fn hears(&mut self, reply: Reply, now: &Now<'_>, ghosts: &mut Vec<Ghost>) -> Option<Request> {
         match reply {
             Reply::Start if now.config.is_new && self.is_unplaced => {
@@ -170,7 +171,7 @@ impl Sender {
         }
     }
 
-    /// Whether it has nothing more to do.
+    /// Returns whether the sender has no more work.
     pub(crate) fn is_over(&self) -> bool {
         self.messages.is_empty() && self.sending.is_none()
     }

@@ -1,4 +1,4 @@
-//! A state, wish by wish: what may be received, and what became of it.
+//! Tests of a state, command by command: the messages that can be received, and their results.
 
 use super::{HERE, entry, state_context};
 use crate::queues::limits::Protocol;
@@ -8,7 +8,7 @@ use crate::queues::{
     Received, Register, RegisterNumber, Segment, State, StateAnswer, StateContext, StateWish, Target,
 };
 
-/// Works out one wish after the other on a state of three messages.
+/// State of three messages that executes one command after the other.
 struct States {
     state: State,
     log: Log,
@@ -58,7 +58,7 @@ impl States {
         answer
     }
 
-    /// As a message that was received once is moved on.
+    /// Returns the data that a message keeps when it is moved on, after one receipt.
     fn received_once(&self, seq: u16) -> Option<Received> {
         let pending = self.state.pending().get(&seq)?;
         Some(Received {
@@ -90,7 +90,7 @@ impl States {
 fn what_is_given_back_comes_again_when_it_may() {
     let mut states = States::new(Protocol::default());
     assert_eq!(states.claims(1, 2), [(0, 1), (1, 1)]);
-    // The same claim once more is the same.
+    // The same claim again has the same response.
     assert_eq!(states.claims(1, 2), [(0, 1), (1, 1)]);
     let (seq, claim) = (0, ClaimId(1));
     let nack = StateWish::Nack {
@@ -112,7 +112,7 @@ fn what_is_given_back_comes_again_when_it_may() {
     states.clock.wall = 100;
     assert_eq!(states.claims(3, 9), [(0, 2)]);
     assert_eq!(states.is_told(StateWish::Ack { seq, claim }), StateAnswer::Stale);
-    // Nobody was there to be given it: it does not count.
+    // The message reached no receiver, so this attempt does not count.
     let claim = ClaimId(3);
     assert_eq!(
         states.is_told(StateWish::GiveBack { seq, claim }),
@@ -179,7 +179,7 @@ fn a_delayed_message_waits_and_so_many_are_pending() {
         StateAnswer::Done
     );
     assert_eq!(states.claims(3, 9), [(2, 1)]);
-    // A released segment's messages are done with.
+    // All messages of a released segment are resolved.
     states.state.segment = Segment(2);
     assert_eq!(
         states.is_told(StateWish::Ack {
@@ -190,7 +190,7 @@ fn a_delayed_message_waits_and_so_many_are_pending() {
     );
 }
 
-/// A state of which these are resolved, and its log of so many messages.
+/// Returns a state in which these messages are resolved, with a log of `count` messages.
 fn resolved(places: impl Iterator<Item = u16>, count: usize) -> States {
     let mut states = States::new(Protocol::default());
     let entries = vec![entry(1, 1); count].into();
@@ -218,7 +218,7 @@ fn a_claim_looks_at_no_more_than_it_gives() {
     let every_other = (0..4_096).step_by(2);
     assert_eq!(looks(&mut resolved(every_other, 4_096), 10), (10, 10));
     assert_eq!(looks(&mut resolved(0..4_096, 4_096), 10), (0, 0));
-    // Pending messages are looked at only if they may be received.
+    // Pending messages are checked only if they can be received.
     let mut states = resolved(0..0, 4_096);
     states.claims(9, 1_024);
     assert_eq!(looks(&mut states, 10), (10, 10));
@@ -242,11 +242,11 @@ fn what_is_due_is_looked_for_no_longer_than_until_it_is_found() {
     };
     assert_eq!(looks(&resolved(0..4_000, 4_096)), (Some(0), 1));
     assert_eq!(looks(&resolved(0..4_096, 4_096)), (None, 0));
-    // What is claimed is looked at, and what is free behind it found.
+    // The claimed messages are checked, and the free message after them is found.
     let mut states = resolved(0..4_000, 4_096);
     states.claims(1, 10);
     assert_eq!(looks(&states), (Some(0), 11));
-    // Where all are claimed, it is when the first claim is over for others.
+    // If all messages are claimed, the time is the end of the first claim for other processes.
     states.claims(2, 96);
     let of_others = 30 + crate::queues::limits::LEASE_MARGIN_MICROS;
     assert_eq!(looks(&states), (Some(of_others), 96));
@@ -277,7 +277,7 @@ fn what_leaves_is_pending_too() {
     let leave = |seq, claim| StateWish::Leave { seq, claim, target };
     assert_eq!(states.claims(1, 1), [(0, 1)]);
     assert_eq!(states.is_told(leave(1, None)), StateAnswer::Full);
-    // Claimed by another; and by who moves it, for which there is room.
+    // Another claim holds the message. The process with the claim can move it, if there is room.
     assert_eq!(states.is_told(leave(0, None)), StateAnswer::Stale);
     let received = states.received_once(0);
     assert_eq!(
@@ -289,7 +289,8 @@ fn what_leaves_is_pending_too() {
     assert_eq!(states.is_told(leave(1, None)), StateAnswer::Leaving(target, None));
 }
 
-/// What is moved on is as it was: nobody who has it loses it, and where it comes to it goes on from its attempts.
+/// Checks that a message that is moved on keeps its data. No receiver loses the message, and its number of attempts
+/// continues in the target.
 #[test]
 fn what_is_moved_on_goes_on_from_its_attempts() {
     let mut states = States::new(Protocol::default());
@@ -302,7 +303,7 @@ fn what_is_moved_on_goes_on_from_its_attempts() {
     assert_eq!(states.is_told(moves_on(1)), StateAnswer::Leaving(target, None));
     assert_eq!(states.is_told(moves_on(9)), StateAnswer::NoMessage);
     assert_eq!(states.claims(1, 1), [(0, 1)]);
-    // However late: who has it may be about to acknowledge it.
+    // Regardless of the time, the receiver may be about to acknowledge the message.
     states.clock.wall = 1_000_000_000;
     states.clock.monotonic = 1_000_000_000;
     assert_eq!(states.is_told(moves_on(0)), StateAnswer::Stale);
@@ -346,7 +347,7 @@ fn what_is_moved_on_goes_on_from_its_attempts() {
         StateAnswer::Done
     );
     assert_eq!(there.claims(2, 1), [(0, 2)], "nobody was given it");
-    // Moved on once more before anybody received it there.
+    // The message is moved on again before a process received it in its target.
     let mut there = States::new(Protocol::default());
     let entries = [Entry {
         received,
@@ -418,11 +419,11 @@ fn a_group_waits_for_each_live_segment_before_and_for_those_that_nobody_read() {
     done.resolved.add(0);
     assert_eq!(claims(&states, &order(&head, 2, Some(&before), &absent)), [1]);
     assert_eq!(claims(&states, &order(&head, 2, Some(&before), &done)), [0, 1]);
-    // Nobody read it.
+    // No process read the earlier log.
     assert_eq!(claims(&states, &order(&head, 2, None, &done)), NOBODY);
     let other = log_of(9, &[]);
     assert_eq!(claims(&states, &order(&head, 2, Some(&other), &done)), NOBODY);
-    // The head is older than the segment, and may not have all that come before.
+    // The head is older than the segment, and may lack earlier segments.
     let older = Head {
         last: Segment(1),
         ..head.clone()
@@ -440,7 +441,7 @@ fn a_message_is_removed_whoever_has_it() {
     assert_eq!(states.is_told(StateWish::Remove(0)), StateAnswer::Done);
     assert_eq!(states.is_told(StateWish::Remove(2)), StateAnswer::Done);
     assert_eq!(states.is_told(StateWish::Remove(2)), StateAnswer::Done);
-    // The receipt that is out finds it done with.
+    // The outstanding receipt finds the message resolved.
     let (seq, until) = (0, 90);
     assert_eq!(states.is_told(StateWish::Ack { seq, claim }), StateAnswer::Done);
     assert_eq!(
@@ -452,7 +453,7 @@ fn a_message_is_removed_whoever_has_it() {
     assert_eq!(states.is_told(give_back), StateAnswer::Done);
     let nack = StateWish::Nack { seq, claim, until };
     assert_eq!(states.is_told(nack), StateAnswer::Stale);
-    // A place that no message has yet would be lost to the next.
+    // Resolving a position that has no message yet would lose the next message.
     assert_eq!(states.is_told(StateWish::Remove(3)), StateAnswer::NoMessage);
     let target = Target {
         address: HERE,
@@ -489,7 +490,7 @@ fn expires_what_nobody_has() {
         not_before,
         ..entry(id, 1)
     };
-    // The second is due later than it was sent, the third is on its way elsewhere.
+    // The second message is due later than it was sent. The third message is leaving.
     let entries = [due(1, 10, 0), due(2, 10, 30), due(3, 10, 0), due(4, 11, 0)].into();
     let chunk = Chunk(1);
     states.log.rows = Rows::from_iter([(0, LogRow { chunk, entries })]);
@@ -538,10 +539,10 @@ fn expires_what_is_given_back_and_not_what_is_in_flight() {
         [0, 1, 2].map(|seq| is_resolved(&states, seq)),
         [false, true, false]
     );
-    // Its last attempt failed: it goes to the dead letters.
+    // The last attempt of the message failed, so it goes to the dead-letter queue.
     states.most_attempts = Some(1);
     assert_eq!(states.is_told(nack(2, 0)), StateAnswer::Done);
-    // The claim of the first is over: that was its last attempt, too.
+    // The claim of the first message has ended. It was also the last attempt.
     states.clock.wall = 30 + crate::queues::limits::LEASE_MARGIN_MICROS;
     assert_eq!(states.is_told(expire), StateAnswer::Done);
     assert_eq!(
@@ -576,7 +577,8 @@ fn claims_no_expired_message() {
     states.expired_by = Some(30);
     assert_eq!(states.state.due(&states.context()), None);
     assert_eq!(states.claims(2, 9), []);
-    // For another clock the first may not have expired yet: until it is resolved its group waits.
+    // For another clock, the first message may not have exceeded its retention yet. Its group waits until it is
+    // resolved.
     states.state = State::absent();
     states.expired_by = Some(10);
     let order = Order::default();
@@ -598,7 +600,7 @@ fn a_claim_has_so_many_bytes_unless_one_message_has_more() {
         let chunk = Chunk(1);
         states.log.rows = Rows::from_iter([(0, LogRow { chunk, entries })]);
         let first = states.claims(1, 9).len();
-        // The others are in the next.
+        // The other messages are in the next claim.
         (first, states.claims(2, 9).len())
     };
     assert_eq!(claimed([5, 5, 5], 15), (3, 0));

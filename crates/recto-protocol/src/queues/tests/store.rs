@@ -1,4 +1,5 @@
-//! The store of the models: registers that conditional writes change, and bodies; and what must hold of what they do.
+//! Store of the models: versioned cells, which conditional writes change, and bodies; and the invariants of the
+//! changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,44 +12,44 @@ use crate::queues::{
     RegistryContext, RegistryWish, Ring, Segment, Seq, Shard, Standing, State, Target, Tenure, Version,
 };
 
-/// What is asked of the store.
+/// Request to the store.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Request {
     ReadHead(Address),
     ReadLog(Address, RegisterNumber),
     ReadState(Address, RegisterNumber),
     CasHead(Address, Version, Head),
-    /// Whether it sets the register up for another segment than was there when it was read.
+    /// The last value: whether the write sets the cell up for another segment than the one that was read.
     CasLog(Address, RegisterNumber, Version, Log, SetsUp),
     CasState(Address, RegisterNumber, Version, State, By),
     Write(BodyTable, Address, Segment, Chunk),
-    /// The queue has its place from then on: keepers find it.
+    /// Gives the queue its slot. From then on, keepers find the queue.
     TakePlace,
     ReadPlaces,
     ReadRing,
     CasRing(Version, Ring),
     ReadRegistry,
     CasRegistry(Version, Registry),
-    /// A segment's bodies, from one table to another.
+    /// Copies a segment's bodies from one table to another.
     Copy(Address, Segment, BodyTable, BodyTable),
     Empty(BodyTable),
 }
 
-/// On whose behalf messages are resolved.
+/// Reason for which messages are resolved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum By {
     Claim(ClaimId),
-    /// Of somebody who purges what was sent by this use of the place, or an older one: that is as an ack of it, and of nothing
-    /// else.
+    /// A purge of the messages of this epoch of the slot, or an older one. It counts as an acknowledgment of these
+    /// messages only.
     Purge(Tenure),
-    /// They are moved, or nothing is resolved.
+    /// The messages are moved, or no message is resolved.
     Nobody,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct SetsUp(pub(crate) bool);
 
-/// What the store answers.
+/// Reply of the store.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Reply {
     Start,
@@ -57,15 +58,15 @@ pub(crate) enum Reply {
     State(State),
     Ring(Ring),
     Registry(Registry),
-    /// The conditional write that puts this version.
+    /// Outcome of the conditional write that puts this version.
     Decided(Version, Decision),
     Written,
     TableGone,
-    /// Whether the queue has its place.
+    /// Whether the queue has its slot.
     Places(bool),
 }
 
-/// What is stored.
+/// Content of the store.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Store {
     pub(crate) is_placed: bool,
@@ -73,18 +74,19 @@ pub(crate) struct Store {
     pub(crate) registry: Registry,
     pub(crate) shards: BTreeMap<Address, Registers>,
     pub(crate) bodies: BTreeSet<(BodyTable, Address, Segment, Chunk)>,
-    /// Messages that are durably done with.
+    /// Messages that are durably settled.
     pub(crate) acked: BTreeSet<MessageId>,
-    /// By which use of the place a live segment was opened, if another queue had it before.
+    /// Epoch in which a live segment was opened, if another queue had the slot before.
     opened_by: BTreeMap<(Address, Segment), Tenure>,
-    /// Messages of segments that were released.
+    /// Messages of released segments.
     pub(crate) released: Vec<Copy>,
-    /// By whom a message is held, and until when: whatever is stored, only he can let go of it before.
+    /// Holder of each message, and the end of its claim. Regardless of the stored values, only the holder can release
+    /// the message before that time.
     held: BTreeMap<(Address, Segment, Seq), (ClaimId, Micros)>,
     pub(crate) broken: Option<&'static str>,
 }
 
-/// The registers of a shard.
+/// Versioned cells of a shard.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Registers {
     pub(crate) head: Head,
@@ -111,7 +113,7 @@ impl Registers {
 }
 
 impl Store {
-    /// With a ring of so many tables, and so many shards.
+    /// Creates a store with a ring of `tables` tables, and `shards` shards.
     pub(crate) fn new(tables: u32, shards: u16) -> Self {
         let phase = |table| match table {
             1 => Phase::Open {
@@ -152,14 +154,14 @@ impl Store {
         }
     }
 
-    /// Of a queue that is not made yet.
+    /// Returns the store before the queue is made.
     pub(crate) fn without_a_head(mut self) -> Self {
         self.is_placed = false;
         self.at(HERE).head = Head::absent();
         self
     }
 
-    /// The first segment has a message, and is sealed.
+    /// Adds a message to the first segment, which is sealed.
     pub(crate) fn with_a_message(mut self, entry: Entry) -> Self {
         let live = Live {
             register: RegisterNumber(0),
@@ -171,7 +173,8 @@ impl Store {
         self
     }
 
-    /// It was moved to the second one, and whoever did stopped before it was resolved in the first.
+    /// Adds a copy of the message to the second segment. The process that moved it stopped before it resolved the
+    /// message in the first segment.
     pub(crate) fn with_it_half_moved(mut self, entry: Entry) -> Self {
         let (segment, chunk) = (Segment(2), Chunk(100));
         let live = Live {
@@ -201,7 +204,7 @@ impl Store {
         self
     }
 
-    /// The next segment has this message.
+    /// Adds a segment with this message.
     fn puts(&mut self, segment: Segment, live: Live, chunk: Chunk, entry: Entry) {
         let registers = self.at(HERE);
         registers.head.last = segment;
@@ -301,7 +304,7 @@ impl Store {
         }
     }
 
-    /// Whether a request changes nothing any more, whenever it comes.
+    /// Returns whether a request can no longer change the store, at any time.
     pub(crate) fn is_spent(&self, request: &Request, rules: Rules) -> bool {
         match request {
             Request::ReadHead(_)
@@ -314,7 +317,7 @@ impl Store {
             Request::CasRing(expected, _) => *expected != self.ring.version(),
             Request::CasRegistry(expected, _) => *expected != self.registry.version(),
             Request::Copy(..) => false,
-            // What is retired is never written again.
+            // A retired table is never written again.
             Request::Empty(table) => self.ring.tables().get(table) == Some(&Phase::Retired),
             Request::CasHead(address, expected, _) => *expected != self.shards[address].head.version(),
             Request::CasLog(address, register, expected, _, sets_up) => {
@@ -331,7 +334,7 @@ impl Store {
         }
     }
 
-    /// What the sender of a request is told when nobody knows what became of it; nothing of one that decides nothing.
+    /// Returns the reply to the sender of a request with an unknown outcome. `None` for a request that decides nothing.
     pub(crate) fn unknown(request: &Request) -> Option<Reply> {
         let version = match request {
             Request::CasHead(.., put) => put.version(),
@@ -345,7 +348,7 @@ impl Store {
         Some(Reply::Decided(version, Decision::Unknown))
     }
 
-    /// Every message of a live segment, with its segment and place, and whether it is resolved.
+    /// Returns the messages of all live segments, each with its segment, its position, and whether it is resolved.
     pub(crate) fn messages(&self) -> Vec<Message> {
         let mut messages = Vec::new();
         let live = self.shards.iter().flat_map(|(address, registers)| {
@@ -371,7 +374,7 @@ impl Store {
         messages
     }
 
-    /// Q4: only what is sealed and resolved leaves the list, and what comes is new.
+    /// Checks Q4: only segments that are sealed and resolved leave the list, and added segments are new.
     fn check_head(&mut self, address: Address, before: &Head, put: &Head) {
         for (segment, live) in &before.live {
             if put.live.contains_key(segment) {
@@ -404,7 +407,7 @@ impl Store {
             .retain(|(at, segment), _| *at != address || put.live.contains_key(segment));
     }
 
-    /// Q2, Q6 and Q7, of what a conditional write claims and resolves.
+    /// Checks Q2, Q6 and Q7 for the messages that a conditional write claims and resolves.
     fn check_state(&mut self, at: (Address, RegisterNumber), before: &State, put: &State, by: By) {
         let (address, register) = at;
         let mut messages = self.messages();
@@ -456,7 +459,7 @@ impl Store {
         }
     }
 
-    /// What is claimed nobody has, or had for as long as his claim holds.
+    /// Checks that no process holds a claimed message, or that the holder's claim has ended.
     fn check_claims(&mut self, address: Address, before: &State, put: &State, by: By, now: Micros) {
         let at = |seq: &Seq| (address, put.segment, *seq);
         for (seq, pending) in &put.pending {
@@ -479,7 +482,7 @@ impl Store {
     }
 }
 
-/// With the queue of the models.
+/// Returns a registry with the queue of the models.
 fn registry() -> Registry {
     let context = RegistryContext {
         now: 0,
@@ -500,14 +503,14 @@ fn registry() -> Registry {
     registry
 }
 
-/// A message as it was sent, or as it was moved: there may be one of each.
+/// Message as it was sent, or as it was moved. One of each may exist.
 pub(crate) type Copy = (MessageId, bool);
 
 fn copy_of(entry: &Entry) -> Copy {
     (entry.id, entry.origin.is_some())
 }
 
-/// A message of a live segment.
+/// Message of a live segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Message {
     pub(crate) id: MessageId,

@@ -1,4 +1,5 @@
-//! The bytes that outlive a process: written and read as ever, and anything else is an error.
+//! Tests of the encodings that outlive a process: they never change, and invalid bytes are an
+//! error.
 
 use proptest::prelude::*;
 use recto_model::golden::bytes_of_hex;
@@ -16,7 +17,7 @@ use crate::queues::{
     Standing, State, Target, Tenure,
 };
 
-/// The version in the column beside: any.
+/// Version in the column next to the bytes. Any value is valid.
 pub(super) const VERSION: u64 = 77;
 
 pub(super) fn lines(golden: &'static str) -> impl Iterator<Item = Vec<&'static str>> {
@@ -33,7 +34,7 @@ pub(super) fn hex(text: &str) -> u128 {
     u128::from_str_radix(text, 16).expect("hexadecimal digits")
 }
 
-/// What stands there; none: `-`.
+/// Returns the text of a field, or `None` for `-`.
 pub(super) fn optional(text: &str) -> Option<&str> {
     (text != "-").then_some(text)
 }
@@ -45,7 +46,7 @@ fn address(place: &str, shard: &str) -> Address {
     }
 }
 
-/// Each of several; none: `-`.
+/// Returns the parts of a field; `-` is an empty list.
 pub(super) fn each(text: &str, between: char) -> Vec<&str> {
     optional(text).map_or_else(Vec::new, |text| text.split(between).collect())
 }
@@ -240,14 +241,14 @@ fn golden_receipts() -> Vec<(Receipt, Vec<u8>)> {
 fn reads_and_writes_each_golden_version() {
     let logs = lines(include_str!("golden/log-v1.txt")).filter(|line| line[0] == "log");
     for line in logs {
-        // What a log says beside its rows; these are made up.
+        // Rows for the fields that the header of a log counts. Their content is made up.
         let entry = |size| Entry {
             size,
             ..golden_row("00,0,0,0,0,-,-,-")
         };
         let (messages, count): (Seq, Seq) = (number(line[2]), number(line[3]));
         let row = |number: Seq| {
-            // The last one has what is left.
+            // The last row has the remaining messages.
             let is_last = number + 1 == count;
             let entries = vec![entry(1); usize::from(if is_last { messages - number } else { 1 })];
             let row = LogRow {
@@ -303,7 +304,7 @@ fn reads_and_writes_each_golden_version() {
     assert_eq!(counts, (5, 5, 3, 4, 3));
 }
 
-/// A log of which nothing is known before.
+/// Decodes a log without a known earlier copy.
 fn decode_whole<'b>(
     version: u64,
     bytes: &[u8],
@@ -312,7 +313,7 @@ fn decode_whole<'b>(
     decode_log(decode_log_header(version, bytes)?, &Log::absent(), rows)
 }
 
-/// What is read must be written again as the same bytes.
+/// Checks that the bytes are invalid or that encoding the decoded value returns the same bytes.
 fn is_strict(bytes: &[u8]) -> Result<(), TestCaseError> {
     if let Ok(log) = decode_whole(VERSION, bytes, []) {
         prop_assert_eq!(encode_log_header(&log), bytes);
@@ -465,7 +466,7 @@ fn only_rows_that_a_copy_does_not_have_are_needed() {
         (log(VERSION - 1, 9, std::slice::from_ref(&first)), 1),
         (newest.clone(), 2),
         (Log::absent(), 0),
-        // Another segment's, and what is newer than what was read.
+        // A copy of another segment, and a copy that is newer than the header.
         (log(VERSION - 1, 8, &[(0, row(7, 2))]), 0),
         (log(VERSION + 1, 9, std::slice::from_ref(&first)), 0),
     ] {

@@ -1,4 +1,4 @@
-//! The bytes of a registry.
+//! Tests of the encoding of a registry.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -70,7 +70,7 @@ fn golden_row(text: &str) -> PlaceRow {
     }
 }
 
-/// Each with its bytes, and those of its rows.
+/// Returns each registry with its bytes and the bytes of its rows.
 fn golden() -> Vec<(Registry, Vec<u8>, Vec<Vec<u8>>)> {
     let mut registries: Vec<(Registry, Vec<u8>, Vec<Vec<u8>>)> = Vec::new();
     let of_each = [
@@ -127,7 +127,7 @@ fn reads_and_writes_each_golden_version() {
     assert_eq!((golden.len(), rows), (7, 13));
 }
 
-/// What is read must be written again as the same bytes.
+/// Checks that the bytes are invalid or that encoding the decoded value returns the same bytes.
 fn is_strict(bytes: &[u8]) -> Result<(), TestCaseError> {
     if let Ok(registry) = decode_registry(VERSION, bytes, []) {
         prop_assert_eq!(encode_registry(&registry), bytes);
@@ -192,7 +192,7 @@ fn rows_that_are_not_of_one_registry_are_refused() {
     let (registry, bytes, rows) = golden().swap_remove(3);
     let decoded = |version, rows: &[Vec<u8>]| decode_registry(version, &bytes, by_place(rows));
     assert!(decoded(VERSION, &rows).is_ok());
-    // One of them was changed by the version that is there, and then by a later one.
+    // One row was changed by the stored version. So it does not fit an earlier version.
     assert!(decoded(VERSION - 1, &rows).is_err());
     assert!(decoded(VERSION, &rows[..5]).is_err());
     assert!(decoded(VERSION, &[&rows[..], &rows[2..3]].concat()).is_err());
@@ -280,7 +280,7 @@ fn held() -> impl Strategy<Value = Held> {
         proptest::option::of(1..=1_000_u16),
     );
     let queue = queue.prop_map(|(name, created, options, attempts)| {
-        // Another of the registry's, which is found when all are there.
+        // The name of another queue of the registry replaces this one when all queues are known.
         let queue = QueueName::new("name", "x").expect("a name");
         let dead_letters = attempts.map(|attempts| DeadLetters { queue, attempts });
         let options = QueueOptions {
@@ -338,7 +338,7 @@ fn registries() -> impl Strategy<Value = Registry> {
             let tenure = match &mut held {
                 Held::Deleting { .. } => changed,
                 Held::Free => before.clamp(1, changed - 1),
-                // Of the first queue, if there is one.
+                // The temporary queue belongs to the first queue, if there is one.
                 Held::Unit(unit) => {
                     unit.id = QueueId(u128::from(place));
                     unit.queue = QueueId(whose.map_or(0, |place| place as u128));

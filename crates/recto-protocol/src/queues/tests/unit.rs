@@ -1,5 +1,5 @@
-//! Who begins a work unit and sends into it, and who closes the tables of units that have ended, in the models. The unit has
-//! the place of the models.
+//! Processes in the models that begin a temporary queue and send to it, and that close the tables of ended temporary
+//! queues. The temporary queue has the slot of the models.
 
 use super::QUEUE;
 use super::driver::{Driver, Next};
@@ -10,7 +10,7 @@ use crate::queues::{Ending, QueueId, QueueName, RegistryWish, RingWish, UnitActi
 
 const UNIT: QueueId = QueueId(5);
 
-/// Begins the unit, and sends one message into it.
+/// Process that begins the temporary queue, and sends one message to it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct UnitSender {
     is_begun: bool,
@@ -65,7 +65,7 @@ impl UnitSender {
     }
 }
 
-/// Looks once for units that have ended.
+/// Process that looks once for ended temporary queues.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct UnitEnder {
     is_begun: bool,

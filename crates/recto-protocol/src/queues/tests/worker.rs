@@ -1,4 +1,4 @@
-//! Who receives, and acks or gives back, in the models.
+//! Process in the models that receives messages, and acknowledges them or gives them back.
 
 use std::collections::BTreeMap;
 
@@ -8,30 +8,31 @@ use super::store::{By, Reply, Request};
 use super::world::{Config, Ghost, Now};
 use crate::queues::{ClaimId, Delivery, Head, Live, Log, Order, Segment, State, StateAnswer, StateWish};
 
-/// What is done with a message that was received.
+/// Action of a worker on a received message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Act {
     Ack,
-    /// It may be received again at once.
+    /// Gives the message back, so that it can be received again at once.
     Nack,
-    /// It goes on with it.
+    /// Extends the claim and continues.
     Extend,
     GiveBack,
 }
 
-/// Looks through all live segments so often; what it receives it acks in the end.
+/// Worker that goes through all live segments `passes` times. It finally acknowledges each received
+/// message.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Worker {
     name: u8,
     passes: u8,
     claims: u8,
-    /// What it sees of the segments before, of an ordered queue.
+    /// Earlier segments of an ordered queue, as the worker has seen them.
     seen: BTreeMap<Segment, (Log, State)>,
     head: Head,
     left: Vec<(Segment, Live)>,
     driver: Driver,
     has: Vec<Delivery>,
-    /// What it does with them, the last one first.
+    /// Actions on received messages; the next one is at the end.
     acts: Vec<Act>,
     acting: Option<(Act, ClaimId)>,
 }
@@ -67,7 +68,7 @@ impl Worker {
                     .collect();
                 self.left.reverse();
                 if !self.seen.is_empty() {
-                    // Of the others it goes by what it saw.
+                    // For the other segments, the worker uses the state that it saw.
                     self.left.truncate(1);
                 }
                 self.head = head;
@@ -135,7 +136,7 @@ impl Worker {
         let answer = match next {
             Next::Asks(request) => return Some(request),
             Next::State(StateAnswer::Claimed(deliveries)) if !deliveries.is_empty() => {
-                // It works on it: the ack comes by and by.
+                // The worker processes the message. The acknowledgment follows later.
                 self.has = deliveries;
                 return None;
             }
@@ -143,7 +144,7 @@ impl Worker {
             other => panic!("{other:?}"),
         };
         match (answer, self.acting.take()) {
-            // It works on it for longer.
+            // The worker continues to process the message.
             (StateAnswer::Done, Some((Act::Extend, _))) => return None,
             (StateAnswer::Done, Some((Act::Ack, claim))) => ghosts.push(Ghost::Acked(claim)),
             _ => {}

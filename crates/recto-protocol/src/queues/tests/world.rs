@@ -1,4 +1,4 @@
-//! Processes that share a shard, and all that may happen to them.
+//! Processes that share a shard, and all possible events.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,64 +23,65 @@ use crate::queues::{
     Version,
 };
 
-/// What may happen, and how often.
+/// Possible events and their numbers.
 #[derive(Debug, Clone)]
 #[expect(clippy::struct_excessive_bools, reason = "each is true or not for itself")]
 pub(crate) struct Config {
     pub(crate) without: Option<Rule>,
-    /// For each sender, its messages.
+    /// Messages of each sender.
     pub(crate) senders: Vec<Vec<u8>>,
-    /// For each worker, how often it looks.
+    /// Number of passes of each worker.
     pub(crate) workers: Vec<u8>,
-    /// What each does, one after the other, with what it receives. From then on it acks.
+    /// First actions of each worker on received messages, one after the other. Afterwards, the worker acknowledges.
     pub(crate) acts: Vec<Act>,
-    /// For each keeper, how often it looks at the shard that is kept.
+    /// Number of passes of each keeper over the shard in the next field.
     pub(crate) keepers: Vec<u8>,
     pub(crate) kept: Address,
-    /// How many move the message that is there from the start, if there are any.
+    /// Number of processes that move the message. If there is one, the message exists at the start.
     pub(crate) movers: u8,
-    /// Whether each moves it to a shard of its own, the first one within the message's.
+    /// Whether each mover has its own target shard. The first one moves the message within its shard.
     pub(crate) moves_apart: bool,
-    /// Whether they move it on within its shard.
+    /// Whether the movers move the message on within its shard.
     pub(crate) goes_on: bool,
-    /// Whether somebody began with that before, and stopped.
+    /// Whether an earlier process began the move and stopped.
     pub(crate) is_half_moved: bool,
-    /// Whether somebody begins a work unit and sends into it, and another looks for units that have ended.
+    /// Whether a process begins a temporary queue and sends to it, and another process looks for ended temporary
+    /// queues.
     pub(crate) has_unit: bool,
-    /// How many delete the queue, and make another one.
+    /// Number of processes that delete the queue and make another one.
     pub(crate) clearers: u8,
-    /// For each keeper of the ring, what it is to do.
+    /// Tasks of each keeper of the ring.
     pub(crate) ring_keepers: Vec<Vec<Task>>,
     pub(crate) segment_messages: Seq,
     pub(crate) registers: usize,
-    /// How many messages of a segment are pending at most.
+    /// Maximum number of pending messages of a segment.
     pub(crate) pending: usize,
-    /// Of the ring.
+    /// Number of tables of the ring.
     pub(crate) tables: u32,
-    /// How many requests are of unknown outcome.
+    /// Number of requests with an unknown outcome.
     pub(crate) losses: u8,
     pub(crate) crashes: u8,
-    /// How often so much time goes by that leases end and registers have rested.
+    /// Number of time steps. After a step, leases have ended and versioned cells have rested.
     pub(crate) ticks: u8,
-    /// Whether messages are of one group, in order.
+    /// Whether all messages belong to one group, in order.
     pub(crate) is_ordered: bool,
-    /// Whether messages have one deduplication id.
+    /// Whether all messages have the same deduplication id.
     pub(crate) deduplicates: bool,
-    /// Whether keepers seal what is open.
+    /// Whether keepers seal open segments.
     pub(crate) seals: bool,
-    /// Whether keepers purge, all but the segment of the message that is moved.
+    /// Whether keepers purge all segments except that of the moved message.
     pub(crate) purges: bool,
-    /// Whether they purge that, too.
+    /// Whether keepers also purge that segment.
     pub(crate) purges_source: bool,
-    /// How many of the processes lose answers.
+    /// Number of processes that lose replies.
     pub(crate) lossy: u8,
-    /// Whether only answers on emptying are lost.
+    /// Whether only replies about emptying are lost.
     pub(crate) only_emptying_is_lost: bool,
-    /// Whether keepers of the ring know it as soon as it changes.
+    /// Whether keepers of the ring know each change of it at once.
     pub(crate) shares_ring: bool,
-    /// Whether the queue is made by who sends first.
+    /// Whether the first sender makes the queue.
     pub(crate) is_new: bool,
-    /// Whether something broken was found.
+    /// Whether a broken invariant was found.
     pub(super) found: Option<Arc<AtomicBool>>,
 }
 
@@ -121,16 +122,16 @@ impl Default for Config {
     }
 }
 
-/// What a process knows at a step.
+/// Knowledge of a process at a step.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Now<'a> {
     pub(crate) config: &'a Config,
     pub(crate) micros: Micros,
-    /// The ring as it is.
+    /// Current ring.
     pub(crate) ring: (Version, BodyTable),
 }
 
-/// What somebody was told.
+/// Result that a process received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ghost {
     Sent(Placed, MessageId),
@@ -139,7 +140,7 @@ pub(crate) enum Ghost {
     Unknown,
     TableGone,
     Acked(ClaimId),
-    /// That the head is older than its registers.
+    /// The head is older than the versioned cells that it names.
     Damaged,
 }
 
@@ -167,7 +168,7 @@ struct Process {
 pub(crate) struct World {
     store: Store,
     processes: Vec<Process>,
-    /// Requests for whose answers nobody waits.
+    /// Requests under way for whose replies no process waits.
     late: Vec<Request>,
     now: Micros,
     losses: u8,
@@ -176,21 +177,21 @@ pub(crate) struct World {
     sent: BTreeSet<MessageId>,
     duplicates: u8,
     is_full: bool,
-    /// Whether somebody was told that the queue was deleted.
+    /// Whether a process received the reply that the queue was deleted.
     has_no_queue: bool,
     is_unknown: bool,
-    /// Whether a sender was told that a table is dropped.
+    /// Whether a sender received the reply that a table is dropped.
     is_dropped: bool,
 }
 
-/// What happens.
+/// Event.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Happening {
-    /// A process begins with what is next.
+    /// A process begins its next step.
     Starts(u8),
-    /// Its request is executed, and it hears of it.
+    /// The store executes the request of a process, and the process receives the reply.
     Answered(u8, Request),
-    /// It hears nothing of a request, which is still on its way.
+    /// The reply to a request is lost. The request is still under way.
     Lost(u8, Request),
     Late(Request),
     Crashes(u8),
@@ -312,7 +313,7 @@ impl World {
         }
     }
 
-    /// Q1: what was confirmed is done with, or stands where the head says, with its body.
+    /// Checks Q1: each confirmed message is settled, or it is in the segment that the head names, with its body.
     fn keeps_what_was_sent(&self) -> bool {
         let messages = self.store.messages();
         self.sent.iter().all(|id| {
@@ -321,7 +322,7 @@ impl World {
         })
     }
 
-    /// Q5: nothing is on its way that empties a table which may be written.
+    /// Checks Q5: no request under way empties a table that may be written.
     fn empties_nothing_in_use(&self) -> bool {
         let requests = self
             .processes
@@ -335,7 +336,7 @@ impl World {
         emptied.all(|table| !matches!(tables.get(table), Some(Phase::Free | Phase::Open { .. })))
     }
 
-    /// No message stands twice, and no two have one deduplication id within the window.
+    /// Checks that no message exists twice, and that no two messages have the same deduplication id within the window.
     fn has_each_once(&self, config: &Config) -> bool {
         let messages = self.store.messages();
         let copies = messages.iter().map(|message| (message.id, message.is_moved));
@@ -348,7 +349,7 @@ impl World {
         ids.len() == count && (!config.deduplicates || config.ticks > 0 || first <= 1)
     }
 
-    /// What stands where another queue has the place is that one's.
+    /// Checks that all messages in a slot belong to the queue that has the slot.
     fn keeps_queues_apart(&self) -> bool {
         let is_others = self.store.registry.queue(QUEUE).is_none();
         let is_free = self
@@ -360,7 +361,7 @@ impl World {
         !(is_others && is_free) || messages.iter().all(|message| message.id >= Clearer::FIRST)
     }
 
-    /// Whether a lease, or a register's rest, is to end.
+    /// Returns whether a lease, or the rest of a versioned cell, has yet to end.
     fn waits_for_time(&self) -> bool {
         let mut shards = self.store.shards.values();
         shards.any(|registers| {
@@ -376,7 +377,7 @@ impl World {
 }
 
 impl Config {
-    /// What is stored at the beginning.
+    /// Returns the store at the start.
     fn store(&self) -> Store {
         let shards = if self.moves_apart {
             u16::from(self.movers)
@@ -423,7 +424,7 @@ impl Config {
         self.is_ordered.then_some(Fingerprint(1))
     }
 
-    /// That nothing is broken, and what was seen on the way.
+    /// Checks that no invariant breaks, and that these states are reachable.
     pub(crate) fn holds(self, name: &str, seen: &[&'static str]) {
         let started = Instant::now();
         let checker = self.checker().spawn_bfs().join();
@@ -443,7 +444,7 @@ impl Config {
         }
     }
 
-    /// That without a rule this is broken, and no sooner another; the shortest way there is told.
+    /// Checks that this invariant breaks without a rule, and no other one earlier. Prints the shortest path to it.
     pub(crate) fn breaks(mut self, rule: Rule, invariant: &'static str) {
         self.without = Some(rule);
         self.found = Some(Arc::new(AtomicBool::new(false)));
@@ -469,7 +470,8 @@ impl Config {
         world.store.broken != Some(invariant) || !self.is_first()
     }
 
-    /// Whether something may be told as broken: anything, or only the first that is found, to which the way is shortest.
+    /// Returns whether to report a broken invariant: always, or only for the first one found, whose path is the
+    /// shortest.
     fn is_first(&self) -> bool {
         let found = self.found.as_ref();
         found.is_none_or(|found| !found.swap(true, Ordering::Relaxed))
@@ -479,7 +481,7 @@ impl Config {
 const INVARIANTS: [&str; 11] = [Q1, Q2, Q3, Q4, Q5, Q6, Q7, HELD, PENDING, TWICE, OTHERS];
 const PENDING: &str = "no more is pending than may be";
 
-/// What happened, one a line.
+/// Returns the events as text, one per line.
 fn told(happenings: &[Happening]) -> String {
     let happenings = happenings.iter().enumerate();
     happenings
@@ -525,7 +527,7 @@ impl Model for Config {
         match happening {
             Happening::Starts(index) => {
                 next.hears(index, Reply::Start, self);
-                // It begins when it is answered: nobody can tell.
+                // A first read can be executed at once, because no other process can observe the time of the start.
                 let first = next.processes[usize::from(index)].request.clone();
                 if let Some(first) =
                     first.filter(|first| matches!(first, Request::ReadHead(_) | Request::ReadRing))

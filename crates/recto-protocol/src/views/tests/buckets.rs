@@ -1,7 +1,8 @@
-//! A view in buckets: pieces are cut in which entries lie, while the record moves from one to another.
+//! Model of a view in buckets: the ranges with its entries are split while the record moves from one range to another.
 //!
-//! How a cut goes is looked at by `recto_protocol::buckets`, of one row and its writers. Here it is taken for granted that it goes so,
-//! and looked at what becomes of entries, whose stamps are those of the record and not of when they are sent.
+//! `recto_protocol::buckets` has the models of a split itself, for one row and its writers. This model assumes that a
+//! split works as modeled there. It checks the entries, whose timestamps are the version of the record and not the time
+//! of the write.
 
 use super::model::{Config, I1, I2, Script};
 use super::reader::PAGES;
@@ -12,28 +13,29 @@ use super::world::{Process, World};
 use crate::views::row::{EntryKey, ViewNumber};
 use crate::views::rules::Rule;
 
-/// How far the cut of each piece is, by a copy of the directory.
+/// For each split, the step that a cached range map knows.
 pub(crate) type Steps = Vec<u8>;
 
-/// The piece of one key, which goes from bucket 0 to bucket 1.
+/// Split of the range of one key, from bucket 0 to bucket 1.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Cut {
     key: TinyKey,
     step: u8,
-    /// The oldest step by which anybody may go who has a copy.
+    /// Oldest step that a process with a valid copy may use.
     oldest: u8,
-    /// What bucket 0 has, on its way to bucket 1.
+    /// Row of bucket 0 that is being copied to bucket 1.
     copying: Option<Slot>,
 }
 
-/// Bucket 1 is left alone; takes deletions; takes writes, too; is read; and bucket 0 is left.
+/// Last step. In the steps 0 to 4, bucket 1 is unused; takes deletions; also takes writes; is read; and bucket 0 is
+/// left.
 const LEFT: u8 = 4;
 
 fn read(step: u8) -> u8 {
     u8::from(step >= 3)
 }
 
-/// The buckets that take a put, or a removal.
+/// Returns the buckets that take a put or a removal.
 fn takers(step: u8, is_put: bool) -> &'static [u8] {
     match (step, is_put) {
         (0, false) | (0 | 1, true) => &[0],
@@ -63,25 +65,25 @@ impl Store {
         cuts.find(|(_, cut)| cut.key == *key)
     }
 
-    /// How far all cuts are.
+    /// Returns the current steps of all splits.
     pub(super) fn steps(&self) -> Steps {
         self.cuts.iter().map(|cut| cut.step).collect()
     }
 
-    /// The copy that a process has, or where that is over one that is read now.
+    /// Returns a process's copy, with the current step wherever the copy is no longer valid.
     pub(super) fn living_or_read(&self, copy: &Steps) -> Steps {
         let cuts = self.cuts.iter().zip(copy);
         cuts.map(|(cut, step)| if *step >= cut.oldest { *step } else { cut.step })
             .collect()
     }
 
-    /// The buckets that an entry goes to by a copy.
+    /// Returns the buckets to which an entry goes by a copy.
     pub(super) fn takers(&self, key: &TinyKey, is_put: bool, copy: &Steps) -> &'static [u8] {
         let cut = self.cut_of(key);
         cut.map_or(&[0], |(index, _)| takers(copy[index], is_put))
     }
 
-    /// Whether who wrote by a copy to these buckets may say that it is done.
+    /// Returns whether a writer that used a copy to write to these buckets may report success.
     fn is_done(&self, key: &TinyKey, is_put: bool, copy: &Steps, buckets: &[u8]) -> bool {
         let Some((index, cut)) = self.cut_of(key) else {
             return true;
@@ -93,7 +95,7 @@ impl Store {
                 .all(|bucket| buckets.contains(bucket))
     }
 
-    /// The bucket that is read of a key; by the oldest copies that live, if `oldest`.
+    /// Returns the bucket from which a key is read. With `oldest`, the reader has the oldest valid copy.
     pub(super) fn reads(&self, key: &TinyKey, oldest: bool) -> u8 {
         let cut = self.cut_of(key);
         cut.map_or(0, |(_, cut)| read(if oldest { cut.oldest } else { cut.step }))
@@ -107,7 +109,7 @@ impl Store {
             cut.step += 1;
             self.copy_to(&key, 1, &row);
         } else if cut.oldest < cut.step {
-            // Nobody goes by anything older any more.
+            // No process uses an older step any more.
             cut.oldest = cut.step;
         } else if cut.step == 2 {
             cut.copying = Some(there);
@@ -117,22 +119,22 @@ impl Store {
     }
 }
 
-/// An entry on its way, and where to.
+/// Entry under way, with its target buckets.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Routed {
     request: Request,
     buckets: Vec<u8>,
 }
 
-/// What a process knows of pieces, and writes to them.
+/// State of a process: its cached range map, and its entries under way.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(crate) struct Routes {
-    /// The copy that it had when it began to read the row.
+    /// Copy that the process had when it began to read the row.
     pub(super) looked: Steps,
-    /// By which it removes entries.
+    /// Copy by which the process removes entries.
     removes: Steps,
     routed: Vec<Routed>,
-    /// What is to be sent: who writes may be paused before.
+    /// Requests still to send. The writer may be paused before it sends them.
     pub(super) waiting: Vec<Request>,
 }
 
@@ -146,7 +148,7 @@ impl Routes {
 }
 
 impl World {
-    /// The cuts that may go on.
+    /// Returns the splits that can continue.
     pub(super) fn cuts_next(&self) -> impl Iterator<Item = usize> {
         let cuts = self.store.cuts.iter().enumerate();
         cuts.filter(|(_, cut)| cut.may_go_on()).map(|(index, _)| index)
@@ -156,7 +158,7 @@ impl World {
         self.store.goes_on(index);
     }
 
-    /// Whether a process may read the directory though its copy lives, before it begins something.
+    /// Returns whether a process may read the range map before its next change, although its copy is valid.
     pub(super) fn may_read_directory(&self, config: &Config, p: u8) -> bool {
         let process = &self.processes[usize::from(p)];
         let has_more = usize::from(process.asked) < config.scripts[usize::from(p)].requests.len();
@@ -191,8 +193,9 @@ impl World {
         }
     }
 
-    /// All came that a process had sent: whether it is done, or some came to lie elsewhere; none: removals go on, to where
-    /// deletions go by now.
+    /// Handles the arrival of all entries that a process sent. Returns true if they count as written, and false if a
+    /// put entry now belongs to another bucket. `None`: the removals are sent again, to the buckets that take deletions
+    /// now.
     pub(super) fn is_written(&mut self, p: u8) -> Option<bool> {
         let now = self.store.steps();
         let Routes {
@@ -237,7 +240,7 @@ impl World {
         None
     }
 
-    /// Whether an entry that was put by a copy may be taken for put.
+    /// Returns whether an entry that was put by a copy counts as written.
     pub(super) fn is_put(&self, key: &TinyKey, copy: &Steps) -> bool {
         let buckets = self.store.takers(key, true, copy);
         self.store.is_done(key, true, copy, buckets)
@@ -248,7 +251,7 @@ const fn at(view: ViewNumber, key: u8) -> TinyKey {
     EntryKey { view, key }
 }
 
-/// Writers of a record that stands at place 1, while the pieces of these places are cut.
+/// Returns a configuration with writers of a record at place 1, while the ranges of these places are split.
 fn cutting(places: &[u8], scripts: &[&[TinyRequest]]) -> Config {
     Config {
         schema: Some(Tiny::new(1, &[BY_PLACE])),
@@ -259,7 +262,7 @@ fn cutting(places: &[u8], scripts: &[&[TinyRequest]]) -> Config {
     }
 }
 
-/// One of the writers may die, and another process resolves what it left.
+/// Returns a configuration in which one writer may die. Another process resolves its intents.
 fn dying(places: &[u8], scripts: &[&[TinyRequest]]) -> Config {
     let mut config = cutting(places, scripts);
     config.scripts.push(Script::default());
@@ -317,7 +320,7 @@ fn pages_beside_a_cut() {
     config.holds("pages beside a cut", &["all asked and quiet"]);
 }
 
-/// A view is filled in whose pieces are cut.
+/// Returns a configuration in which a view is filled while its ranges are split.
 fn filling() -> Config {
     Config {
         later: Some(Tiny::new(2, &[BY_PLACE, ADDED])),

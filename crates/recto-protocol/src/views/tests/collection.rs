@@ -1,4 +1,4 @@
-//! A collection of the schema language: random changes against what is obviously so.
+//! Tests of a collection of the schema language: random changes, compared with a simple model.
 
 use std::collections::BTreeMap;
 
@@ -81,7 +81,7 @@ fn changes() -> impl Strategy<Value = Vec<(Asked, bool)>> {
     proptest::collection::vec((change, any::<bool>()), 1..20)
 }
 
-/// What views hold: by key, the entry's cells with its stamp.
+/// Content of views: for each key, the entry's cells and version.
 type Shown = BTreeMap<EntryKey<KeyCells>, (Cells, Version)>;
 
 fn write(shown: &mut Shown, entries: &Entries<KeyCells, Cells>) {
@@ -93,7 +93,7 @@ fn write(shown: &mut Shown, entries: &Entries<KeyCells, Cells>) {
     }
 }
 
-/// What they should: each view looked at for itself.
+/// Returns the expected content, from each view separately.
 fn expected(schema: &ViewedCollection, row: Option<&Row<Cells, KeyCells>>) -> Shown {
     let Some((row, record)) = row.and_then(|row| Some((row, row.record.as_ref()?))) else {
         return Shown::new();
@@ -107,7 +107,7 @@ fn expected(schema: &ViewedCollection, row: Option<&Row<Cells, KeyCells>>) -> Sh
         .collect()
 }
 
-/// Runs a change as the engine does where nothing goes wrong; the answer and what was written to views.
+/// Runs a change as the engine does without faults. Updates the content of the views. Returns the answer.
 fn run(
     schema: &ViewedCollection,
     found: &mut Found<Cells, KeyCells>,
@@ -145,7 +145,7 @@ fn run(
                     write(shown, &entries);
                     events.push(Event::Written);
                 }
-                // Marks may come late, or never.
+                // Marks may come late or never.
                 Action::MarkDone(version) if now % 2 == 0 => found.done = Some(version),
                 Action::Answer(said) => answer = Some(said),
                 Action::MarkDone(..) | Action::Settled | Action::Reload => {}
@@ -162,7 +162,7 @@ fn run(
 }
 
 proptest! {
-    /// Views are exact after each change; a transaction writes to them what the protocol does.
+    /// Checks that views are exact after each change, and that a transaction writes the same entries as the protocol.
     #[test]
     fn views_are_exact(changes in changes()) {
         let schema = suspensions();
@@ -188,7 +188,7 @@ proptest! {
         }
     }
 
-    /// What is read back of a view is the entry that was written.
+    /// Checks that an entry is read back from a view as it was written.
     #[test]
     fn entries_are_read_back(status in 1..3_u8, since in 0..3_u8, reason in 1..3_u8, stamp in any::<i64>()) {
         let schema = suspensions();
@@ -206,7 +206,7 @@ proptest! {
 #[test]
 fn who_lacks_a_partition_field_is_in_no_view() {
     assert!(suspensions().entries(&record(0, 1, 0)).is_empty());
-    // Without an order field it is in the view that says where nulls stand, and not in the other.
+    // Without an order field, the record is in the view that sorts nulls, and not in the view that skips them.
     assert_eq!(suspensions().entries(&record(1, 0, 1)).len(), 1);
     assert_eq!(suspensions().entries(&record(1, 1, 1)).len(), 2);
 }
@@ -224,8 +224,8 @@ fn records_of_an_older_schema_lack_what_was_added() {
     assert_eq!(schema.patched(&older, &patch), record(1, 1, 1));
 }
 
-/// A field's value is nowhere refused but in a view's key, so a record may be there before the view is.
-/// A record with this status.
+/// Returns a record with this status. Only the key of a view restricts the value of a field, so a record may exist
+/// before the view that rejects it.
 fn with_status(cell: &[u8]) -> Cells {
     let record = record(1, 1, 0);
     let cells = record.iter().enumerate();
@@ -234,7 +234,7 @@ fn with_status(cell: &[u8]) -> Cells {
         .collect()
 }
 
-/// Statuses that do not fit a view that is partitioned by them.
+/// Returns statuses that do not fit a view that is partitioned by the status.
 fn misfit_statuses() -> [Vec<u8>; 3] {
     [vec![], vec![b'x'; 70_000], vec![b'x'; 8 << 10]]
 }
@@ -257,7 +257,7 @@ fn rejects_misfits_and_leaves_them_without_entries() {
             field: 1,
             cause: match cell.len() {
                 0 => MisfitCause::Empty,
-                // The rest of the key is the record's own.
+                // The rest of the key comes from the record.
                 bytes => MisfitCause::TooLarge(bytes + by_status_rest(&schema)),
             },
         };
@@ -432,7 +432,7 @@ rounding = "1 minute"
         ];
         cells.into_iter().collect()
     };
-    // By each version of the record, in how many views its entry moved, or came or went.
+    // For each version of the record, the number of views in which an entry moves, appears or disappears.
     let (mut found, mut shown) = (Found::absent(), Shown::new());
     for (step, (seen_ms, moved)) in [
         (Some(60_000), 2),
@@ -463,7 +463,7 @@ rounding = "1 minute"
         let count = before.iter().filter(|key| !shown.contains_key(key)).count();
         let came = shown.keys().filter(|key| !before.contains(key)).count();
         assert_eq!(came.max(count), moved, "step {step}");
-        // Each entry has the field as it is.
+        // Each entry contains the exact value of the field.
         assert!(
             shown
                 .values()

@@ -1,4 +1,5 @@
-//! A process whose clock stood still, so that it writes on though it was found dead: no record may hang on a clock.
+//! Models of a process whose clock stopped, so that it continues to write after it was found dead. The correctness of
+//! records must not depend on clocks.
 
 use super::model::{Config, I1, Script};
 use super::tiny::{ADDED, BY_PLACE, Tiny, TinyRequest, move_to, record};

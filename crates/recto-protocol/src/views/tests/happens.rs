@@ -1,4 +1,4 @@
-//! What happens: requests come, processes are told, crash and go on, a view is built.
+//! Events of the models: requests arrive, processes receive results, crash and continue, and a view is built.
 
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
@@ -101,7 +101,8 @@ impl World {
                 return;
             }
             plain if plain.is_in(ADDED) && self.progress == Progress::Dropped => {
-                // Who is found dead is not waited for: to it, what is gone counts as written.
+                // A process that was found dead is not waited for. To that process, an entry of a dropped view counts
+                // as written.
                 let waits = |p: u8| !self.processes[p as usize].is_dead();
                 if from.is_some_and(waits) {
                     self.broken = Some(DROPPED);
@@ -138,7 +139,8 @@ impl World {
         }
     }
 
-    /// Nobody hears of a request that may still come. A conditional write is told to be unknown; others are sent again.
+    /// Loses the answer of a request that may still arrive. A conditional write is reported as unknown. Other requests
+    /// are sent again.
     fn loses(&mut self, config: &Config, p: u8, request: &Request) {
         self.losses -= 1;
         self.take(Some(p), request);
@@ -160,7 +162,7 @@ impl World {
         }
     }
 
-    /// What is looked at when a conditional write is applied.
+    /// Checks the invariants when a conditional write is applied.
     fn applies(&mut self, config: &Config, before: Option<&TinyRow>, after: &TinyRow, change: Option<u8>) {
         let Some(change) = change else { return };
         let intent = Intent {
@@ -195,12 +197,12 @@ impl World {
 
     fn crashes(&mut self, config: &Config, p: u8) {
         self.crashes -= 1;
-        // Who only sweeps is replaced by another at once.
+        // A process that only sweeps is replaced by another one at once.
         let is_gone = !config.scripts[p as usize].requests.is_empty();
         self.ends(p, is_gone);
     }
 
-    /// Its segments are deleted, and then its registration is removed, if nobody found it dead.
+    /// Deletes the segments of a process and then its registration, if no process found it dead.
     fn leaves(&mut self, p: u8) {
         self.leaves -= 1;
         self.ends(p, true);
@@ -342,7 +344,7 @@ impl World {
         self.progress = Progress::Building(Built::Verified);
     }
 
-    /// Tells a process' write what happened, and does what it says.
+    /// Reports an event to the write of a process, and executes the returned actions.
     fn tell(&mut self, config: &Config, p: u8, event: Event<Record, u8>) {
         let process = &mut self.processes[p as usize];
         let Some(write) = &mut process.write else { return };
@@ -453,7 +455,7 @@ impl World {
         }
     }
 
-    /// Forgets what can make no difference any more.
+    /// Removes requests that can no longer have an effect.
     pub(super) fn tidy(&mut self, rules: Rules) {
         let store = &self.store;
         self.sent

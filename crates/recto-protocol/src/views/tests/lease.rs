@@ -1,4 +1,5 @@
-//! A process, its registration, and who observes it: no process writes that another has found dead.
+//! Model of a process, its registration, and an observer: no process writes after another process
+//! has found it dead.
 
 use stateright::{Checker, HasDiscoveries, Model, Property};
 
@@ -6,11 +7,11 @@ use super::usually;
 use crate::views::member::{Member, RENEWAL_MICROS, Registration, Watch};
 use crate::views::rules::{Rule, Rules};
 
-/// Time goes in steps of this.
+/// Length of a time step.
 const TICK: i64 = RENEWAL_MICROS;
-/// For how many steps it is looked at.
+/// Number of time steps.
 const TICKS: u8 = 12;
-/// How far the observer's clock is ahead.
+/// Time by which the observer's clock is ahead.
 const APART: i64 = 3_600_000_000;
 
 const SAFE: &str = "who is found dead has no lease";
@@ -19,7 +20,7 @@ const TOLD: &str = "who is told to be dead was found dead";
 #[derive(Debug, Clone, Default)]
 struct Leases {
     without: Option<Rule>,
-    /// Whether the process' clock does not count the time in which it is suspended.
+    /// Whether the process's clock does not count the time for which the process is suspended.
     forgets_suspension: bool,
 }
 
@@ -29,18 +30,18 @@ struct State {
     suspended: u8,
     member: Member,
     stored: Registration,
-    /// A renewal on its way, and how it ended, which the process does not know yet.
+    /// Renewal under way, and its outcome, which the process does not know yet.
     renewal: Option<(Sent, Option<Ended>)>,
-    /// A renewal that the process waits for no longer.
+    /// Renewal for which the process no longer waits.
     late: Option<Sent>,
     losses: u8,
     last_sent: i64,
-    /// Whether the process was told that it is dead.
+    /// Whether the process knows that it was found dead.
     is_told: bool,
     watch: Option<Watch>,
 }
 
-/// What a renewal puts, and the counter that must be there.
+/// Renewal: the registration that it puts, and the counter that it expects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Sent {
     puts: Registration,
@@ -50,7 +51,7 @@ struct Sent {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Ended {
     Applied,
-    /// Not applied: this counter is there.
+    /// Not applied. The value is the current counter.
     Refused(u64),
 }
 
@@ -61,7 +62,7 @@ enum Happening {
     Sends,
     Arrives,
     Answered,
-    /// Nobody hears of a renewal, which may still come.
+    /// The outcome of a renewal is lost. The renewal may still arrive.
     Lost,
     ArrivesLate,
     Observes,
@@ -114,7 +115,7 @@ impl State {
 
     fn loses(&mut self) {
         self.losses -= 1;
-        // It is sent again at once.
+        // The process sends the renewal again at once.
         self.last_sent = i64::MIN;
         self.late = self.renewal.take().map(|(sent, _)| sent);
     }

@@ -1,7 +1,7 @@
-//! The models: all that may happen to one record, by the very step functions that the engine runs. For each rule a
-//! test leaves it out and finds a way in which something breaks.
+//! Models of all possible events for one record. They use the same step functions as the engine. For each rule, a test
+//! leaves the rule out and finds a sequence of events that breaks an invariant.
 //!
-//! `RECTO_TEST_SCALE=2`, or more, lets more go wrong at once: millions of states, some minutes.
+//! `RECTO_TEST_SCALE=2`, or more, allows more faults at once. The models then have millions of states and take minutes.
 
 #![expect(
     clippy::print_stderr,
@@ -23,13 +23,13 @@ pub(crate) mod tiny;
 mod unique;
 mod world;
 
-/// How often something may go wrong: usually, and in a long run.
+/// Returns the number of faults: `usual` by default, `long` in a long run.
 fn usually(usual: u8, long: u8) -> u8 {
     let scale = std::env::var("RECTO_TEST_SCALE").map_or(1, |text| text.parse().expect("a number"));
     if scale > 1 { long } else { usual }
 }
 
-/// The sources of the models.
+/// Sources of the models.
 const MODELS: [&str; 7] = [
     include_str!("buckets.rs"),
     include_str!("dead.rs"),
@@ -40,7 +40,7 @@ const MODELS: [&str; 7] = [
     include_str!("unique.rs"),
 ];
 
-/// Every rule is left out in some test, and every test that the decision names is there.
+/// Checks that each rule is left out in some test, and that the design record names all of these tests and no others.
 #[test]
 fn each_rule_has_a_test_and_the_decision_names_it() {
     let rules = include_str!("../rules.rs");

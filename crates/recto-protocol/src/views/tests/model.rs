@@ -1,4 +1,4 @@
-//! What may go wrong in a model, and what must hold in every state of it.
+//! Possible faults of a model, and invariants of its states.
 
 use std::time::Instant;
 
@@ -12,54 +12,54 @@ use crate::views::row::{Micros, Version};
 use crate::views::rules::{Rule, Rules};
 use crate::views::write::Answer;
 
-/// What may happen, and how often.
+/// Possible events and their numbers.
 #[derive(Debug, Clone, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is true or not for itself")]
 pub(crate) struct Config {
-    /// The rules that are left out.
+    /// Rules that are left out.
     pub(crate) without: [Option<Rule>; 2],
-    /// For each process, what it is asked, one after the other.
+    /// For each process, its requests, one after the other.
     pub(crate) scripts: Vec<Script>,
-    /// The record's first row, of token 0 and version 0, with its entries in all views of the first schema.
+    /// First row of the record, with token 0 and version 0. All views of the first schema have its entries.
     pub(crate) first: Option<super::tiny::Record>,
     pub(crate) schema: Option<Tiny>,
-    /// The schema to which a view is added while the rest goes on.
+    /// Schema to which a view is added concurrently.
     pub(crate) later: Option<Tiny>,
-    /// Whether that is recorded from the start.
+    /// Whether the later schema is recorded from the start.
     pub(crate) is_recorded: bool,
-    /// Whether the later schema has a view less, which is being dropped.
+    /// Whether the later schema lacks a view, which is being dropped.
     pub(crate) drops: bool,
-    /// How many requests are of unknown outcome.
+    /// Number of requests with an unknown outcome.
     pub(crate) losses: u8,
     pub(crate) crashes: u8,
-    /// Which process may crash; none: each.
+    /// Process that may crash; `None`: any process.
     pub(crate) mortal: Option<u8>,
-    /// How many processes are frozen until others take them for dead, and let go.
+    /// Number of processes that are frozen until other processes consider them dead, and then continue.
     pub(crate) freezes: u8,
-    /// How many processes end in good order, when they have been asked all.
+    /// Number of processes that end in order, after all their requests.
     pub(crate) leaves: u8,
     pub(crate) deadlines: u8,
-    /// Whether a frozen process' clock stood still, so that it still believes in its lease.
+    /// Whether the clock of a frozen process stopped, so that the process considers its lease valid.
     pub(crate) clocks_stand_still: bool,
-    /// Whether another process resolves what the dead have left.
+    /// Whether another process resolves the intents of dead processes.
     pub(crate) sweeps: bool,
-    /// Where pages are read while all that goes on: keys of the first view, one after the other.
+    /// Keys of the first view from which pages are read concurrently, one after the other.
     pub(crate) reads: Vec<u8>,
-    /// Which entries lie in pieces that are cut.
+    /// Entries whose ranges are split.
     pub(crate) cuts: Vec<super::store::TinyKey>,
     /// Place and version of an entry that exists from the start, although no change wrote it.
     pub(crate) orphan: Option<(u8, Version)>,
 }
 
-/// A process.
+/// Process of a model.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Script {
     pub(crate) requests: Vec<TinyRequest>,
-    /// What its wall clock shows.
+    /// Time of its wall clock.
     pub(crate) clock: Micros,
-    /// Whether it has not joined yet.
+    /// Whether the process has not joined yet.
     pub(crate) is_new: bool,
-    /// Whether it knows the later schema from the start.
+    /// Whether the process knows the later schema from the start.
     pub(crate) knows_later: bool,
 }
 
@@ -99,12 +99,12 @@ impl Config {
         self.scripts.len() as u8 - 1
     }
 
-    /// Looks at everything that may happen.
+    /// Explores all possible events.
     pub(crate) fn check(self) -> impl Checker<Self> {
         self.checker().spawn_bfs().join()
     }
 
-    /// That nothing is broken, and what was seen on the way.
+    /// Checks that no invariant breaks, and that these states are reachable.
     pub(crate) fn holds(self, name: &str, seen: &[&'static str]) {
         let started = Instant::now();
         let checker = self.check();
@@ -124,8 +124,8 @@ impl Config {
         }
     }
 
-    /// Checks that one of these is broken without a rule. The search is depth first: it finds a way, though not the shortest,
-    /// through a fraction of the states.
+    /// Checks that one of the invariants breaks without a rule. The search is depth first: it finds a path, although
+    /// not the shortest one, through a fraction of the states.
     pub(crate) fn breaks(mut self, rule: Rule, invariants: &[&'static str]) {
         self.without[0] = Some(rule);
         let checker = self.checker();
@@ -148,7 +148,7 @@ impl Config {
     }
 }
 
-/// A way to a state as text: what happened, one a line.
+/// Returns the path to a state as text: one event per line.
 fn told(path: Path<World, Happening>) -> String {
     let happenings = path.into_actions().into_iter().enumerate();
     happenings

@@ -1,4 +1,4 @@
-//! A verified page, read while its records are written.
+//! Models of a verified page that is read while its records are written.
 
 use stateright::Checker as _;
 
@@ -12,33 +12,33 @@ use crate::views::rules::{Rule, Rules};
 
 pub(crate) const PAGES: &str = "a page shows what stays, and nothing that is not there";
 
-/// What the reader's wall clock shows: it is ahead.
+/// Time of the reader's wall clock, which is ahead.
 const CLOCK: i64 = 20;
 
-/// A reader of one key after the other.
+/// Reader of one key after the other.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(crate) struct Reader {
     keys_read: u8,
     seen: Option<Seen<u8, Option<u8>>>,
     found: Option<TinyFound>,
-    /// Whether the record has stood at the key, acknowledged, since the reading of it began.
+    /// Whether the record was at the key, acknowledged, since the reader began to read the key.
     stays: bool,
-    /// The key, and whether the record has stood there at any time since.
+    /// Key. The next field: whether the record was at the key at any time since.
     key: u8,
     stood: bool,
 }
 
-/// A step of the reader.
+/// Step of the reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Reading {
     Entry,
     Base,
-    /// The base, missing what reads that are not serial may miss.
+    /// Reads the base row, but misses the last conditional write, as reads that are not serial may.
     BaseMissing,
 }
 
 impl Reader {
-    /// The record changes.
+    /// Records a change of the record.
     pub(crate) fn sees_change(&mut self, before: Option<&TinyRow>, after: &TinyRow) {
         let place = |row: &TinyRow| row.record.map(|record| record.place);
         self.stays &= before.and_then(place) == place(after);
@@ -51,7 +51,7 @@ impl Reader {
 }
 
 impl World {
-    /// What the reader may do next.
+    /// Returns the possible next steps of the reader.
     pub(crate) fn reads_next(&self, config: &Config) -> Vec<Reading> {
         if self.key_read(config).is_none() {
             return Vec::new();
@@ -175,7 +175,7 @@ fn pages_beside_deletes() {
 #[test]
 fn without_the_base_after_the_entry() {
     let mut config = reading(&[delete(), insert(1)]);
-    // That an entry newer than its base decides nothing would save this one.
+    // Leave out the rule that an entry newer than its base row decides nothing, because it would hide the fault.
     config.without[1] = Some(Rule::NewerEntryIsUnknown);
     config.breaks(Rule::BaseAfterEntry, &[I1, PAGES]);
 }
@@ -186,7 +186,7 @@ fn without_the_stamp_of_what_is_removed() {
     config.breaks(Rule::RemoveAtOwnStamp, &[I1]);
 }
 
-/// The clock of who reads is ahead: by it the record has expired.
+/// Checks pages of an expiring record when the reader's clock is ahead: by that clock, the record has expired.
 #[test]
 fn pages_of_what_expires_by_the_clock_of_who_reads() {
     let config = Config {
@@ -201,8 +201,9 @@ fn without_leaving_what_has_expired() {
     reading(&[expiring(1, 10)]).breaks(Rule::ExpiredIsLeft, &[I1]);
 }
 
-/// That an entry newer than its base decides nothing is a guard: where the base is read after the entry, it is never
-/// older, since entries are written when the conditional write was heard of.
+/// Checks that `NewerEntryIsUnknown` is only a safeguard: an entry that is newer than its base row decides nothing. If
+/// the base row is read after the entry, it is never older, because entries are written after the result of the
+/// conditional write is known.
 #[test]
 fn entries_newer_than_their_base() {
     let mut config = Config {
@@ -217,7 +218,8 @@ fn entries_newer_than_their_base() {
     config.holds("entries newer than their base", &["all asked and quiet"]);
 }
 
-/// A record that is not there, with an orphan of this version in its view, and a reader who removes it.
+/// Returns a configuration without a record, with an orphan of this version in its view, and with a reader that removes
+/// the orphan.
 fn orphan(version: i64, requests: &[super::tiny::TinyRequest]) -> Config {
     let mut config = reading(requests);
     config.first = None;
@@ -227,8 +229,9 @@ fn orphan(version: i64, requests: &[super::tiny::TinyRequest]) -> Config {
     config
 }
 
-/// `repair` removes such orphans together, without a new version of the record. It reads the record at quorum only: it goes without
-/// the serial read that `NewerEntryIsUnknown` asks for.
+/// Checks that old orphans can be removed while the record changes. `repair` removes such orphans together, without a
+/// new version of the record. It reads the record only at a quorum, without the serial read that `NewerEntryIsUnknown`
+/// requires.
 #[test]
 fn old_orphans_are_removed_beside_changes() {
     for without in [None, Some(Rule::NewerEntryIsUnknown)] {
@@ -250,7 +253,7 @@ fn old_orphans_are_removed_beside_changes() {
     }
 }
 
-/// The change of a writer that crashed is resolved by another process while an old orphan is removed.
+/// Checks that old orphans can be removed while another process resolves the change of a crashed writer.
 #[test]
 fn old_orphans_are_removed_beside_crashes() {
     let mut config = Config {
@@ -267,7 +270,8 @@ fn old_orphans_are_removed_beside_crashes() {
     );
 }
 
-/// A younger orphan needs the new version: a clock that is behind inserts its record below the deletion.
+/// Checks that a young orphan needs a new version of the record. Otherwise, a process whose clock is behind inserts a
+/// record below the deletion.
 #[test]
 fn a_young_orphan_can_hide_a_record() {
     let checker = orphan(12, &[insert(2)]).check();

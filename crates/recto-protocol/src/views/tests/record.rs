@@ -1,4 +1,5 @@
-//! Writers of one record, and who sweeps after them. Each rule is shown to be needed by what breaks without it.
+//! Models of writers of one record, and of a process that resolves their intents. For each rule, a test leaves the rule
+//! out and checks that an invariant then breaks.
 
 use super::model::{Config, I1, I2, I3, I4, Script, TOLD};
 use super::tiny::{
@@ -9,7 +10,8 @@ use crate::views::row::{CLOCKS_APART_MICROS, Found, MAX_MUST_GO, Token, Tokens, 
 use crate::views::rules::Rule;
 use crate::views::write::{Action, Answer, Decision, Event, Here, Write};
 
-/// Processes whose clocks are apart, each with its requests, on a record that stands at place 1; without faults.
+/// Returns a configuration with processes whose clocks differ, each with its requests, on a record at place 1, without
+/// faults.
 fn writers(scripts: &[&[TinyRequest]]) -> Config {
     let clock = |index: usize| if index == 1 { 10 } else { 0 };
     let scripts = scripts.iter().enumerate();
@@ -23,7 +25,7 @@ fn writers(scripts: &[&[TinyRequest]]) -> Config {
     }
 }
 
-/// The same, and one more process that resolves what the dead have left.
+/// Returns the same configuration with one more process, which resolves the intents of dead processes.
 fn swept(scripts: &[&[TinyRequest]]) -> Config {
     let mut config = writers(scripts);
     config.scripts.push(Script::default());
@@ -136,7 +138,7 @@ fn a_process_is_frozen_and_let_go() {
     config.holds("frozen", &["all asked and quiet"]);
 }
 
-/// A record that expires, while the clock of who sweeps is ahead.
+/// Returns a configuration with a record that expires, and a sweeping process whose clock is ahead.
 fn expiring_early() -> Config {
     let mut config = Config {
         crashes: 1,
@@ -157,7 +159,7 @@ fn without_entries_that_outlive_their_record() {
     expiring_early().breaks(Rule::EntriesOutlive, &[I1]);
 }
 
-/// One writer that may crash, one that goes on after it, and who sweeps.
+/// Returns a configuration with a writer that may crash, another writer that continues, and a sweeping process.
 fn crashing(first: &[TinyRequest], second: &[TinyRequest]) -> Config {
     Config {
         crashes: 1,
@@ -165,7 +167,7 @@ fn crashing(first: &[TinyRequest], second: &[TinyRequest]) -> Config {
     }
 }
 
-/// One writer of whose requests one is of unknown outcome, and another.
+/// Returns a configuration with two writers. One request has an unknown outcome.
 fn losing(first: &[TinyRequest], second: &[TinyRequest]) -> Config {
     Config {
         losses: 1,
@@ -184,7 +186,7 @@ fn without_a_lease() {
         freezes: 1,
         ..swept(&[&[move_to(2)]])
     };
-    // It lives, is taken for dead, what it left is resolved; it goes on, and then it dies.
+    // The process is alive but considered dead, and its intents are resolved. It continues, and then it dies.
     let config = Config { crashes: 1, ..config };
     config.breaks(Rule::LeaseHolds, &[I1]);
 }
@@ -216,7 +218,7 @@ fn without_earlier_tokens() {
 #[test]
 fn without_doubt_about_what_is_forgotten() {
     let mut config = losing(&[move_to(2)], &[move_to(3)]);
-    // Eight changes would be too many to look at: a row that remembers one is as good.
+    // A model of eight changes would have too many states. A row that remembers only one token has the same effect.
     config.without[1] = Some(Rule::TokensRemembered);
     config.breaks(Rule::ForgottenIsUnknown, &[I3]);
 }
@@ -294,7 +296,7 @@ fn without_a_row_for_the_deleted() {
     config.breaks(Rule::DeletedRowStays, &[I3]);
 }
 
-/// That versions are two apart is not needed: no model breaks without.
+/// Checks that versions need not be two apart: no model breaks without this rule.
 #[test]
 fn versions_one_apart() {
     let config = Config {
@@ -306,8 +308,8 @@ fn versions_one_apart() {
     config.holds("versions one apart", &["all asked and quiet"]);
 }
 
-/// So many changed a hot record since it was read that the token which was expected is forgotten: of a write that was sent
-/// once it is known that it was lost, of one that was sent again it is not.
+/// Checks the outcome when a hot record changed so often since it was read that it no longer remembers the expected
+/// token. A write that was sent once is known to be lost. The outcome of a write that was sent again is unknown.
 #[test]
 fn what_is_lost_at_once_is_known_to_be_lost() {
     let schema = Tiny::new(1, &[BY_PLACE]);
@@ -335,7 +337,7 @@ fn what_is_lost_at_once_is_known_to_be_lost() {
     }
 }
 
-/// A row with too much to remove is resolved first, within the same write.
+/// Checks that a row with too many keys to remove is resolved first, within the same write.
 #[test]
 fn too_much_to_remove_is_resolved_first() {
     let schema = Tiny::new(1, &[BY_PLACE]);
@@ -355,7 +357,8 @@ fn too_much_to_remove_is_resolved_first() {
         let token = u128::from(place) * 2 + 1;
         let mut actions = write.step(Event::Read(found.clone()), &here(token));
         if place == 18 {
-            // Nobody marked anything: so many must go that this one first resolves what is there.
+            // No write was marked as done. The row has so many keys to remove that this write first resolves the
+            // current version.
             let Some(Action::Cas(conditional)) = actions.pop() else {
                 panic!("no conditional write")
             };
@@ -366,7 +369,7 @@ fn too_much_to_remove_is_resolved_first() {
             found.row = Some(conditional.row);
             write.step(Event::Decided(Token(token), Decision::Applied), &here(0));
             actions = write.step(Event::Written, &here(0));
-            // The mark is not waited for, and does not come.
+            // The write does not wait for the mark, and the mark does not arrive.
             assert_eq!(actions[0], Action::MarkDone(Version(34)));
             actions = write.step(Event::Read(found.clone()), &here(token + 1));
         }

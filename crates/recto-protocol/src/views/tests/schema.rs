@@ -1,11 +1,12 @@
-//! A view is added while records are written, by processes that know it, that do not yet, and that join.
+//! Models of a view that is added while records are written, by processes that know the view, that do not know it yet,
+//! and that join.
 
 use super::model::{Config, DROPPED, I1, Script};
 use super::tiny::{ADDED, BY_PLACE, Tiny, TinyRequest, move_to, record};
 use super::usually;
 use crate::views::rules::Rule;
 
-/// Processes that know the first schema, and learn of the second at any time.
+/// Returns a configuration with processes that know the first schema, and learn of the second one at any time.
 fn adding(scripts: &[&[TinyRequest]]) -> Config {
     let scripts = scripts.iter();
     Config {
@@ -17,7 +18,8 @@ fn adding(scripts: &[&[TinyRequest]]) -> Config {
     }
 }
 
-/// The same, where the view is the first one: fewer requests, for what has more processes.
+/// Returns the same configuration, in which the added view is the only one. Tests with more processes use it, because
+/// it has fewer requests.
 fn adding_the_first(scripts: &[&[TinyRequest]]) -> Config {
     Config {
         schema: Some(Tiny::new(1, &[])),
@@ -26,7 +28,7 @@ fn adding_the_first(scripts: &[&[TinyRequest]]) -> Config {
     }
 }
 
-/// The same, and one more process that resolves what the dead have left.
+/// Returns the same configuration with one more process, which resolves the intents of dead processes.
 fn adding_swept(scripts: &[&[TinyRequest]]) -> Config {
     let mut config = adding(scripts);
     config.scripts.push(Script::default());
@@ -71,7 +73,7 @@ fn a_view_is_added_and_a_writer_is_frozen() {
     config.holds("a view is added, one frozen", &["all asked and quiet", "ready"]);
 }
 
-/// Writers that end in good order.
+/// Returns a configuration with writers that end in order.
 fn leaving() -> Config {
     Config {
         leaves: 2,
@@ -90,7 +92,7 @@ fn without_settling_before_leaving() {
     leaving().breaks(Rule::SettledBeforeLeaving, &[I1]);
 }
 
-/// A process that joins while the view is added.
+/// Returns a configuration with a process that joins while the view is added.
 fn joining() -> Config {
     let mut config = adding(&[&[], &[move_to(2)]]);
     config.scripts[1].is_new = true;
@@ -102,7 +104,7 @@ fn a_view_is_added_and_a_writer_joins() {
     joining().holds("a view is added, one joins", &["all asked and quiet", "ready"]);
 }
 
-/// A view is dropped, while all processes still write it.
+/// Returns a configuration in which a view is dropped while all processes still write it.
 fn dropping(scripts: &[&[TinyRequest]]) -> Config {
     Config {
         schema: Some(Tiny::new(1, &[BY_PLACE, ADDED])),
@@ -172,7 +174,8 @@ fn without_registering_first() {
     joining().breaks(Rule::RegisterBeforeCatalog, &[I1]);
 }
 
-/// The view is recorded, one process knows it, and what it wrote is met by one that does not.
+/// Returns a configuration in which the view is recorded and one process knows it. Another process, which does not know
+/// the view, reads rows of the first one.
 fn half_way(scripts: &[&[TinyRequest]]) -> Config {
     let mut config = adding_the_first(scripts);
     config.is_recorded = true;

@@ -1,5 +1,5 @@
-//! What a cluster is to one record: a base row that conditional writes change, views that plain writes change, and
-//! requests on their way, each of which may come at any time, or never.
+//! Model of a cluster, for one record: a base row that conditional writes change, views that plain writes change, and
+//! requests under way, each of which may arrive at any time or never.
 
 use std::collections::BTreeMap;
 
@@ -14,22 +14,22 @@ pub(crate) type TinyRow = Row<super::tiny::Record, u8>;
 pub(crate) type TinyFound = Found<super::tiny::Record, u8>;
 pub(crate) type TinyKey = EntryKey<u8>;
 
-/// A request on its way.
+/// Request under way.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[allow(clippy::large_enum_variant, reason = "a model has few of them")]
 pub(crate) enum Request {
-    /// The intent of a process.
+    /// Stores the intent of a process.
     Note(super::world::Intent),
-    /// A conditional write; with the number of the change it makes, if it makes one.
+    /// Conditional write, with the number of its change, if it makes one.
     Cas(Conditional<Tiny>, Option<u8>),
-    /// Entries, at a version, in a bucket.
+    /// Puts an entry at a version, in a bucket.
     Put(TinyEntry, Version, u8),
     Remove(TinyKey, Version, u8),
     Done(Version),
 }
 
 impl Request {
-    /// Whether it is a plain write to this view.
+    /// Returns whether the request is a plain write to this view.
     pub(crate) fn is_in(&self, view: crate::views::row::ViewNumber) -> bool {
         match self {
             Self::Put(entry, ..) => entry.key.view == view,
@@ -38,7 +38,7 @@ impl Request {
         }
     }
 
-    /// The entry that it writes, and whether it puts it.
+    /// Returns the key of the entry that the request writes, and whether the request puts it.
     pub(crate) fn entry(&self) -> Option<(&TinyKey, bool)> {
         match self {
             Self::Put(entry, ..) => Some((&entry.key, true)),
@@ -47,7 +47,7 @@ impl Request {
         }
     }
 
-    /// The same, to another bucket.
+    /// Returns the same request to another bucket.
     pub(crate) fn to(&self, bucket: u8) -> Self {
         let mut sent = self.clone();
         if let Self::Put(_, _, to) | Self::Remove(_, _, to) = &mut sent {
@@ -56,13 +56,14 @@ impl Request {
         sent
     }
 
-    /// Whether it is a plain write to a view.
+    /// Returns whether the request is a plain write to a view.
     pub(crate) fn is_entry(&self) -> bool {
         matches!(self, Self::Put(..) | Self::Remove(..))
     }
 }
 
-/// One row of a view, as Cassandra has it: cell by cell, and the deletion that hides what is not newer.
+/// Row of a view with Cassandra's semantics: timestamps of each cell, and a deletion that hides all cells that are not
+/// newer.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Slot {
     deleted: Version,
@@ -83,7 +84,7 @@ impl Default for Slot {
 }
 
 impl Slot {
-    /// What is seen of it: its version and its cell.
+    /// Returns the visible version and cell of the row.
     pub(crate) fn seen(&self) -> Option<(Version, Option<u8>)> {
         let cell = (self.cell.1).filter(|_| self.cell.0 > self.deleted);
         (self.marker > self.deleted).then_some((self.marker, cell))
@@ -103,7 +104,7 @@ impl Slot {
                 }
             }
         }
-        // What a deletion hides is never seen again.
+        // A deletion hides these cells forever.
         if self.marker <= self.deleted {
             self.marker = NEVER;
         }
@@ -116,12 +117,12 @@ impl Slot {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(crate) struct Store {
     pub(crate) base: Option<TinyRow>,
-    /// The base row before the last conditional write, while reads that are not serial may miss that one.
+    /// Base row before the last conditional write, while a read that is not serial may still return it.
     pub(crate) missed: Option<TinyFound>,
     done: Option<Version>,
     views: BTreeMap<(TinyKey, u8), Slot>,
     pub(crate) cuts: Vec<Cut>,
-    /// The entry that no change wrote, and its version.
+    /// Entry that no change wrote, and its version.
     orphan: Option<(TinyKey, Version)>,
 }
 
@@ -140,7 +141,7 @@ impl Store {
         self.orphan = Some((key, version));
     }
 
-    /// Returns true if the orphan is deleted at its own stamp.
+    /// Returns whether the orphan is deleted at its own timestamp.
     pub(crate) fn has_removed_orphan(&self) -> bool {
         self.orphan
             .as_ref()
@@ -163,8 +164,8 @@ impl Store {
         self.base.as_ref().map(|row| &row.tokens)
     }
 
-    /// Applies a conditional write if it holds. `is_heard`: whether its sender hears of it, after which no read misses
-    /// it.
+    /// Applies a conditional write if its condition holds. `is_heard`: whether its sender receives the result, after
+    /// which no read misses the write.
     pub(crate) fn cas(&mut self, conditional: &Conditional<Tiny>, is_heard: bool) -> Decision {
         self.missed = None;
         if conditional.expected.as_ref() != self.tokens() {
@@ -195,7 +196,7 @@ impl Store {
         }
     }
 
-    /// Whether a request can change nothing any more, whenever it comes.
+    /// Returns whether a request can no longer change the store, at any time.
     pub(crate) fn is_spent(&self, request: &Request, rules: Rules) -> bool {
         match request {
             Request::Cas(conditional, _) => {
@@ -215,7 +216,7 @@ impl Store {
         self.views.retain(|(key, _), _| key.view != view);
     }
 
-    /// The marker of a deleted record expires: its row is gone.
+    /// Removes the row of a deleted record, because its marker expired.
     pub(crate) fn forget(&mut self) {
         self.base = None;
     }
@@ -225,7 +226,7 @@ impl Store {
         there.cloned().unwrap_or_default()
     }
 
-    /// A row comes to another bucket, whole, at its own stamp.
+    /// Copies a whole row to another bucket, at its own timestamp.
     pub(crate) fn copy_to(&mut self, key: &TinyKey, bucket: u8, row: &Slot) {
         let Some((stamp, cells)) = row.seen() else { return };
         let put = EntryOperation::Put {
@@ -236,7 +237,8 @@ impl Store {
         self.views.entry((key.clone(), bucket)).or_default().apply(&put);
     }
 
-    /// Returns the entries of these views without the orphan. With `oldest`, a reader has the oldest copy of the directory.
+    /// Returns the entries of these views without the orphan. With `oldest`, the reader has the oldest valid copy of
+    /// the range map.
     pub(crate) fn shown(
         &self,
         views: &[crate::views::row::ViewNumber],
@@ -251,7 +253,7 @@ impl Store {
         self.views.iter().filter_map(seen).collect()
     }
 
-    /// What one key of a view shows.
+    /// Returns the visible entry of one key of a view.
     pub(crate) fn seen(&self, key: &TinyKey) -> Option<crate::views::judge::Seen<u8, Option<u8>>> {
         let (version, cells) = self.slot(key, self.reads(key, false)).seen()?;
         Some(crate::views::judge::Seen {
@@ -261,7 +263,7 @@ impl Store {
         })
     }
 
-    /// What views should show.
+    /// Returns the entries that views should show.
     pub(crate) fn expected(&self, schema: &Tiny) -> Vec<(TinyKey, Version, Option<u8>)> {
         use crate::views::arranged::Arranged;
         let Some((row, record)) = self.base.as_ref().and_then(|row| Some((row, row.record?))) else {
@@ -275,13 +277,13 @@ impl Store {
         entries
     }
 
-    /// Whether views show all that they should.
+    /// Returns whether views show all entries that they should show.
     pub(crate) fn is_complete(&self, schema: &Tiny) -> bool {
         let shown = self.shown(&schema.views, false);
         self.expected(schema).iter().all(|entry| shown.contains(entry))
     }
 
-    /// Whether views show exactly what they should.
+    /// Returns whether views show exactly the entries that they should show.
     pub(crate) fn is_exact(&self, schema: &Tiny) -> bool {
         let expected = self.expected(schema);
         let is_exact = |oldest| self.shown(&schema.views, oldest) == expected;

@@ -1,4 +1,5 @@
-//! The bytes that outlive a process: written and read as ever, and anything else is an error.
+//! Tests of the encodings that outlive a process: they never change, and invalid bytes are an
+//! error.
 
 use std::collections::BTreeSet;
 
@@ -92,7 +93,7 @@ fn cells_are_written_and_read_as_ever() {
     assert_eq!((golden_tokens().len(), golden_heads().len()), (3, 8));
 }
 
-/// What is read must be written again as the same bytes.
+/// Checks that the bytes are invalid or that encoding the decoded value returns the same bytes.
 fn is_strict(cell: &[u8]) -> Result<(), TestCaseError> {
     if let Ok(tokens) = decode_tokens(cell) {
         prop_assert_eq!(encode_tokens(&tokens), cell);
@@ -252,7 +253,7 @@ fn row(record: Option<[Option<&[u8]>; 4]>, expires_at: Option<i64>) -> Row<Cells
     }
 }
 
-/// A row of the base table as a store would give it, after these were written to it.
+/// Returns the row of the base table as a store would return it after these writes.
 fn stored(table: &BaseTable, row: &Row<Cells, KeyCells>, done: Option<Version>) -> Cells {
     let user = 7_i32.to_be_bytes();
     let mut cells: Vec<Option<Vec<u8>>> = vec![None; table.table().columns().len()];

@@ -1,32 +1,32 @@
-//! A collection small enough that all that may happen to one record of it can be looked at.
+//! Collection that is small enough for models of all possible events of one record.
 
 use crate::views::arranged::Arranged;
 use crate::views::change::{Change, Request};
 use crate::views::misfit::Misfit;
 use crate::views::row::{Entry, EntryKey, Generation, Version, ViewNumber};
 
-/// A record: where it stands, and a note that may be null.
+/// Record: its place, and a note that may be null.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Record {
     pub(crate) place: u8,
     pub(crate) note: Option<u8>,
 }
 
-/// New values of either.
+/// New value of one of the fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Patch {
     Place(u8),
     Note(Option<u8>),
 }
 
-/// By place, with the note beside it.
+/// View by place. Its entries also contain the note.
 pub(crate) const BY_PLACE: ViewNumber = ViewNumber(1);
-/// By note, with the place beside it; a record without a note is not in it.
+/// View by note. Its entries also contain the place. A record without a note has no entry.
 pub(crate) const BY_NOTE: ViewNumber = ViewNumber(2);
-/// By place again: what a later schema adds.
+/// Second view by place, which a later schema adds.
 pub(crate) const ADDED: ViewNumber = ViewNumber(3);
 
-/// The collection by one generation of its schema.
+/// Collection in one generation of its schema.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Tiny {
     pub(crate) generation: Generation,
@@ -123,7 +123,7 @@ pub(crate) const fn put(place: u8, note: Option<u8>) -> TinyRequest {
     })
 }
 
-/// A record that expires.
+/// Returns a request that puts a record which expires.
 pub(crate) const fn expiring(place: u8, at: i64) -> TinyRequest {
     request(Change::Put {
         record: record(place, None),
@@ -143,12 +143,12 @@ pub(crate) const fn delete() -> TinyRequest {
     request(Change::Delete)
 }
 
-/// Nothing but a version above this one.
+/// Returns a request that only raises the version above this one.
 pub(crate) const fn raise(above: i64) -> TinyRequest {
     request(Change::Raise(Version(above)))
 }
 
-/// The same, if this version is there.
+/// Returns the same request on condition of this version.
 pub(crate) const fn at(version: i64, mut request: TinyRequest) -> TinyRequest {
     request.if_version = Some(Version(version));
     request

@@ -1,5 +1,6 @@
-//! Records that want one value, each changed by the very machine that the engine runs: it is looked at, the claim is taken, the row
-//! is written on condition of its tokens, and what must go is released.
+//! Models of records that want the same unique value. The same step functions as in the engine change each record: a
+//! process reads the record and the claim, takes the claim, writes the row on condition of its tokens, and releases old
+//! claims.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -29,7 +30,7 @@ const NOW: i64 = 10;
 
 type Record = u8;
 
-/// A collection whose records have the value, or not.
+/// Collection whose records have the value or not.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Wanting;
 
@@ -81,33 +82,34 @@ impl Arranged for Wanting {
     }
 }
 
-/// What may happen, and how often.
+/// Possible events and their numbers.
 #[derive(Debug, Clone, Default)]
 struct Config {
     without: Option<Rule>,
-    /// The record that has the value at first.
+    /// Record that has the value at first.
     first: Option<Record>,
-    /// Whether it has no claim: the constraint was added since, and its own process gives it one.
+    /// Whether this record has no claim: the constraint was added later, and the record's own process takes the claim.
     is_added: bool,
-    /// Whether records are inserted, and not put.
+    /// Whether records are inserted instead of put.
     inserts: bool,
-    /// For each process, which record it changes, and whether that then has the value, one change after the other.
+    /// For each process, the record that it changes, and for each of its changes whether the record then has the value.
     scripts: Vec<(Record, Vec<bool>)>,
     losses: u8,
     crashes: u8,
-    /// How often the time of a change is over before it has ended.
+    /// Number of changes whose deadline passes before they end.
     deadlines: u8,
-    /// Number of leases that end under a change.
+    /// Number of leases that end during a change.
     lapses: u8,
-    /// How often a record is fenced for its claim. Two who fence one another might do so for ever.
+    /// Number of times that a record is fenced for its claim. Without a limit, two processes could fence each other
+    /// forever.
     fences: u8,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Request {
-    /// The claim of a record, if this one is there.
+    /// Takes the claim for a record, if the current claim is the first value.
     Claim(Option<Claim<Record>>, Claim<Record>),
-    /// The row of a record.
+    /// Writes the row of a record.
     Row(Record, Conditional<Wanting>),
     Release(Claim<Record>),
 }
@@ -117,10 +119,10 @@ enum Request {
 struct World {
     rows: [FoundOf<Wanting>; 2],
     claim: Option<Claim<Record>>,
-    /// Each with who waits for it.
+    /// Requests under way, each with the process that waits for it.
     sent: Vec<(Option<u8>, Request)>,
     processes: Vec<Process>,
-    /// Records whose intents the dead left.
+    /// Records with intents of dead processes.
     left: BTreeSet<Record>,
     losses: u8,
     crashes: u8,
@@ -140,20 +142,20 @@ struct Process {
     has_crashed: bool,
     has_lease: bool,
     write: Option<Write<Wanting>>,
-    /// What it is about to do.
+    /// Next action of the process.
     next: Next,
-    /// Releases that it waits for.
+    /// Releases for which the process waits.
     releasing: BTreeSet<Token>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Next {
-    /// Nothing: it waits for what it sent, or has ended.
+    /// No action: the process waits for its requests, or has ended.
     Nothing,
     Reads,
     LooksAtHolder(Token, Record),
     Fences(Token, Record),
-    /// Releases claims under the next registration, when no claim of the process is on its way.
+    /// Releases claims under the next registration, when no claim of the process is under way.
     Releases,
 }
 
@@ -161,21 +163,22 @@ enum Next {
 enum Happening {
     /// The next change begins.
     Begins(u8),
-    /// What it is about to do.
+    /// The process executes its next action.
     Does(u8),
     Arrives(usize),
-    /// Nobody hears of a request that may still come; who waits for it is told that it is unknown.
+    /// The result of a request is lost, and the request may still arrive. The waiting process learns that the outcome
+    /// is unknown.
     Lost(usize),
     Crashes(u8),
-    /// The time of a change is over.
+    /// The deadline of a change passes.
     Deadline(u8),
     /// The lease of a process ends.
     Lapses(u8),
     /// The process renews its registration, and has a lease again.
     Renews(u8),
-    /// Another process has found it dead. It drops its writes, and registers again.
+    /// Another process has found it dead. The process drops its writes and registers again.
     Loses(u8),
-    /// What a dead process left of a record is resolved.
+    /// The intents of a dead process for a record are resolved.
     Sweeps(Record),
 }
 
@@ -291,7 +294,8 @@ impl World {
         }
     }
 
-    /// The intent is left to others. A claim that is on its way is waited for: a release that came before it would do nothing.
+    /// Leaves the intent to other processes. The process waits for its claim under way, because a release that arrives
+    /// before the claim would have no effect.
     fn loses_registration(&mut self, config: &Config, p: u8) {
         let process = &mut self.processes[p as usize];
         (process.has_lease, process.next) = (true, Next::Nothing);
@@ -310,7 +314,7 @@ impl World {
         }
     }
 
-    /// What a process was about to do.
+    /// Executes the next action of a process.
     fn does_next(&mut self, config: &Config, p: u8) {
         let next = std::mem::replace(&mut self.processes[p as usize].next, Next::Nothing);
         let has_value = |world: &Self, holder: Record| {
@@ -339,7 +343,7 @@ impl World {
         }
     }
 
-    /// Resolves a record at once, as the sweeper does, and who fences it; what it releases is on its way.
+    /// Resolves a record at once, as the sweeper and a fencing process do. The resulting releases are under way.
     fn resolve(&mut self, record: Record, mut write: Write<Wanting>, token: Token) {
         let here = Here {
             schema: &Wanting,
@@ -363,7 +367,7 @@ impl World {
                         self.sent.extend(releases.map(|release| (None, release)));
                         events.push(Event::Written);
                     }
-                    // Its releases may come late.
+                    // The releases of the record may arrive late.
                     Action::MarkDone(_) => {}
                     Action::Settled => return,
                     other => panic!("{other:?}"),
@@ -372,13 +376,14 @@ impl World {
         }
     }
 
-    /// Tells a process what happened, and does what it says.
+    /// Reports an event to a process, and executes the returned actions.
     fn tell(&mut self, config: &Config, p: u8, event: Event<bool, Record>) {
         let record = config.scripts[p as usize].0;
         let process = &mut self.processes[p as usize];
         let has_lease = process.has_lease;
         let Some(write) = &mut process.write else { return };
-        // Another one each time, and of no other process, so that it says nothing of what others did meanwhile.
+        // The token is new each time and belongs to no other process, so that it does not depend on the actions of
+        // other processes.
         let token = Token(u128::from(p) * 100 + u128::from(process.tokens) + 1);
         let here = Here {
             schema: &Wanting,
@@ -482,7 +487,7 @@ impl World {
         }
     }
 
-    /// It sends the same again.
+    /// Reports an unknown outcome to a process. A release is sent again.
     fn is_unknown(&mut self, config: &Config, p: u8, request: Request) {
         match request {
             Request::Claim(_, own) => {
@@ -496,7 +501,7 @@ impl World {
         }
     }
 
-    /// Forgets what can make no difference any more: its tokens never recur.
+    /// Removes requests that can no longer have an effect, because their tokens never recur.
     fn tidy(&mut self) {
         let (rows, claim, all) = (&self.rows, &self.claim, self.sent.clone());
         let may_come = |request: &Request| match request {
@@ -505,7 +510,7 @@ impl World {
                 row.map(|row| &row.tokens) == conditional.expected.as_ref()
             }
             Request::Claim(there, _) => {
-                // What was there may be there again, by a claim that comes late.
+                // The expected claim may be stored again, by a claim that arrives late.
                 let puts = |(_, sent): &(Option<u8>, Request)| matches!(sent, Request::Claim(_, own) if Some(own) == there.as_ref());
                 there.is_none() || there == claim || all.iter().any(puts)
             }
@@ -578,7 +583,7 @@ impl Config {
     }
 }
 
-/// Whether a row has the value, and goes by that it is unique.
+/// Returns whether a row has the value and holds a claim for it.
 fn has_it(row: &RowOf<Wanting>) -> bool {
     row.record == Some(true) && row.claims.held.contains_key(&UNIQUE)
 }
@@ -643,7 +648,8 @@ impl Model for Config {
                     let Some(row) = found.row.as_ref().filter(|row| row.record == Some(true)) else {
                         return true;
                     };
-                    // By another token, if another change of the record took it anew and was not made.
+                    // The claim may have another token, if another change of the record took the claim again and was
+                    // not applied.
                     match row.claims.held.get(&UNIQUE) {
                         Some(_) => world.claim.as_ref().is_some_and(|claim| claim.owner == owner),
                         None => config.is_added,
@@ -684,7 +690,7 @@ fn two(first: Option<Record>, one: &[bool], other: &[bool]) -> Config {
     }
 }
 
-/// Two writers of one record, and one of another.
+/// Returns a configuration with two writers of one record, and one writer of another record.
 fn beside(one: bool, other: bool) -> Config {
     Config {
         first: Some(0),
@@ -694,7 +700,7 @@ fn beside(one: bool, other: bool) -> Config {
     }
 }
 
-/// A claim whose change ran out of time is released, whether or not it had come when the time was over.
+/// Checks that the claim of a change is released after the deadline of the change, even if the claim arrives later.
 #[test]
 fn releases_claims_of_late_changes() {
     let config = Config {
@@ -709,7 +715,8 @@ fn releases_claims_of_late_changes() {
     config.holds("one gives it up, and both run out of time");
 }
 
-/// A process whose lease ends, or whose registration is lost, releases its claims when it has a lease again.
+/// Checks that a process whose lease ends, or whose registration is lost, releases its claims when it has a lease
+/// again.
 #[test]
 fn releases_claims_after_a_lost_lease() {
     let config = Config {
@@ -769,7 +776,7 @@ fn two_keep_a_records_value_and_another_wants_it() {
     config.holds("kept by two, wanted by another");
 }
 
-/// Two writers of one record that has no value yet, and one of another.
+/// Returns a configuration with two writers of one record without the value, and one writer of another record.
 fn given_by_two(inserts: bool) -> Config {
     Config {
         first: None,
@@ -780,19 +787,19 @@ fn given_by_two(inserts: bool) -> Config {
     }
 }
 
-/// Two who put one record take the value for it, each from the other.
+/// Checks two processes that put the same record. Each takes the claim of the value for that record from the other one.
 #[test]
 fn two_give_a_record_a_value_that_another_wants() {
     given_by_two(false).holds("given by two, wanted by another");
 }
 
-/// The same, where one of them must not find it there.
+/// Checks the same processes with inserts: one of them must not find the record.
 #[test]
 fn two_insert_a_record_with_a_value_that_another_wants() {
     given_by_two(true).holds("inserted by two, wanted by another");
 }
 
-/// The records that are there get their claims while others are written.
+/// Checks that existing records get their claims while other records are written.
 #[test]
 fn a_record_gets_a_claim_for_a_value_that_it_has() {
     let config = Config {

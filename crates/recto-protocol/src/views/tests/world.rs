@@ -1,5 +1,5 @@
-//! Processes that change one record, one that sweeps, and one that adds or drops a view: their state, and what may
-//! happen next.
+//! State of the models, and its possible next events: processes that change one record, one that sweeps, and one that
+//! adds or drops a view.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,20 +15,20 @@ use crate::views::rules::{Rule, Rules};
 use crate::views::segments::{DEAD_SEGMENT_SECONDS, DeadSegment, IntentPlace, Segments, dead_segment_by};
 use crate::views::write::{Answer, Write};
 
-/// An intent: of which process, for which of its requests.
+/// Intent: its process, and the request of that process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Intent {
     pub(crate) process: u8,
     pub(crate) request: u8,
 }
 
-/// What became of an intent that is stored.
+/// State of a stored intent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(crate) struct Stored {
     pub(super) place: Option<IntentPlace>,
-    /// Whether its process says that it is settled.
+    /// Whether the process of the intent reports that the intent is settled.
     pub(super) is_settled: bool,
-    /// How often it was resolved by others.
+    /// Number of times that other processes resolved the intent.
     pub(super) resolved: u32,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Stored {
 pub(crate) struct Process {
     pub(super) asked: u8,
     pub(super) write: Option<Write<Tiny>>,
-    /// The intent that it resolves, of another.
+    /// Intent of another process that this process resolves.
     pub(super) sweeping: Option<Intent>,
     pub(super) is_reading: bool,
     pub(super) is_reloading: bool,
@@ -58,9 +58,9 @@ pub(crate) struct World {
     pub(super) store: Store,
     pub(super) processes: Vec<Process>,
     pub(super) intents: BTreeMap<Intent, Stored>,
-    /// Intents that are deleted, at their stamp: a copy that comes late is deleted, too.
+    /// Intents that are deleted at their timestamp. A copy that arrives late is deleted, too.
     pub(super) deleted: BTreeSet<Intent>,
-    /// Requests on their way, with who waits for them.
+    /// Requests under way, each with the process that waits for it.
     pub(super) sent: Vec<(Option<u8>, Request)>,
     pub(super) catalog: u8,
     pub(super) progress: Progress,
@@ -70,51 +70,51 @@ pub(crate) struct World {
     pub(super) freezes: u8,
     pub(super) leaves: u8,
     pub(super) deadlines: u8,
-    /// The changes that were applied, in their order, and what was answered.
+    /// Applied changes in their order. The next field has the answers.
     pub(super) applied: Vec<(Intent, Version, Option<u8>)>,
     pub(super) answers: BTreeMap<Intent, Answer>,
     pub(super) broken: Option<&'static str>,
     pub(super) reader: Reader,
-    /// Whether entries came to lie elsewhere while they were written.
+    /// Whether the bucket of an entry changed while the entry was written.
     pub(super) has_moved: bool,
 }
 
-/// What happens.
+/// Event.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Happening {
     Begins(u8),
     Reads(u8),
     ReadsMissing(u8),
     Reloads(u8),
-    /// It begins again to resolve an intent.
+    /// A process starts again to resolve an intent.
     BeginsAgain(u8),
-    /// A request arrives, and its sender hears of it.
+    /// A request arrives, and its sender receives the result.
     Arrives(Option<u8>, Request),
-    /// Its sender hears nothing of a request, which is still on its way.
+    /// The result of a request is lost. The request is still under way.
     Lost(u8, Request),
-    /// A conditional write is not sent, and its sender knows.
+    /// A conditional write is not sent, and its sender knows that.
     NotSent(u8, Request),
     Deadline(u8),
     Crashes(u8),
     FoundDead(u8),
-    /// A process ends in good order, and removes its registration.
+    /// A process ends in order, and removes its registration.
     Leaves(u8),
     Sweeps(u8, Intent),
-    /// A process reads the catalog anew.
+    /// A process reads the catalog again.
     Adopts(u8),
     /// A process renews its registration.
     Renews(u8),
     Joins(u8),
-    /// The owner deletes intents without having renewed.
+    /// The owner deletes intents without a renewal.
     DeletesIntents(u8),
     Builds(BuildStep),
     MarkerExpires,
     Page(Reading),
     /// A process sends entries.
     Routes(u8),
-    /// The cut of a piece goes on.
+    /// The split of a range continues.
     Cut(usize),
-    /// A process reads the directory.
+    /// A process reads the range map.
     ReadsDirectory(u8),
 }
 
@@ -253,8 +253,8 @@ impl World {
             .any(|(intent, stored)| intent.process == p && stored.is_settled)
     }
 
-    /// Whether an intent's process is dead, and the intent to be resolved now. That a day has gone by is taken to be so
-    /// when the process has nothing under way.
+    /// Returns whether an intent's process is dead and the intent must be resolved now. The model assumes that a day
+    /// has passed when the process has no write under way.
     pub(super) fn is_to_be_swept(&self, config: &Config, intent: Intent) -> bool {
         let process = &self.processes[intent.process as usize];
         let Some(stored) = self.intents.get(&intent) else {
@@ -333,7 +333,7 @@ impl World {
         barrier_by(&registrations, Generation(2), rules).is_ok()
     }
 
-    /// Whether all intents are resolved, and nobody has anything under way.
+    /// Returns whether all intents are resolved and no write is under way.
     pub(super) fn is_quiet(&self) -> bool {
         let is_building = matches!(self.progress, Progress::Building(_));
         self.intents
@@ -362,13 +362,14 @@ impl World {
         let is_ready = self.progress == Progress::Ready;
         let schema = config.schema_of(if is_ready || config.drops { 2 } else { 1 });
         if config.clocks_stand_still && config.later.is_some() {
-            // A writer that the barrier could not see leaves orphans, which verified pages drop and `verify` finds.
+            // A writer that the barrier cannot see leaves orphans. Verified pages skip orphans, and `verify` finds
+            // them.
             return self.store.is_complete(schema);
         }
         self.store.is_exact(schema)
     }
 
-    /// Whether the last change, if it is acknowledged, is seen in the views.
+    /// Returns whether the views show the last change, if it is acknowledged.
     pub(super) fn shows_acknowledged(&self, config: &Config) -> bool {
         let last = self.applied.last().map(|(intent, ..)| intent);
         let answer = last.and_then(|intent| self.answers.get(intent));
@@ -380,7 +381,7 @@ impl World {
 }
 
 impl World {
-    /// Whether the record is seen where it stood when it was acknowledged last, and has stood since.
+    /// Returns whether the record is visible at its place, if it has not moved since the last acknowledged change.
     pub(super) fn keeps_acknowledged(&self, config: &Config) -> bool {
         if !config.schema_of(1).views.contains(&BY_PLACE) {
             return true;
@@ -438,7 +439,7 @@ impl Process {
         }
     }
 
-    /// Whether it may remove its registration: it has one, and nothing under way.
+    /// Returns whether the process may remove its registration: it has one, and has no write under way.
     fn may_leave(&self, config: &Config, script: &Script) -> bool {
         let is_registered = self
             .registration

@@ -1,4 +1,4 @@
-// Makes requests with openapi-fetch and the types that openapi-typescript generates: list, query, get, put, patch and batch.
+// Requests with openapi-fetch and the types that openapi-typescript generates: list, query, get, put, patch and batch.
 import createClient from "openapi-fetch";
 import type { paths } from "./generated/schema";
 

@@ -1,4 +1,4 @@
-//! Several changes at once.
+//! Batches of changes.
 
 use serde_json::{Value as Json, json};
 
@@ -58,8 +58,8 @@ pub(crate) async fn hold_the_later_of_two_changes(client: Client) {
     assert_eq!(found.status, 200);
 }
 
-/// A record that is never changed is put again, and not as another: of one batch both stores know it, of
-/// what is stored the embedded one.
+/// Rejects a put of a different record with the key of an append-only record, and accepts a put of the same record.
+/// Within one batch, both stores detect the difference. For stored records, only the embedded store does.
 pub(crate) async fn do_not_change_what_is_appended(client: Client) {
     let line = |seq: i32, line: &str| json!({ "collection": "log", "put": { "stream": "kept", "seq": seq.to_string(), "line": line } });
     let reply = send(
@@ -85,7 +85,7 @@ pub(crate) async fn do_not_change_what_is_appended(client: Client) {
                 .await
                 .problem(404, "not-found");
         }
-        // As the description says.
+        // This behavior is documented in the description of the API.
         Kind::Cassandra => assert_eq!(
             (other.status, put.status, &stored["line"]),
             (200, 204, &json!("other"))
@@ -180,7 +180,7 @@ pub(crate) async fn have_a_limit(client: Client) {
     assert!(problem["detail"].as_str().unwrap().contains("10000"), "{problem}");
 }
 
-/// Cassandra takes logged batches up to a size only, and says so before anything is written; the
+/// Cassandra accepts logged batches only up to a size. The server rejects larger batches before it writes anything. The
 /// embedded store has no such limit.
 pub(crate) async fn too_large_for_cassandra_are_refused_whole(client: Client) {
     let text = "x".repeat(2_000);

@@ -1,4 +1,4 @@
-//! The collections of the schema.
+//! Collections of the schema.
 
 use hyper::Method;
 use serde_json::json;

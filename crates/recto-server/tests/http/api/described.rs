@@ -1,4 +1,4 @@
-//! The description of the API. That answers are as it says is checked with every answer of the suite.
+//! Description of the API. Every response of the suite is checked against it.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use serde_json::{Value as Json, json};
 use super::support::client::listed;
 use super::support::{Client, Reply};
 
-/// All values of `$ref`, and all operation ids.
+/// Collects all values of `$ref`, and all operation ids.
 fn collect(of: &Json, references: &mut BTreeSet<String>, ids: &mut Vec<String>) {
     match of {
         Json::Object(members) => {
@@ -45,12 +45,13 @@ pub(crate) async fn refers_to_what_is_there(client: Client) {
     }
     let distinct: BTreeSet<&String> = ids.iter().collect();
     assert_eq!(distinct.len(), ids.len());
-    // The schema, the lists of collections and of views, ten operations of the store, of queues five, nine of their messages and
-    // as many of those of units, four of units, two of the ring, and twelve of each collection.
+    // The schema, the list of collections and the list of views; ten operations of the store; five of queues; nine of
+    // messages of queues, and nine of messages of units; four of units; two of the rotating tables; twelve of each
+    // collection.
     assert_eq!(ids.len(), 3 + 10 + 5 + 2 * 9 + 4 + 2 + 4 * 12);
 }
 
-/// A value of a schema, and its text in an address.
+/// Returns a value of a schema, and its text in an address.
 fn value_of(schema: &Json) -> (Json, String) {
     if let Some(values) = schema["enum"].as_array() {
         return (values[0].clone(), values[0].as_str().unwrap().to_owned());
@@ -96,11 +97,11 @@ pub(crate) async fn parameters_are_taken_in_a_body_as_in_an_address(client: Clie
             checked += 1;
         }
     }
-    // Of four collections: a query and an explanation, which has `run` too, and an export.
+    // Four collections, each with a query, an explanation (which also has `run`), and an export.
     assert_eq!(checked, 4 * (14 + 15 + 5));
 }
 
-/// Returns a target of a path of the description, with names that may be there.
+/// Returns a target for a path of the description, with names that may exist.
 fn target_of(template: &str) -> String {
     let mut target = String::new();
     for part in template.split('{') {
@@ -113,7 +114,7 @@ fn target_of(template: &str) -> String {
     target
 }
 
-/// Returns a value that no parameter of this schema has; none if it may be any text.
+/// Returns a value that no parameter of this schema accepts. Returns `None` if the parameter accepts any text.
 fn wrong_value(schema: &Json) -> Option<&'static str> {
     match schema["type"].as_str() {
         _ if !schema["enum"].is_null() || !schema["items"]["enum"].is_null() => Some("no such name"),
@@ -161,7 +162,7 @@ pub(crate) async fn names_each_parameter_that_is_wrong(client: Client) {
     assert!(checked > 150, "{checked}");
 }
 
-/// No array has `items` that generators of clients cannot read.
+/// Checks that the `items` of each array can be read by client generators.
 fn check_arrays(of: &Json, at: &str) {
     match of {
         Json::Object(members) => {
@@ -180,7 +181,7 @@ fn check_arrays(of: &Json, at: &str) {
 pub(crate) async fn says_what_arrays_hold(client: Client) {
     let document = client.get("/openapi.json").await.json();
     check_arrays(&document, "");
-    // A record has its key, unless `fields` leaves it out.
+    // A record has its key, unless `fields` omits the key.
     let schemas = &document["components"]["schemas"];
     assert_eq!(schemas["notes"]["required"], json!(["tenant", "at", "id"]));
     assert_eq!(schemas["notes.part"]["required"], Json::Null);

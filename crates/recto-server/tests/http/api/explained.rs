@@ -1,4 +1,4 @@
-//! How a list is found.
+//! Explanations of lists.
 
 use serde_json::json;
 

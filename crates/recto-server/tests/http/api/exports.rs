@@ -1,4 +1,4 @@
-//! All records, streamed.
+//! Exports: all records as a stream.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,7 +17,7 @@ const EXPORT: &str = "/v1/collections/exported/records:export";
 const PARTS: i32 = 10;
 const ROWS_PER_PART: i32 = 400;
 
-/// The collection, filled once for each store.
+/// Fills the collection, once per store.
 async fn seed(client: &Client) {
     static EMBEDDED: OnceCell<()> = OnceCell::const_new();
     static CASSANDRA: OnceCell<()> = OnceCell::const_new();
@@ -98,7 +98,8 @@ pub(crate) async fn go_on_after_a_cut(client: Client) {
     assert_all(&found);
 }
 
-/// What an export holds that is cut after two tokens, again and again; and how often it was asked for.
+/// Interrupts an export after every two tokens until it is complete. Returns the exported keys and the number of
+/// requests.
 async fn cut_again_and_again(client: &Client, filter: &str) -> (Vec<(i64, i64)>, usize) {
     let mut found = Vec::new();
     let mut token = String::new();
@@ -110,7 +111,7 @@ async fn cut_again_and_again(client: &Client, filter: &str) -> (Vec<(i64, i64)>,
             ("resume_token", &*token),
             ("filter", filter),
         ];
-        // By address and by body in turn: a token of the one goes on in the other.
+        // Requests use the address and the body in turn: a token of one form is valid in the other.
         let reply = if requests % 2 == 1 {
             client.get(&listed(EXPORT, &parameters)).await
         } else {
@@ -119,7 +120,7 @@ async fn cut_again_and_again(client: &Client, filter: &str) -> (Vec<(i64, i64)>,
         };
         assert_eq!(reply.status, 200, "{}", reply.text());
         let lines = lines(&reply.text());
-        // Cut after the second token, in the middle of what follows it; the last part comes whole.
+        // Cut after the second token, in the middle of the lines after it. The last part arrives whole.
         let tokens = lines.iter().enumerate();
         let tokens: Vec<usize> = tokens
             .filter(|(_, line)| line.get("resume_token").is_some())
@@ -139,7 +140,8 @@ async fn cut_again_and_again(client: &Client, filter: &str) -> (Vec<(i64, i64)>,
     (found, requests)
 }
 
-/// A filter that a page is served for, and one that is applied to every row; by address and by body.
+/// Exports with a filter that a view serves, and with a filter that is applied to every row. Each is requested by
+/// address and by body.
 pub(crate) async fn hold_what_a_filter_asks_for(client: Client) {
     seed(&client).await;
     for (filter, expected) in [
@@ -174,7 +176,8 @@ pub(crate) async fn hold_what_a_filter_asks_for(client: Client) {
     twice.problem(400, "invalid-parameter");
 }
 
-/// Tokens are for everyone, each their own: those of who sees other rows are refused.
+/// Clients that see only some rows can resume exports with their own tokens. Tokens of clients that see other rows are
+/// rejected.
 pub(crate) async fn go_on_for_whoever_sees_some_rows(client: Client) {
     seed(&client).await;
     let scoped = |rows: &'static str| {
@@ -216,7 +219,7 @@ pub(crate) async fn go_on_for_whoever_sees_some_rows(client: Client) {
         let problem = reply.problem(400, "invalid-page-token");
         assert_eq!(problem["parameter"], "resume_token");
     }
-    // Another filter's is refused too.
+    // The token of another filter is also rejected.
     let token = of(client.clone(), "number >= 1").await;
     let reply = client
         .get(&listed(
@@ -249,7 +252,7 @@ pub(crate) async fn refuse_tokens_that_are_not_theirs(client: Client) {
     }
 }
 
-/// A client that does not read is not written to without end, and cutting it off ends the export.
+/// The server does not write without bound to a client that does not read. A disconnect ends the export.
 pub(crate) async fn are_not_read_ahead_of_the_client(client: Client) {
     seed(&client).await;
     let mut stream = TcpStream::connect(client.address).await.unwrap();

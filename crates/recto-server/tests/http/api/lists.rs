@@ -1,4 +1,4 @@
-//! What a list can be asked: filters (AIP-160), sorts (AIP-132), fields, places, and how it is kept.
+//! Parameters of a list: filters (AIP-160), sort orders (AIP-132), fields, positions and caching.
 
 use hyper::Method;
 use serde_json::{Value as Json, json};
@@ -76,7 +76,7 @@ pub(crate) async fn say_where_a_filter_is_wrong(client: Client) {
         (problem["status"].as_i64(), &problem["parameter"]),
         (Some(400), &"filter".into())
     );
-    // Contradictions are an empty page.
+    // A contradictory filter yields an empty page.
     let page = client
         .notes(&[("filter", "tenant = \"a\" AND tenant = \"b\"")])
         .await;
@@ -182,7 +182,7 @@ pub(crate) async fn start_where_asked(client: Client) {
         let problem = client.get(&target).await.problem(400, "invalid-query");
         assert_eq!(problem["parameter"], "from", "{bad}: {problem}");
     }
-    // The opposite end is found out where that is asked for.
+    // The server determines the opposite edge if the request asks for it.
     let both = client
         .notes(&[("filter", &filter), ("from", "[5]"), ("both_edges", "true")])
         .await;
@@ -247,7 +247,7 @@ pub(crate) async fn link_to_their_neighbours(client: Client) {
     assert_eq!(ats(&client.get(&first).await.json()), [5, 4]);
 }
 
-/// The target of a relation, resolved against the list's address.
+/// Returns the target of a relation, resolved against the list's address.
 fn link(header: &str, relation: &str) -> Option<String> {
     let ending = format!(">; rel=\"{relation}\"");
     let links = header.split(", ");
@@ -255,7 +255,7 @@ fn link(header: &str, relation: &str) -> Option<String> {
     found.next().map(|link| format!("/v1/collections/notes/{link}"))
 }
 
-/// `records:query` is the list, with the parameters as JSON.
+/// `records:query` returns the list, with its parameters as JSON.
 pub(crate) async fn are_asked_for_by_a_body_too(client: Client) {
     let note = |id: i64| json!({ "put": { "tenant": "by body", "at": id, "id": id } });
     client.write("notes", (0..7).map(note).collect()).await;
@@ -281,7 +281,7 @@ pub(crate) async fn are_asked_for_by_a_body_too(client: Client) {
     let by_body = by_body.json();
     assert_eq!(by_body["records"], by_address["records"]);
     assert_eq!(by_body["records"].as_array().unwrap().len(), 3);
-    // Tokens of the one lead on in the other.
+    // Tokens of one form are valid in the other.
     let token = &by_address["next_page_token"];
     let next = client
         .post(query, &json!({ "filter": filter, "page_token": token }))
@@ -313,7 +313,7 @@ pub(crate) async fn are_asked_for_by_a_body_too(client: Client) {
     client.get(query).await.problem(405, "method-not-allowed");
 }
 
-/// Keys of many kilobytes make tokens that fit into no address, and pages of them turn all the same.
+/// Keys of many kilobytes make tokens that fit into no address. Their pages can be turned by a body.
 pub(crate) async fn turn_at_keys_too_long_for_an_address(client: Client) {
     use base64::Engine as _;
     let row = |index: u8| {
@@ -335,7 +335,7 @@ pub(crate) async fn turn_at_keys_too_long_for_an_address(client: Client) {
         });
         let reply = client.post(query, &body).await;
         assert_eq!(reply.status, 200, "{}", reply.text());
-        // No link would be taken.
+        // The server would reject such a link because of its length, so it offers none.
         assert!(!reply.header("link").contains("next"));
         let page = reply.json();
         found.push(page["records"][0]["tiny"].clone());

@@ -1,4 +1,4 @@
-//! Methods, and addresses where nothing is.
+//! Methods, and addresses without a resource.
 
 use std::collections::BTreeSet;
 
@@ -45,7 +45,8 @@ pub(crate) async fn are_named_where_another_is_asked(client: Client) {
     }
 }
 
-/// Holds OPTIONS and 405 of every path to the methods that the description has.
+/// Compares the response to OPTIONS and the 405 response of each path with the methods in the
+/// description.
 async fn check_described(client: &Client) {
     let document = client.get("/openapi.json").await.json();
     for (template, item) in document["paths"].as_object().unwrap() {
@@ -96,7 +97,7 @@ fn of_records_with_versions_are_those_of_the_description() {
         let record = "/v1/collections/docs/records/1";
         let options = client.send(Method::OPTIONS, record, &[], "").await;
         assert!(options.header("allow").contains("PATCH"));
-        // A hint does not propose what is there.
+        // A hint does not propose a view that already exists.
         let records = "/v1/collections/docs/records?view=base&filter=tenant%3D%22acme%22";
         let problem = client.get(records).await.problem(400, "no-view");
         let hint = problem["hint"].as_str().unwrap();

@@ -1,5 +1,5 @@
-//! The HTTP API over real HTTP, on both stores; and every answer is one that the server's own
-//! description has.
+//! The HTTP API over real HTTP, on both stores. Each response is checked against the server's own
+//! description.
 
 mod batches;
 mod collections;

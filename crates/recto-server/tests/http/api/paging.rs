@@ -1,11 +1,12 @@
-//! AIP-158, rule by rule.
+//! Rules of AIP-158, one by one.
 
 use serde_json::{Value as Json, json};
 
 use super::support::Client;
 use super::support::client::notes;
 
-/// Rows of a tenant of `count` rows, newest first: `at` falls from `count - 1` to 0.
+/// Writes `count` rows of a tenant, and returns its filter. In their order, newest first, `at` falls
+/// from `count - 1` to 0.
 async fn seed(client: &Client, tenant: &str, count: i32) -> String {
     let row = |at| json!({ "put": { "tenant": tenant, "at": at, "id": "7", "title": format!("n{at}") } });
     client.write("notes", (0..count).map(row).collect()).await;
@@ -84,7 +85,7 @@ pub(crate) async fn next_is_empty_only_at_the_end(client: Client) {
             break;
         }
     }
-    // The last page is full, and known to be the last: none comes after it that is empty.
+    // The last page is full, and the server knows that it is the last. No empty page follows.
     assert_eq!(sizes, [4, 4, 4]);
     assert_eq!(seen, falling(11, 0));
     let nothing = client.notes(&[("filter", "tenant = \"nobody\"")]).await;
@@ -109,7 +110,7 @@ pub(crate) async fn previous_is_empty_only_at_the_beginning(client: Client) {
         page = client
             .notes(&[("filter", &filter), ("page_size", "4"), ("page_token", &previous)])
             .await;
-        // Whoever comes from the other side can go back there.
+        // A client that pages in one direction can go back.
         assert_ne!(token(&page, "next_page_token"), "");
     }
     assert_eq!(pages, [falling(3, 0), falling(7, 4), falling(9, 8)]);
@@ -147,7 +148,7 @@ pub(crate) async fn a_token_with_other_arguments_is_refused(client: Client) {
     }
     let elsewhere = format!("/v1/collections/log/records?filter=stream%20%3D%20%22a%22&page_token={next}");
     client.get(&elsewhere).await.problem(400, "invalid-page-token");
-    // The same query in other words, and of other fields, is the same query.
+    // The query with other spaces, and with other fields, counts as the same query.
     let spaced = "  tenant=\"arguments\" ";
     let same = client
         .notes(&[

@@ -1,4 +1,4 @@
-//! Queues: made, looked at, changed and deleted; their messages sent, received, and done with.
+//! Queues: create, inspect, change and delete queues; send, receive and settle messages.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::support::{Client, Kind, Reply, run};
 
 const JOBS: &str = "/v1/queues/jobs";
 
-/// Runs a test on a store of its own, without collections.
+/// Runs a test on its own store without collections.
 fn on_store<F: Future<Output = ()>>(test: impl FnOnce(Recto) -> F) {
     run(async {
         let folder = tempfile::tempdir().unwrap();
@@ -21,7 +21,8 @@ fn on_store<F: Future<Output = ()>>(test: impl FnOnce(Recto) -> F) {
     });
 }
 
-/// The same, with a client that may do everything, and queues `jobs` and `dead`, where its dead letters go.
+/// Runs a test on its own store, with a client that may do everything, the queue `jobs`, and the queue `dead` for its
+/// dead letters.
 fn with_jobs<F: Future<Output = ()>>(test: impl FnOnce(Client) -> F) {
     on_store(async |recto| test(jobs_of(&recto).await).await);
 }
@@ -48,7 +49,7 @@ async fn ask(client: &Client, verb: &str, body: Json) -> Reply {
     client.post(&format!("{JOBS}/messages:{verb}"), &body).await
 }
 
-/// What is asked must be done.
+/// Sends a request that must succeed.
 async fn done(client: &Client, verb: &str, body: Json) -> Json {
     let reply = ask(client, verb, body).await;
     assert_eq!(reply.status, 200, "{verb}: {}", reply.text());
@@ -62,7 +63,7 @@ async fn send(client: &Client, bodies: &[&str]) {
     assert!(results.iter().all(|one| one["duplicate"] == false), "{sent}");
 }
 
-/// Receives so many; the receipts and the bodies.
+/// Receives at most `most` messages. Returns their receipts and bodies.
 async fn receive(client: &Client, most: usize) -> (Vec<String>, Vec<String>) {
     let received = done(client, "receive", json!({ "max_messages": most })).await;
     let texts = |name: &str| {
@@ -682,7 +683,7 @@ fn without_a_grant_a_queue_is_as_if_it_were_not_there() {
                 assert_eq!(listed.json(), json!({ "queues": [] }));
             }
         }
-        // The words are those of a queue that is not there.
+        // The response equals the response for a queue that does not exist.
         let gone = all.get("/v1/queues/none").await.problem(404, "not-found");
         let stranger = granted(&recto, &[("*", &everything)]).await;
         assert_eq!(
@@ -781,7 +782,7 @@ fn a_work_unit_is_a_queue_that_ends() {
             (&listed["units"][0]["name"], &listed["units"][0]["messages"]),
             (&json!("jobs/night"), &json!(1))
         );
-        // The path of a queue leads to no unit.
+        // The path of a queue does not lead to a unit.
         client
             .get("/v1/queues/jobs%2Fnight")
             .await
@@ -933,7 +934,7 @@ fn what_is_granted_for_a_queue_is_for_its_units() {
             .post(&format!("{unit}:end"), &json!({}))
             .await
             .problem(404, "not-found");
-        // The ring is every queue's.
+        // All queues share the rotating tables.
         stranger.get("/v1/queue-tables").await.problem(403, "forbidden");
         let reader = granted(&recto, &[("queue.*", &[Right::Read])]).await;
         assert_eq!(reader.get("/v1/queue-tables").await.status, 200);

@@ -1,4 +1,4 @@
-//! One record.
+//! Requests for one record.
 
 use hyper::Method;
 use serde_json::{Value as Json, json};
@@ -14,7 +14,7 @@ pub(crate) async fn are_put_and_read_and_deleted(client: Client) {
         "tags": ["x", "y"] });
     assert_eq!(client.put(&target, &record).await.status, 204);
     assert_eq!(client.get(&target).await.json(), record);
-    // A put stores the whole record: what it does not name is null.
+    // A put stores the whole record. Fields that it does not name become null.
     let short = json!({ "title": "b", "done": null });
     assert_eq!(client.put(&target, &short).await.status, 204);
     let stored = json!({ "tenant": "single", "at": 1, "id": "-9007199254740993", "title": "b" });
@@ -32,7 +32,8 @@ pub(crate) async fn are_put_and_read_and_deleted(client: Client) {
     }
 }
 
-/// Decided by what is written, never by a double: in records, in keys of changes and in `from`.
+/// Numbers are read exactly as written, never as a double: in records, in keys of changes and in
+/// `from`.
 pub(crate) async fn have_exact_numbers(client: Client) {
     let json = [("content-type", "application/json")];
     let log = "/v1/collections/log/records";
@@ -90,7 +91,7 @@ pub(crate) async fn have_exact_numbers(client: Client) {
     assert_eq!(problem["field"], "seq", "{problem}");
 }
 
-/// An object is a map with text keys, too; blobs are base64, or hex after `\x`.
+/// Accepts an object as a map with text keys, and blobs as base64 or as hex after `\x`.
 pub(crate) async fn take_what_else_means_the_same(client: Client) {
     let mut given = everything();
     given["name"] = json!("same");
@@ -109,7 +110,7 @@ pub(crate) async fn take_what_else_means_the_same(client: Client) {
     assert_eq!(page["records"][0]["bytes"], "3q2+7w==");
 }
 
-/// A record with a value of every type, as it is written; the key is canonical.
+/// Returns a record with a value of every type, in its written form. The key is canonical.
 pub(crate) fn everything() -> Json {
     json!({
         "name": "a b", "flag": true, "tiny": -128, "small": 32767, "count": -2_147_483_648,

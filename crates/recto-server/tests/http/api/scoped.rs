@@ -1,4 +1,4 @@
-//! What a token does not allow. (Row filters under attack: the tests of tokens.)
+//! Limits of a token. The tests of tokens cover attacks on row filters.
 
 use std::collections::BTreeMap;
 
@@ -49,12 +49,12 @@ pub(crate) async fn rows_of_others_are_not_seen(client: Client) {
         "{}",
         exported.text()
     );
-    // Of other collections it learns nothing.
+    // The response shows no other collections.
     let told = scoped.get("/v1/schema").await.json();
     let schema = recto::schema::Schema::parse(told["toml"].as_str().unwrap()).unwrap();
     let names: Vec<&str> = schema.collections.iter().map(|one| one.name.as_str()).collect();
     assert_eq!(names, ["notes"]);
-    // With resume tokens as well, which are sealed.
+    // Exports with resume tokens, which are encrypted, show no other records either.
     let exported = scoped
         .get("/v1/collections/notes/records:export?resume_tokens=true")
         .await;
@@ -65,7 +65,7 @@ pub(crate) async fn rows_of_others_are_not_seen(client: Client) {
         .count();
     assert_eq!(records, 1, "{}", exported.text());
     assert!(!exported.text().contains("theirs"));
-    // In a body no more is asked for than in an address.
+    // A body is restricted as an address is.
     for verb in ["query", "export"] {
         let target = format!("/v1/collections/notes/records:{verb}");
         let asked = scoped
@@ -77,8 +77,8 @@ pub(crate) async fn rows_of_others_are_not_seen(client: Client) {
     assert_eq!(client.get(target).await.status, 200);
 }
 
-/// A filter outside the key is for reading: nothing is moved into it or out of it, no row it hides is
-/// overwritten or deleted, and the answers do not tell whether there is one.
+/// A row filter on fields outside the key allows only reads. No write moves a row into or out of the filter, or
+/// overwrites or deletes a row that the filter hides. The responses do not show whether a hidden row exists.
 pub(crate) async fn filters_outside_the_key_are_for_reading(client: Client) {
     let row = |id: i64, title: &str| json!({ "tenant": "titled", "at": 1, "id": id, "title": title });
     client
@@ -215,7 +215,7 @@ pub(crate) async fn descriptions_hold_what_is_seen(client: Client) {
     assert!(named.all(is_of_none), "{paths}");
 }
 
-/// Everything that an answer shows, with the bounds that were asked for taken out.
+/// Returns everything that a response shows, with the requested bounds removed.
 async fn shown(
     client: &Client,
     (method, target, body): (Method, String, String),
@@ -226,7 +226,7 @@ async fn shown(
     reply.headers.remove("date");
     let mut text = format!("{} {:?} {}", reply.status, reply.headers, reply.text());
     if let Ok(json) = serde_json::from_slice::<Json>(&reply.body) {
-        // Tokens are sealed anew each time; what the store is asked for holds the bounds as bytes.
+        // Tokens are encrypted with new randomness each time. The requests to the store contain the bounds as bytes.
         let sealed = ["next_page_token", "previous_page_token"].map(|name| &json[name]);
         let requests = &json["sources"][0]["requests"][0];
         for varying in sealed.into_iter().chain([requests]).filter_map(Json::as_str) {
@@ -239,7 +239,7 @@ async fn shown(
     text.replace(&low, "LOW").replace(&high, "HIGH")
 }
 
-/// Whoever bisects for rows that a filter hides finds no difference between halves with and without them.
+/// Hidden rows cannot be found by bisection: ranges with and without hidden rows have equal responses.
 pub(crate) async fn hidden_rows_are_not_found_by_bisecting(client: Client) {
     const FIRST: i64 = 1_000_000;
     let row = |at: i64, title: &str| json!({ "put": { "tenant": "hidden", "at": FIRST + at, "id": 1, "title": title } });
@@ -311,7 +311,7 @@ pub(crate) async fn hidden_rows_are_not_found_by_bisecting(client: Client) {
         };
     }
     assert_eq!(low, FIRST + 21, "the way led to a hidden row");
-    // A filter that a view serves hides nothing that is read, and what it costs is told.
+    // With a filter that a view serves, the server reads no hidden rows and reports the cost.
     let pinned = granted(&client, [("notes", &reads, "tenant = \"hidden\"")]).await;
     let page = pinned.get(&notes(&[("page_size", "2")])).await;
     assert!(
@@ -321,7 +321,7 @@ pub(crate) async fn hidden_rows_are_not_found_by_bisecting(client: Client) {
     );
 }
 
-/// Who is refused a list because of the filter of a token is told that, and what to ask for.
+/// If a token's filter is the reason why a list is rejected, the response says so and names the missing parameter.
 pub(crate) async fn lists_that_a_filter_needs_more_for_say_so(client: Client) {
     let scoped = granted(&client, [("notes", &[Right::Read], "title = \"mine\"")]).await;
     let target = notes(&[("filter", "tenant = \"told\"")]);

@@ -1,5 +1,5 @@
-//! Records that have versions: conditions, patches, outcomes. On the embedded store, and on one in memory that has no
-//! transactions, as Cassandra has none.
+//! Records with versions: conditions, patches and outcomes. The tests run on the embedded store, and on a store in
+//! memory that has no transactions, as Cassandra has none.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -35,10 +35,10 @@ writes = "overwrite"
 
 const BATCH: &str = "/v1/collections/users/records:batchWrite";
 
-/// How long a request to a store may take that is slow.
+/// Time limit of a request to a slow store.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// A store as Cassandra is one: without transactions, and it sees no conflicts.
+/// Returns a store with the limits of Cassandra: it has no transactions, and it detects no conflicts.
 fn memory() -> Arc<dyn Store> {
     let limits = Limits {
         remote: true,
@@ -50,7 +50,7 @@ fn memory() -> Arc<dyn Store> {
     Arc::new(MemoryStore::with_limits(Environment::system(), limits))
 }
 
-/// A store that holds the schema.
+/// Opens a store and applies the schema.
 pub(crate) async fn over(store: Arc<dyn Store>, options: OpenOptions) -> Recto {
     let recto = Recto::with_store(store, options).await.unwrap();
     recto.apply(&Schema::parse(SCHEMA).unwrap()).await.unwrap();
@@ -65,7 +65,7 @@ async fn embedded(folder: &Path) -> Recto {
     recto
 }
 
-/// Runs each test on both.
+/// Runs each test on both stores.
 macro_rules! on_each_store {
     ($($name:ident),+ $(,)?) => {
         mod embedded {
@@ -97,7 +97,7 @@ on_each_store! {
     what_cannot_be_is_refused_and_changes_nothing,
 }
 
-/// Unique fields, where there are transactions.
+/// Checks unique fields on a store with transactions.
 #[test]
 fn what_another_record_has_is_told_with_its_field() {
     let folder = tempfile::tempdir().unwrap();
@@ -421,7 +421,7 @@ async fn what_a_token_does_not_see_is_neither_shown_nor_changed(recto: Recto) {
     assert_eq!(all.get(&user(2)).await.header("etag"), hidden.header("etag"));
     assert_eq!(here.delete(&user(1)).await.status, 204);
     assert_eq!(all.get(&user(1)).await.status, 404);
-    // Who may only write is told the version that stands against it, and not the record.
+    // A client that may only write learns the conflicting version, but not the record.
     let writer = Client::over(recto, Kind::Embedded, granted(&[Right::Write], "")).await;
     let late = put(&writer, 2, &[("if-match", "\"17\"")], json!({})).await;
     let problem = late.problem(412, "record-changed");
@@ -453,7 +453,7 @@ async fn pages_and_exports_tell_versions(recto: Recto) {
         "{:?}",
         told.headers
     );
-    // The same records of other versions are another page.
+    // The same records with other versions are a different page.
     let tag = told.header("etag").to_owned();
     put(&client, 2, &[], json!({ "status": "here" })).await;
     let known = [("if-none-match", &*tag)];
@@ -494,7 +494,7 @@ async fn what_cannot_be_is_refused_and_changes_nothing(recto: Recto) {
     let client = client(recto).await;
     let kept = put(&client, 1, &[], json!({ "status": "here" })).await;
     let tag = kept.header("etag").to_owned();
-    // Text of which views are can be as long as their keys.
+    // A text that is part of a view's key can be at most as long as a key.
     let long = "x".repeat(9 << 10);
     let vast = "x".repeat(2 << 20);
     for (body, status, kind) in [
@@ -568,7 +568,7 @@ fn types_of_patches_are_told() {
     });
 }
 
-/// A store whose views are written too late for whoever waits.
+/// Store that writes views later than clients wait.
 struct Slow(Arc<dyn Store>);
 
 #[async_trait]

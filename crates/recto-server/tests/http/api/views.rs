@@ -1,4 +1,4 @@
-//! Views and their states, compared with records, and repaired.
+//! Views: their states, comparison with records, and repair.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -36,13 +36,13 @@ async fn store() -> Recto {
     over(memory, OpenOptions::new()).await
 }
 
-/// The last line of an answer.
+/// Returns the last line of a response.
 fn last_line(reply: &Reply) -> Json {
     assert_eq!(reply.status, 200, "{}", reply.text());
     serde_json::from_str(reply.text().lines().next_back().unwrap()).unwrap()
 }
 
-/// Three users, and a store in which the entries of those who are here are gone.
+/// Creates three users, and removes view entries of users whose status is `here` from the store.
 async fn drifted() -> (Recto, Client) {
     let recto = store().await;
     let client = Client::over(recto.clone(), Kind::Embedded, Access::all()).await;
@@ -210,7 +210,8 @@ fn who_compares_reads_and_who_mends_writes() {
             let problem = nobody.post(path, &ask).await.problem(403, "forbidden");
             assert!(problem["hint"].as_str().unwrap().contains("@store:"), "{problem}");
         }
-        // Who sees some rows only is not told of others, whatever else is granted.
+        // A token that sees only some rows gets no information about others, whatever its other
+        // grants are.
         let scoped = granted(&recto, &[("users", &all, "status = \"away\""), (STORE, both, "")]).await;
         for path in [VERIFY, REPAIR] {
             scoped.post(path, &ask).await.problem(403, "forbidden");

@@ -1,4 +1,4 @@
-//! A server whose Cassandra stalls, dies and comes back: on a node of this test's own.
+//! Server whose Cassandra stalls, dies and restarts. The test has its own node.
 
 use std::time::{Duration, Instant};
 
@@ -7,15 +7,15 @@ use recto_testkit::rig::{Cluster, Nodes};
 
 use super::support::{Reply, Served, serve_store, store_at};
 
-/// How long a request to the store may take.
+/// Time limit of a request to the store.
 const REQUEST_TIME: Duration = Duration::from_secs(1);
-/// How long the store may take to say that it is there, as the guide has it.
+/// Time limit of the store's response to a readiness check, as in the guide.
 const READY_TIME: Duration = Duration::from_secs(2);
-/// How much longer than its time an answer may take here, on a busy machine.
+/// Additional time for a response in this test, on a busy machine.
 const GRACE: Duration = Duration::from_secs(2);
-/// How long the driver may take to find a node that came back.
+/// Maximum time for the driver to find a restarted node.
 const COMES_BACK: Duration = Duration::from_secs(60);
-/// Requests of each kind that are sent side by side while the store is away.
+/// Number of concurrent requests of each kind while the store is unreachable.
 const SIDE_BY_SIDE: usize = 8;
 
 const RECORD: &str = "/v1/collections/orders/records/acme,1";
@@ -30,7 +30,7 @@ async fn timed(asked: impl Future<Output = Reply>) -> (Reply, Duration) {
     (reply, began.elapsed())
 }
 
-/// Readiness and health while the store is away.
+/// Checks readiness and health while the store is unreachable.
 async fn is_not_ready(served: &Served) {
     let (ready, took) = timed(served.get("/readyz")).await;
     assert_eq!(
@@ -43,7 +43,7 @@ async fn is_not_ready(served: &Served) {
     assert!(took < GRACE, "it took {took:?}");
 }
 
-/// Every kind of request is answered in time, by a problem that says what happened.
+/// Checks that each kind of request gets a response in time, with a problem that names the cause.
 async fn all_are_told(served: &Served) {
     let write = r#"{"note":"while it was away"}"#;
     let batch = r#"{"changes":[{"delete":["acme",2]},{"put":{"tenant":"acme","id":3,"note":"x"}}]}"#;
@@ -62,7 +62,8 @@ async fn all_are_told(served: &Served) {
             let (reply, took) = timed(served.ask(method, path, &[], body)).await;
             let what = format!("{method} {path}: {} after {took:?}: {}", reply.status, reply.body);
             assert!(matches!(reply.status, 503 | 504), "{what}");
-            // Also a write whose outcome is unknown, which is sent again before that is said.
+            // This includes a write whose outcome is unknown. The server sends it again before it
+            // reports that.
             assert!(took < REQUEST_TIME + GRACE, "{what}");
             if path == CONSOLE {
                 assert!(
@@ -88,7 +89,7 @@ async fn all_are_told(served: &Served) {
     futures::future::join_all(asked).await;
 }
 
-/// The store is found again; then all goes on as before.
+/// Checks that the server finds the store again and then works as before.
 async fn comes_back(served: &Served) {
     let began = Instant::now();
     while served.get("/readyz").await.status != 200 {
@@ -97,7 +98,7 @@ async fn comes_back(served: &Served) {
     }
     assert_eq!(served.get(LIST).await.status, 200);
     assert_eq!(served.get(CONSOLE).await.status, 200);
-    // Who was away for long has no lease for a while.
+    // A process that could not reach the store for long has no lease for a while.
     loop {
         let written = served.ask("PUT", RECORD, &[], r#"{"note":"back"}"#).await;
         if matches!(written.status, 200..=204) {
@@ -109,7 +110,7 @@ async fn comes_back(served: &Served) {
     assert_eq!(served.get(RECORD).await.json()["note"], "back");
 }
 
-/// A server over the node whose requests to it may take so long.
+/// Starts a server over the node with this time limit for requests to the node.
 async fn serve_node(cluster: &Cluster, request_time: Option<Duration>) -> Served {
     let mut address = CassandraAddress::new(cluster.addresses(), "served");
     address.request_timeout = request_time;
@@ -122,13 +123,13 @@ async fn a_store_that_is_away_is_told_and_found_again() {
     let folder = tempfile::tempdir().unwrap();
     let cluster = Cluster::start(Nodes::One, folder.path()).expect("tests need a Cassandra");
     let served = serve_node(&cluster, Some(REQUEST_TIME)).await;
-    // Readiness has a time of its own, however long pages may take.
+    // The readiness check has its own time limit, which does not depend on the time limit of pages.
     let patient = serve_node(&cluster, None).await;
     comes_back(&served).await;
 
-    // Hangs: nothing is refused, nothing is answered.
+    // The node hangs: it neither rejects nor answers requests.
     cluster.node(1).pause().unwrap();
-    // What was asked a moment ago still holds.
+    // The previous result of the readiness check is still cached.
     tokio::time::sleep(Duration::from_millis(1_100)).await;
     tokio::join!(is_not_ready(&served), is_not_ready(&patient));
     all_are_told(&served).await;
@@ -136,7 +137,7 @@ async fn a_store_that_is_away_is_told_and_found_again() {
     cluster.node(1).resume().unwrap();
     tokio::join!(comes_back(&served), comes_back(&patient));
 
-    // Dead: connections are refused.
+    // The node is dead: it rejects connections.
     cluster.node(1).kill().unwrap();
     tokio::time::sleep(Duration::from_millis(1_100)).await;
     tokio::join!(is_not_ready(&served), is_not_ready(&patient));

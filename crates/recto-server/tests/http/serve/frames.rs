@@ -1,4 +1,4 @@
-//! HTTP/2 frames (RFC 9113) as a client writes them that keeps no rules.
+//! HTTP/2 frames (RFC 9113), as a client writes them that follows no rules.
 
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
@@ -11,16 +11,16 @@ pub(crate) const GOAWAY: u8 = 7;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 const CANCEL: u32 = 8;
-/// A setting: streams that may be open at once.
+/// Setting: maximum number of concurrent streams.
 pub(crate) const MAX_CONCURRENT_STREAMS: u16 = 3;
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const FRAME_HEAD_BYTES: usize = 9;
 
-/// What a client sends. Its streams are numbered from 0.
+/// Frames that a client sends. Its streams are numbered from 0.
 pub(crate) struct Frames(Vec<u8>);
 
 impl Frames {
-    /// The beginning of a connection.
+    /// Returns the start of a connection.
     pub(crate) fn client() -> Self {
         let mut frames = Self(PREFACE.to_vec());
         frames.frame(SETTINGS, 0, 0, &[]);
@@ -31,14 +31,14 @@ impl Frames {
         self.0
     }
 
-    /// A request without a body.
+    /// Adds a request without a body.
     pub(crate) fn get(&mut self, number: usize, path: &str) {
         // `:method: GET` is entry 2 of HPACK's static table (RFC 7541).
         let headers = [vec![0x82], target(path)].concat();
         self.frame(HEADERS, END_HEADERS | END_STREAM, stream(number), &headers);
     }
 
-    /// A request whose body never comes.
+    /// Adds a request whose body never arrives.
     pub(crate) fn put_without_body(&mut self, number: usize, path: &str) {
         // `content-type` is entry 31.
         let headers = [
@@ -49,7 +49,7 @@ impl Frames {
         self.frame(HEADERS, END_HEADERS, stream(number), &headers.concat());
     }
 
-    /// Takes a request back.
+    /// Cancels a request.
     pub(crate) fn reset(&mut self, number: usize) {
         self.frame(RST_STREAM, 0, stream(number), &CANCEL.to_be_bytes());
     }
@@ -63,23 +63,23 @@ impl Frames {
     }
 }
 
-/// Clients' streams have odd numbers.
+/// Returns the identifier of a stream. Streams of clients have odd identifiers.
 fn stream(number: usize) -> u32 {
     u32::try_from(2 * number + 1).unwrap()
 }
 
-/// `:scheme: http`, which is entry 6; `:path` is entry 4, `:authority` entry 1.
+/// Encodes the target. `:scheme: http` is entry 6, `:path` is entry 4, and `:authority` is entry 1.
 fn target(path: &str) -> Vec<u8> {
     [vec![0x86], literal(&[0x04], path), literal(&[0x01], "localhost")].concat()
 }
 
-/// A field whose name is an entry of the table, not to be added to it.
+/// Encodes a field whose name is an entry of the table. The field is not added to the table.
 fn literal(name: &[u8], value: &str) -> Vec<u8> {
     assert!(value.len() < 127, "a longer one is encoded otherwise");
     [name, &[u8::try_from(value.len()).unwrap()], value.as_bytes()].concat()
 }
 
-/// A frame of the server's.
+/// Frame of the server.
 #[derive(Debug)]
 pub(crate) struct Frame {
     pub(crate) kind: u8,
@@ -87,7 +87,7 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    /// The next one, until the server closes.
+    /// Reads the next frame. Returns `None` when the server closes the connection.
     pub(crate) async fn read(stream: &mut (impl AsyncRead + Unpin)) -> Option<Self> {
         let read = async {
             let mut head = [0; FRAME_HEAD_BYTES];
@@ -105,7 +105,7 @@ impl Frame {
             .expect("a frame, or the end")
     }
 
-    /// Why a stream or the connection ends.
+    /// Returns the error code of the end of a stream or of the connection.
     pub(crate) fn code(&self) -> u32 {
         let at = match self.kind {
             GOAWAY => 4,
@@ -114,7 +114,7 @@ impl Frame {
         u32::from_be_bytes(self.payload[at..at + 4].try_into().unwrap())
     }
 
-    /// The value of a setting.
+    /// Returns the value of a setting.
     pub(crate) fn setting(&self, wanted: u16) -> Option<u32> {
         let mut settings = self.payload.chunks_exact(6);
         let found = settings.find(|setting| setting[..2] == wanted.to_be_bytes())?;

@@ -1,4 +1,4 @@
-//! HTTP/2: by prior knowledge and by TLS; many requests on one connection, and clients that misuse it.
+//! HTTP/2, by prior knowledge and over TLS: many requests on one connection, and clients that misuse it.
 
 use axum::body::Bytes;
 use axum::http::{HeaderMap, Request, StatusCode};
@@ -13,14 +13,14 @@ use super::frames::{Frame, Frames, GOAWAY, MAX_CONCURRENT_STREAMS, RST_STREAM, S
 use super::support::{PATIENCE, Served, eventually, serve};
 use super::tls;
 
-/// The most requests of one connection at the same time, as the guide has it.
+/// Maximum number of concurrent requests of one connection, as in the guide.
 const MAX_STREAMS: usize = 128;
-/// What a client assumes before it is told, as RFC 9113 recommends.
+/// Limit that a client assumes before it receives the server's limit, as RFC 9113 recommends.
 const INITIAL_STREAMS: usize = 100;
 const LIST: &str = "/v1/collections/orders/records?filter=tenant%20%3D%20%22acme%22";
 const BATCH: &str = "/v1/collections/orders/records:batchWrite";
 
-/// A connection, as a well-behaved client has it.
+/// Connection of a well-behaved client.
 struct Client {
     sender: SendRequest<Bytes>,
     connection: JoinHandle<Result<(), h2::Error>>,
@@ -67,7 +67,7 @@ fn request(method: &str, url: &str) -> Request<()> {
 impl Client {
     async fn over(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) -> Self {
         let mut builder = h2::client::Builder::new();
-        // Until the server has said how many it takes.
+        // This limit applies until the server announces its own.
         builder.initial_max_send_streams(INITIAL_STREAMS);
         let (sender, connection) = builder.handshake(stream).await.unwrap();
         Self {
@@ -80,7 +80,7 @@ impl Client {
         Self::over(served.connect().await).await
     }
 
-    /// Sends a request whose body, if it has one, follows.
+    /// Sends a request. If it has a body, the caller sends the body later.
     async fn begin(
         &mut self,
         request: Request<()>,
@@ -101,7 +101,7 @@ impl Client {
         Answer::of(response).await.unwrap()
     }
 
-    /// How the connection ended.
+    /// Returns the result of the connection.
     async fn ended(self) -> Result<(), h2::Error> {
         drop(self.sender);
         tokio::time::timeout(PATIENCE, self.connection)
@@ -111,7 +111,7 @@ impl Client {
     }
 }
 
-/// Pages are those of HTTP/1.1; a body larger than the window of a stream arrives whole.
+/// Checks that pages equal those of HTTP/1.1, and that a body larger than the window of a stream arrives whole.
 async fn reads_and_writes(served: &Served, client: &mut Client) {
     let page = client.ask("GET", LIST, "").await;
     assert_eq!(page.status, 200);
@@ -145,7 +145,7 @@ async fn spoken_by_prior_knowledge() {
     let served = serve(|_| {}).await;
     let mut client = Client::to(&served).await;
     reads_and_writes(&served, &mut client).await;
-    // The host stands in `:authority`, and is checked as it is in HTTP/1.1.
+    // The host is in `:authority`. The server checks it as in HTTP/1.1.
     let (response, _) = client.begin(request("GET", "http://evil.example/"), false).await;
     assert_eq!(Answer::of(response).await.unwrap().status, 421);
     let (response, _) = client
@@ -163,7 +163,7 @@ async fn spoken_by_prior_knowledge() {
     client.ended().await.unwrap();
 }
 
-/// A body after the headers of an answer to HEAD would be a protocol error to the client.
+/// A body after the headers of a HEAD response would be a protocol error for the client.
 #[tokio::test(flavor = "multi_thread")]
 async fn head_has_no_body_whoever_answers() {
     let (served, tokens) = super::support::serve_with_tokens(&["*:all"]).await;
@@ -263,7 +263,7 @@ async fn streams_beyond_the_limit_are_refused_one_by_one() {
     }
     assert_eq!(announced, Some(u32::try_from(MAX_STREAMS).unwrap()));
     let in_flight = || served.metric("recto_http_in_flight");
-    // The question itself is one more.
+    // The request for metrics also counts.
     let most = MAX_STREAMS as f64 + 1.0;
     eventually("the others are answered", || async {
         in_flight().await > most - 0.5
@@ -289,7 +289,7 @@ async fn streams_opened_and_reset_in_haste_end_the_connection_and_nothing_else()
             frames.get(number, LIST);
             frames.reset(number);
         }
-        // The server may close before all is sent.
+        // The server may close the connection before all frames are sent.
         let _ = writing.write_all(&frames.bytes()).await;
     };
     let read = async {

@@ -1,4 +1,4 @@
-//! Limits on what comes in: each is told by its own status, and hurts nobody else.
+//! Limits of requests. Each limit has its own status, and a request beyond it does not affect other clients.
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -36,7 +36,7 @@ async fn long_urls_many_headers_and_large_ones_are_refused() {
     assert_eq!(served.get("/healthz").await.status, 200);
 }
 
-/// What is too long for a URL is told where it fits.
+/// The response names the form of request that accepts text that is too long for a URL.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_too_long_for_a_url_fits_in_a_body() {
     let served = serve(|config| config.limits.url_bytes = 1_000).await;
@@ -65,7 +65,7 @@ async fn what_is_too_long_for_a_url_fits_in_a_body() {
         .await;
     assert_eq!(exported.status, 200);
     assert!(exported.body.contains("acme") && !exported.body.contains("umbrella"));
-    // A page of another site asks nothing.
+    // A page of another site cannot send the request.
     let foreign = ["Origin: http://evil.example"];
     assert_eq!(
         served
@@ -76,8 +76,8 @@ async fn what_is_too_long_for_a_url_fits_in_a_body() {
     );
 }
 
-/// What is no request gets an answer that hyper writes, before anything of ours sees it: without headers
-/// of ours, and so without anything a browser could take for content.
+/// If the bytes are not a request, hyper writes the response before the server's own code runs. The response therefore
+/// has no headers of the server, and no content that a browser could interpret.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_no_request_gets_an_empty_answer() {
     let served = serve(|_| {}).await;
@@ -98,7 +98,7 @@ async fn what_is_no_request_gets_an_empty_answer() {
         ),
         (&bomb, 431),
     ] {
-        // Read to its end: the connection is closed.
+        // The client reads to the end: the server closes the connection.
         let reply = served.send(bytes.as_bytes()).await;
         assert_eq!(reply.status, status, "{bytes:.40}");
         assert_eq!(
@@ -147,7 +147,7 @@ async fn who_asks_too_often_waits() {
     );
 }
 
-/// A request that is being answered until its connection goes.
+/// Sends a request that stays in flight until its connection closes.
 async fn stalled_put(served: &Served) -> TcpStream {
     let mut slow = served.connect().await;
     let head = format!(
@@ -165,7 +165,7 @@ async fn too_many_at_once_are_told_to_come_back() {
     })
     .await;
     let slow = stalled_put(&served).await;
-    // Metrics take no place. Whoever asked for a place before could have it when the slow one comes.
+    // Metrics take no slot. Another request for a slot could have taken it when the slow request arrives.
     eventually("it has come, beside the request for metrics", || async {
         served.metric("recto_http_in_flight").await >= 2.0
     })
@@ -209,12 +209,12 @@ async fn a_body_that_never_comes_is_told_and_changes_nothing() {
     assert_eq!(served.get(RECORD).await.json()["note"], "of acme");
 }
 
-/// What a busy server says of itself is asked for just then, and by whatever name it is reached.
+/// A busy server answers probes and metrics, under any host name.
 #[tokio::test(flavor = "multi_thread")]
 async fn probes_and_metrics_are_answered_by_a_busy_server_for_any_host() {
     let served = serve(|config| config.limits.concurrent_requests = 1).await;
     let slow = stalled_put(&served).await;
-    // Not by asking for what it holds the only place for: that could come before it.
+    // Do not wait with a request for the only slot: that request could take the slot first.
     eventually("it is being answered", || async {
         served.metric("recto_http_in_flight").await > 1.5
     })
@@ -230,7 +230,7 @@ async fn probes_and_metrics_are_answered_by_a_busy_server_for_any_host() {
     drop(slow);
 }
 
-/// An export that nobody reads, and a file that does not come, take no page's place.
+/// An unread export and an incomplete file take no slot of a page.
 #[tokio::test(flavor = "multi_thread")]
 async fn exports_and_work_on_the_store_have_places_of_their_own() {
     let served = serve(|config| {
@@ -268,8 +268,7 @@ async fn exports_and_work_on_the_store_have_places_of_their_own() {
     .await;
 }
 
-/// One token cannot take the places of all: not by requests that do not end, nor by exports it does not
-/// read.
+/// One token cannot take all slots, neither with requests that do not end nor with exports that it does not read.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_has_its_share_of_places() {
     let (mut served, tokens) = serve_with_tokens(&["*:all", "*:all"]).await;
@@ -277,7 +276,7 @@ async fn a_token_has_its_share_of_places() {
     served = served
         .again(|config| {
             config.tokens = Some(path);
-            // A quarter of which is one.
+            // A quarter of each limit is one.
             config.limits.concurrent_requests = 4;
             config.limits.concurrent_streams = 4;
         })
@@ -341,7 +340,7 @@ async fn compressed_bodies_are_taken_up_to_the_limit() {
         (reply.status, reply.json()["type"].as_str()),
         (400, Some("urn:recto:problem:invalid-body"))
     );
-    // A coding that is not undone would be read as the body.
+    // The server would take an encoding that it does not decode for the body.
     let reply = put(
         "Transfer-Encoding: gzip, chunked\r\n",
         b"2\r\n{}\r\n0\r\n\r\n".to_vec(),
@@ -351,7 +350,7 @@ async fn compressed_bodies_are_taken_up_to_the_limit() {
     assert_eq!(served.get(RECORD).await.json()["note"], "inflated");
 }
 
-/// Outside of the API, too, an answer says what is wrong: as its client reads it.
+/// Responses outside the API also say what is wrong, in the format that the client accepts.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_not_there_is_told_as_the_client_reads_it() {
     let served = serve(|_| {}).await;
@@ -377,7 +376,7 @@ async fn what_is_not_there_is_told_as_the_client_reads_it() {
     assert!(page.body.contains("There is nothing at /nope"), "{}", page.body);
 }
 
-/// A form of the console is answered with a page, also before it reaches a handler.
+/// The response to a form of the console is a page, even if the request is rejected before it reaches a handler.
 #[tokio::test(flavor = "multi_thread")]
 async fn rejects_forms_with_a_page() {
     let html = ["Accept: text/html,application/xhtml+xml;q=0.9,*/*;q=0.8"];
@@ -420,14 +419,14 @@ async fn more_connections_than_may_be_wait_their_turn() {
 const HEAD: &str = "POST /v1/collections/orders/records:batchWrite HTTP/1.1\r\nHost: localhost\r\n\
                     Content-Type: application/json\r\n";
 
-/// A request without a token is rejected before its body is read. Its connection either stays usable, or the answer
-/// says that it ends.
+/// A request without a token is rejected before its body is read. Its connection either stays usable, or the response
+/// announces its end.
 #[tokio::test(flavor = "multi_thread")]
 async fn rejects_before_the_body_without_breaking_the_connection() {
     let (served, _) = serve_with_tokens(&["orders:read"]).await;
     let mut stream = served.connect().await;
     for _ in 0..2 {
-        // As Python's http.client sends it: the head first, then the body.
+        // Python's http.client sends requests in this way: first the head, then the body.
         stream
             .write_all(format!("{HEAD}Content-Length: 2000\r\n\r\n").as_bytes())
             .await
@@ -445,7 +444,7 @@ async fn rejects_before_the_body_without_breaking_the_connection() {
             "a client that waits to be asked for its body",
         ),
     ] {
-        // Read to its end: the connection is closed.
+        // The client reads to the end: the server closes the connection.
         let reply = served.send(format!("{HEAD}{headers}").as_bytes()).await;
         assert_eq!(
             (reply.status, reply.header("connection")),

@@ -1,4 +1,4 @@
-//! A server over real sockets: what it lets in, what it says of itself, how it ends.
+//! A server over real sockets: its limits, its reports about itself, and its shutdown.
 
 mod cassandra;
 mod frames;

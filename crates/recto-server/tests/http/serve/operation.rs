@@ -1,4 +1,4 @@
-//! What a server says of itself.
+//! Reports of a server about itself.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ async fn metrics_say_what_was_done_and_hold_no_values() {
     assert!(!reply.body.contains("acme") && !reply.body.contains("absent"));
 }
 
-/// Two records want one value, and a list takes two views.
+/// Checks the metrics of two records with the same unique value, and of a list that uses two views.
 #[tokio::test(flavor = "multi_thread")]
 async fn conflicts_and_seeks_are_counted() {
     let folder = tempfile::tempdir().unwrap();
@@ -75,7 +75,7 @@ partition = ["city"]
     assert!(served.metric("recto_page_seeks_total{shape=\"intersect\"}").await > 1.5);
 }
 
-/// The console designs for what was asked, answered or not, of whoever asked and without values.
+/// The console proposes views for earlier queries of all clients, served or not, without their values.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_asked_is_designed_for() {
     let served = serve(|_| {}).await;
@@ -95,7 +95,7 @@ async fn what_was_asked_is_designed_for() {
     assert_eq!(served.get(&unserved).await.status, 400);
     assert_eq!(served.get(&format!("{records}shoe%20%3D%203")).await.status, 400);
     let page = served.get(design).await;
-    // Records that are overwritten have views by their key only, which keeps nobody from designing for what else was asked.
+    // Records that are overwritten can have views by their key only. The design still covers the other queries.
     assert_eq!(page.status, 200);
     let (served_now, rest) = page
         .body
@@ -127,7 +127,7 @@ async fn metrics_are_for_who_sees_everything() {
     let (served, tokens) = serve_with_tokens(&grants).await;
     for (token, status) in tokens.iter().zip([200, 403, 403]) {
         assert_eq!(served.with(token, "GET", "/metrics", "").await.status, status);
-        // By whatever name it is reached.
+        // The response does not depend on the host name.
         let headers = [&*format!("Authorization: Bearer {token}"), "Host: 192.0.2.2:8080"];
         assert_eq!(served.ask("GET", "/metrics", &headers, "").await.status, status);
     }
@@ -141,7 +141,7 @@ async fn health_and_readiness() {
     assert_eq!(served.ask("POST", "/healthz", &[], "").await.status, 405);
 }
 
-/// A server that cannot serve one of its collections serves the others, and says that it does not serve all.
+/// A server that cannot serve one of its collections serves the others, and reports the problem.
 #[tokio::test(flavor = "multi_thread")]
 async fn unavailable_collections_are_seen() {
     let folder = tempfile::tempdir().unwrap();
@@ -171,14 +171,15 @@ async fn unavailable_collections_are_seen() {
     assert!(served.metric("recto_collections_unavailable").await < 0.5);
 }
 
-/// A server whose clock is a year ahead of the record of its store serves, and says on each surface that it expires nothing.
+/// A server whose clock is a year ahead of the time recorded in its store serves requests, and reports everywhere that
+/// it expires nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wrong_clock_is_seen() {
     const DAY_MICROS: i64 = 86_400_000_000;
     let folder = tempfile::tempdir().unwrap();
     let address: StoreAddress = folder.path().join("store").to_str().unwrap().parse().unwrap();
     let open = |days: i64| {
-        // An hour more than a year: each reading of the clock moves it on.
+        // An hour more than a year, because each reading of the clock advances it.
         let environment = Environment::seeded(1, (20_000 + days) * DAY_MICROS + days * 10_000_000);
         Recto::open_with(&address, OpenOptions::new().create().environment(environment))
     };
@@ -235,7 +236,7 @@ async fn request_ids_come_back_if_they_are_plain() {
     assert_ne!(one.header("x-request-id"), other.header("x-request-id"));
 }
 
-/// Who changed what stands in the audit log, and nothing of what it was.
+/// The audit log records who changed which record, but not the content of the record.
 #[tokio::test(flavor = "multi_thread")]
 async fn changes_stand_in_the_audit_log() {
     let (served, tokens) = serve_with_tokens(&["*:all", "orders:read"]).await;

@@ -1,4 +1,4 @@
-//! Receives that wait: for how long, beside what, and until when.
+//! Receives that wait: their duration, their limits, and their end.
 
 use std::time::{Duration, Instant};
 
@@ -28,7 +28,7 @@ async fn send(served: &Served, body: &str) {
     post(served, "send", &json!({ "messages": [{ "body": body }] })).await;
 }
 
-/// A server with a queue.
+/// Starts a server with a queue.
 async fn served(change: impl FnOnce(&mut Limits)) -> Served {
     let served = serve(|config| change(&mut config.limits)).await;
     assert_eq!(served.ask("PUT", JOBS, &[], "{}").await.status, 201);
@@ -39,7 +39,7 @@ async fn status(served: &Served) -> Json {
     served.get(JOBS).await.json()
 }
 
-/// A receive that waits for so long, once it does.
+/// Starts a receive that waits `seconds` seconds. Returns when the receive waits.
 async fn waiting(served: &Served, seconds: u32) -> TcpStream {
     let before = status(served).await["receivers_waiting"].as_u64().unwrap();
     let stream = asking(served, seconds).await;
@@ -54,7 +54,7 @@ async fn asking(served: &Served, seconds: u32) -> TcpStream {
     asking_with(served, seconds, "").await
 }
 
-/// The same with a token; without one if it is empty.
+/// Sends a receive that waits, with a token. Sends no token if `token` is empty.
 async fn asking_with(served: &Served, seconds: u32, token: &str) -> TcpStream {
     let body = json!({ "wait_seconds": seconds, "visibility_seconds": 600 }).to_string();
     let mut stream = served.connect().await;
@@ -162,7 +162,8 @@ async fn a_client_that_goes_receives_nothing_and_the_next_does_at_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_received_for_a_client_that_goes_is_given_back() {
     let served = served(|_| {}).await;
-    // Whoever goes while a message is on its way to them may have been sent it: all others are given back.
+    // A client that disconnects while the server sends it a message may have received the message. The server gives
+    // back all other messages.
     let mut on_their_way = 0;
     for round in 0..20 {
         let stream = waiting(&served, 20).await;
@@ -206,7 +207,8 @@ async fn a_token_has_a_part_of_the_places_of_those_who_wait() {
     assert_eq!(served.with(&tokens[0], "POST", &target, "{}").await.status, 200);
 }
 
-/// Revoked, changed and over: whoever waits is answered soon, with nothing, and what comes then is another's.
+/// When a token is revoked, changed or expired, its waiting receives end soon without a message. Other clients receive
+/// later messages.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_that_is_taken_no_more_waits_no_more() {
     let (served, tokens) = serve_with_tokens(&["queue.*:all"]).await;
@@ -255,7 +257,7 @@ async fn a_token_that_is_taken_no_more_waits_no_more() {
         statuses.push(served.with(token, "POST", &target("receive"), "{}").await.status);
     }
     assert_eq!(statuses, [401, 403, 401]);
-    // Whose token is as it was goes on waiting.
+    // A receive whose token is unchanged continues to wait.
     let body = json!({ "messages": [{ "body": "a" }] }).to_string();
     assert_eq!(served.with(all, "POST", &target("send"), &body).await.status, 200);
     let received = read_reply(&mut streams[3]).await.json();
@@ -289,7 +291,8 @@ async fn a_paused_queue_says_why_it_delivers_nothing() {
     );
 }
 
-/// More than can be moved while a request may take: each says how far it came, and the next goes on.
+/// Moves more messages than fit into the time limit of a request. Each response reports the progress, and the next
+/// request continues.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_redrive_of_many_is_answered_in_time_and_goes_on() {
     const MESSAGES: usize = 20_000;
@@ -421,7 +424,7 @@ async fn metrics_tell_of_queues_whoever_may_read_them_all() {
     }
 }
 
-/// It takes as long as the upkeep takes between two turns.
+/// This takes as long as the interval of the maintenance task.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_worker_had_that_died_is_a_dead_letter_though_nobody_asks() {
     let folder = tempfile::tempdir().unwrap();
@@ -455,7 +458,7 @@ async fn what_a_worker_had_that_died_is_a_dead_letter_though_nobody_asks() {
     let session = LocalSession::new(Recto::open(&path).await.unwrap());
     let served = serve_store(session, folder, |_| {}).await;
     tokio::time::sleep(Duration::from_secs(34)).await;
-    // The first who asks for queues, and sooner than whoever began with that would be.
+    // This is the first request for queues. Maintenance that began with this request would not be finished yet.
     let dead = served.get("/v1/queues/dead").await.json();
     assert_eq!(dead["messages"], 1, "{dead}");
 }

@@ -1,4 +1,4 @@
-//! What a page of another site cannot do, and what every answer says to browsers.
+//! Actions that a page of another site cannot do, and security headers of each response.
 
 use recto_server::{Config, ServeError, Server};
 
@@ -76,7 +76,7 @@ async fn pages_of_other_sites_change_nothing() {
         )
         .await;
     assert!(reply.status < 300, "{} {}", reply.status, reply.body);
-    // A token that a program added is no browser's own doing.
+    // A browser does not add such a token by itself, so a program sent it.
     let bearer = format!("Authorization: Bearer {}", tokens[0]);
     let reply = served
         .ask("PUT", RECORD, &[&bearer, "Origin: https://tool.example"], body)

@@ -1,4 +1,4 @@
-//! What is in flight when the server is told to stop.
+//! Requests in flight during a shutdown.
 
 use recto::session::Records as _;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::support::{Served, eventually, read_to_end, serve};
 
 const BODY: &str = r#"{"tenant":"acme","id":1,"note":"finished"}"#;
 
-/// A put whose body is not complete yet.
+/// Sends a put whose body is not complete yet.
 async fn begun(served: &Served) -> TcpStream {
     let mut stream = served.connect().await;
     let head = format!(

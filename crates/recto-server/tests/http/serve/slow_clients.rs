@@ -1,4 +1,4 @@
-//! Clients that are slow, go away, or send what is no HTTP.
+//! Clients that are slow, disconnect, or send invalid HTTP.
 
 use std::time::{Duration, Instant};
 
@@ -19,13 +19,13 @@ async fn served() -> Served {
     .await
 }
 
-/// All connections but the one that asks are closed.
+/// Waits until all connections except the one of this request are closed.
 async fn only_one_is_open(served: &Served) {
     eventually("connections end", || async {
         served.metric("recto_http_connections").await < 1.5
     })
     .await;
-    // A connection that was not accepted yet may come after that.
+    // A connection that was not accepted yet may open after that.
     eventually("requests end", || async {
         served.metric("recto_http_in_flight").await < 1.5
     })
@@ -38,7 +38,7 @@ async fn headers_that_trickle_in_end_the_connection() {
     let began = Instant::now();
     let mut stream = served.connect().await;
     stream.write_all(b"GET /healthz HTTP/1.1\r\n").await.unwrap();
-    // A byte now and then is progress, but not enough of it.
+    // Single bytes at long intervals are not enough progress.
     for _ in 0..100 {
         if stream.write_all(b"X").await.is_err() {
             break;

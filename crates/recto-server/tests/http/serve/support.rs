@@ -1,4 +1,4 @@
-//! A store, a server over it, and a client that sends the very bytes it is given.
+//! Store, server over it, and client that sends its bytes unchanged.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -31,12 +31,12 @@ partition = ["id"]
 writes = "overwrite"
 "#;
 
-/// The longest a test waits for anything.
+/// Maximum time that a test waits for anything.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
-/// Orders of each tenant.
+/// Number of orders of each tenant.
 pub(crate) const ORDERS: i32 = 10;
 
-/// A server that runs; it is told to stop when this goes.
+/// Running server. It shuts down when this value is dropped.
 pub(crate) struct Served {
     pub(crate) address: SocketAddr,
     pub(crate) session: LocalSession,
@@ -45,7 +45,7 @@ pub(crate) struct Served {
     task: Option<JoinHandle<Result<(), ServeError>>>,
 }
 
-/// What came back.
+/// Response of the server.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
@@ -71,19 +71,19 @@ impl Reply {
         lines.find(|(one, _)| *one == name).map(|(_, value)| value)
     }
 
-    /// Its body, which is JSON and not in chunks.
+    /// Returns the body as JSON. The body must not be chunked.
     pub(crate) fn json(&self) -> Json {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
     }
 }
 
-/// A store with orders of two tenants, and a secret.
+/// Opens a store with orders of two tenants and a secret.
 pub(crate) async fn store(folder: &tempfile::TempDir) -> LocalSession {
     let address: StoreAddress = folder.path().join("store").to_str().unwrap().parse().unwrap();
     store_at(&address).await
 }
 
-/// The same at an address.
+/// Opens the store of [`store`] at an address.
 pub(crate) async fn store_at(address: &StoreAddress) -> LocalSession {
     let recto = Recto::open_with(address, OpenOptions::new().create())
         .await
@@ -102,7 +102,7 @@ pub(crate) async fn store_at(address: &StoreAddress) -> LocalSession {
     session
 }
 
-/// Puts records. A store with a short time for requests may need several attempts on a busy machine.
+/// Puts records. A store with a short time limit for requests may need several attempts on a busy machine.
 async fn fill(session: &LocalSession, collection: &str, records: Vec<JsonRecord>) {
     let began = Instant::now();
     while let Err(error) = session.put(collection, records.clone(), None).await {
@@ -111,13 +111,13 @@ async fn fill(session: &LocalSession, collection: &str, records: Vec<JsonRecord>
     }
 }
 
-/// A server on a free port of loopback, without tokens.
+/// Starts a server on a free port of loopback, without tokens.
 pub(crate) async fn serve(change: impl FnOnce(&mut Config)) -> Served {
     let folder = tempfile::tempdir().unwrap();
     start(folder, change).await
 }
 
-/// The same, with tokens: by grant, the text of each.
+/// Starts a server with tokens. Returns the text of the token of each grant.
 pub(crate) async fn serve_with_tokens(grants: &[&str]) -> (Served, Vec<String>) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tokens.toml");
@@ -141,7 +141,7 @@ async fn start(folder: tempfile::TempDir, change: impl FnOnce(&mut Config)) -> S
     serve_store(session, folder, change).await
 }
 
-/// A server over an open store; the folder goes with it.
+/// Starts a server over an open store. The server owns the folder.
 pub(crate) async fn serve_store(
     session: LocalSession,
     folder: tempfile::TempDir,
@@ -169,7 +169,7 @@ pub(crate) async fn serve_store(
 }
 
 impl Served {
-    /// Another server over the same store and folder, in the place of this one.
+    /// Replaces this server by another server over the same store and folder.
     pub(crate) async fn again(mut self, change: impl FnOnce(&mut Config)) -> Self {
         self.tell();
         self.ended().await.unwrap();
@@ -184,15 +184,15 @@ impl Served {
         TcpStream::connect(self.address).await.unwrap()
     }
 
-    /// Sends bytes on a connection of their own and reads to its end.
+    /// Sends bytes on a new connection and reads to its end.
     pub(crate) async fn send(&self, bytes: &[u8]) -> Reply {
         let mut stream = self.connect().await;
-        // A server that refuses early may close before all is sent.
+        // A server that rejects early may close the connection before all bytes are sent.
         let _ = stream.write_all(bytes).await;
         Reply::parse(&read_to_end(&mut stream).await)
     }
 
-    /// A request with these headers, a line each.
+    /// Sends a request with these headers, one per line.
     pub(crate) async fn ask(&self, method: &str, path: &str, headers: &[&str], body: &str) -> Reply {
         let host = if headers.iter().any(|line| line.starts_with("Host:")) {
             String::new()
@@ -212,13 +212,13 @@ impl Served {
         self.ask("GET", path, &[], "").await
     }
 
-    /// A request with a token.
+    /// Sends a request with a token.
     pub(crate) async fn with(&self, token: &str, method: &str, path: &str, body: &str) -> Reply {
         self.ask(method, path, &[&format!("Authorization: Bearer {token}")], body)
             .await
     }
 
-    /// A number of `/metrics`, which the server must let anyone read.
+    /// Returns a number of `/metrics`, which must be open to everybody.
     pub(crate) async fn metric(&self, line: &str) -> f64 {
         let text = self.get("/metrics").await.body;
         let value = text
@@ -227,25 +227,25 @@ impl Served {
         value.map_or(0.0, |value| value.parse().unwrap())
     }
 
-    /// Tells it to stop, and says how it ended.
+    /// Stops the server, and returns its result.
     pub(crate) async fn stop(mut self) -> Result<(), ServeError> {
         self.tell();
         self.ended().await
     }
 
-    /// Tells it to stop.
+    /// Tells the server to shut down.
     pub(crate) fn tell(&mut self) {
         let _ = self.stop.take().unwrap().send(());
     }
 
-    /// Waits for its end.
+    /// Waits for the server's end.
     pub(crate) async fn ended(&mut self) -> Result<(), ServeError> {
         let task = self.task.take().unwrap();
         tokio::time::timeout(PATIENCE, task).await.unwrap().unwrap()
     }
 }
 
-/// Reads until the server closes; what was read before an error counts.
+/// Reads until the server closes the connection. Returns the bytes before an error, if one occurs.
 pub(crate) async fn read_to_end(stream: &mut (impl tokio::io::AsyncRead + Unpin)) -> String {
     let mut bytes = Vec::new();
     let read = async {
@@ -260,7 +260,7 @@ pub(crate) async fn read_to_end(stream: &mut (impl tokio::io::AsyncRead + Unpin)
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Reads one answer whose length is told, and leaves the connection open.
+/// Reads one response with a content length, and leaves the connection open.
 pub(crate) async fn read_reply(stream: &mut TcpStream) -> Reply {
     let mut bytes = Vec::new();
     let read = async {
@@ -282,7 +282,7 @@ pub(crate) async fn read_reply(stream: &mut TcpStream) -> Reply {
     tokio::time::timeout(PATIENCE, read).await.expect("an answer")
 }
 
-/// Waits until something holds.
+/// Waits until a condition holds.
 pub(crate) async fn eventually<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
     let wait = async {
         while !holds().await {
@@ -294,10 +294,10 @@ pub(crate) async fn eventually<F: Future<Output = bool>>(what: &str, mut holds: 
         .unwrap_or_else(|_| panic!("{what}"));
 }
 
-/// Bytes of the orders of [`put_large_orders`], about.
+/// Approximate size of the orders of [`put_large_orders`], in bytes.
 pub(crate) const LARGE_BYTES: usize = 400 * 60_000;
 
-/// More than what a connection takes that nobody reads.
+/// Writes more data than an unread connection accepts.
 pub(crate) async fn put_large_orders(served: &Served) {
     let note = "x".repeat(60_000);
     for batch in 0..40 {
@@ -310,7 +310,7 @@ pub(crate) async fn put_large_orders(served: &Served) {
     }
 }
 
-/// An export that has begun and is not read further.
+/// Starts an export, and reads only its beginning.
 pub(crate) async fn begin_export(served: &Served, token: &str) -> TcpStream {
     let mut stream = served.connect().await;
     let head = format!(

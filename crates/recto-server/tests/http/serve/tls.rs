@@ -1,4 +1,4 @@
-//! TLS: spoken, timed, and its certificate replaced while the server runs.
+//! TLS: requests, time limits, and replacement of the certificate while the server runs.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 use super::support::{Served, eventually, read_to_end, serve};
 
-/// Writes a certificate for localhost and its key; returns the certificate.
+/// Writes a certificate for localhost and its key. Returns the certificate.
 pub(crate) fn certificate(folder: &Path) -> CertificateDer<'static> {
     let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     std::fs::write(folder.join("key.pem"), made.signing_key.serialize_pem()).unwrap();
@@ -31,7 +31,7 @@ pub(crate) async fn served(folder: &Path) -> Served {
     .await
 }
 
-/// Connects over TLS, trusting one certificate and offering these protocols.
+/// Connects over TLS with one trusted certificate, and offers these protocols.
 pub(crate) async fn connect(
     served: &Served,
     trusted: &CertificateDer<'static>,
@@ -50,7 +50,7 @@ pub(crate) async fn connect(
     TlsConnector::from(Arc::new(config)).connect(name, stream).await
 }
 
-/// Asks for health over TLS, trusting one certificate.
+/// Requests the server's health over TLS with one trusted certificate.
 async fn ask(served: &Served, trusted: &CertificateDer<'static>) -> std::io::Result<String> {
     let mut stream = connect(served, trusted, &[]).await?;
     stream
@@ -93,7 +93,7 @@ async fn a_new_certificate_is_taken_while_the_server_runs() {
     })
     .await;
     ask(&served, &old).await.unwrap_err();
-    // Half a pair changes nothing.
+    // An incomplete pair changes nothing.
     std::fs::write(folder.path().join("key.pem"), "no key").unwrap();
     tokio::time::sleep(Duration::from_millis(1_200)).await;
     ask(&served, &new).await.unwrap();

@@ -1,4 +1,4 @@
-//! Who may do what: tokens, their scopes, and rows that no request reaches.
+//! Access rights: tokens, their scopes, and rows that no request can reach.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use super::support::{
 };
 
 const RECORDS: &str = "/v1/collections/orders/records";
-/// One partition: a list of all has no view.
+/// List of one partition. No view serves a list of all partitions.
 const LIST: &str = "/v1/collections/orders/records?filter=tenant%20%3D%20%22acme%22";
 
 #[tokio::test(flavor = "multi_thread")]
@@ -113,13 +113,13 @@ async fn a_running_server_sees_tokens_come_and_go_within_a_second() {
     })
     .await;
     let went = began.elapsed();
-    // A second, and what a busy machine adds.
+    // The limit is one second, plus a tolerance for a busy machine.
     let soon = Duration::from_secs(2);
     assert!(came < soon && went < soon, "{came:?} {went:?}");
     assert_eq!(served.with(&second, "GET", LIST, "").await.status, 200);
 }
 
-/// An export that was begun ends with its token, and does not look as if it had come to its end.
+/// A running export ends when its token is revoked, and its response does not look complete.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_export_ends_with_its_token() {
     let (served, tokens) = serve_with_tokens(&["*:all", "*:all"]).await;
@@ -135,7 +135,7 @@ async fn an_export_ends_with_its_token() {
     let came = read_to_end(&mut cut).await;
     assert!(came.len() < LARGE_BYTES / 2, "{} bytes came", came.len());
     assert!(!came.ends_with("\r\n0\r\n\r\n"));
-    // Those of other tokens go on.
+    // Exports of other tokens continue.
     let mut came = 0;
     let mut buffer = vec![0; 1 << 16];
     while came < LARGE_BYTES {
@@ -155,7 +155,7 @@ async fn a_token_that_is_over_is_refused_and_says_so() {
     .await;
 }
 
-/// No row of another tenant is in the answer, whatever it is.
+/// Checks that a response contains no row of another tenant.
 fn of_acme_only(what: &str, body: &str) {
     assert!(!body.contains("umbrella\""), "{what}: {body}");
     assert!(!body.contains("of umbrella"), "{what}: {body}");
@@ -205,7 +205,7 @@ async fn no_request_reaches_rows_beyond_the_filter() {
         usize::try_from(ORDERS).unwrap()
     );
 
-    // Cursors of a token that sees more.
+    // Page tokens of a token that sees more rows are not valid here.
     let page = served
         .with(
             all,
@@ -245,7 +245,7 @@ async fn keys_and_batches(served: &super::support::Served, scoped: &str, all: &s
     assert_eq!(served.with(scoped, "GET", &theirs, "").await.status, 404);
     assert!(served.with(scoped, "PUT", &theirs, body).await.status >= 400);
     assert!(served.with(scoped, "DELETE", &theirs, "").await.status >= 400);
-    // The key in the path is one's own, the record's another's.
+    // The key in the path is permitted; the key in the record belongs to another tenant.
     assert!(
         served
             .with(scoped, "PUT", &format!("{RECORDS}/acme,1"), body)

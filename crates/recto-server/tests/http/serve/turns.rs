@@ -1,4 +1,4 @@
-//! Pages that compute for long, and whoever asks beside them.
+//! Pages that compute for long, and other requests at the same time.
 
 use std::time::{Duration, Instant};
 
@@ -13,18 +13,18 @@ use tokio::task::JoinSet;
 
 use super::support::{SCHEMA, Served, eventually, read_reply, serve_store};
 
-/// Pages that are asked for again and again at the same time.
+/// Number of pages that are requested concurrently and repeatedly.
 const PAGES: usize = 8;
-/// Rows that each looks at.
+/// Number of rows that each page reads.
 const ROWS: usize = 5_000;
 const NOTE_BYTES: usize = 1_000;
-/// Far below what the rows take: they are read from the file each time.
+/// Size of the cache. It is far smaller than the rows, so each page reads them from the file.
 const CACHE_BYTES: usize = 256 << 10;
-/// How often a server's health is asked for.
+/// Number of health probes.
 const PROBES: usize = 21;
 const SOON: Duration = Duration::from_millis(50);
 
-/// A store whose rows do not fit its cache.
+/// Opens a store whose rows do not fit into its cache.
 async fn cold() -> (LocalSession, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let address: StoreAddress = folder.path().join("store").to_str().unwrap().parse().unwrap();
@@ -49,7 +49,7 @@ async fn ask(stream: &mut TcpStream, path: &str) -> u16 {
     read_reply(stream).await.status
 }
 
-/// Pages of a filter that no row meets, one after the other, until the task is dropped.
+/// Requests pages one after another, with a filter that no row matches, until the task is dropped.
 async fn pages_without_end(served: &Served) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
     for _ in 0..PAGES {
@@ -65,7 +65,7 @@ async fn pages_without_end(served: &Served) -> JoinSet<()> {
     tasks
 }
 
-/// A probe on each of these connections, in turn; the median of how long an answer took.
+/// Sends probes on these connections in turn. Returns the median response time.
 async fn median_probe(streams: &mut [TcpStream]) -> Duration {
     let mut times = Vec::new();
     for probe in 0..PROBES {
@@ -78,13 +78,13 @@ async fn median_probe(streams: &mut [TcpStream]) -> Duration {
     times[PROBES / 2]
 }
 
-/// The median of many: a machine that is busy with more than this may hold up one, and what does not let others
-/// have their turn holds up most.
+/// The test checks the median of many probes. Other load on the machine may delay single probes; a page that does not
+/// yield delays most of them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn health_is_told_soon_beside_pages_that_compute() {
     let (session, folder) = cold().await;
     let served = serve_store(session, folder, |config| config.metrics = MetricsAccess::Open).await;
-    // On both threads.
+    // Each of the two threads has a connection.
     let mut probes = [served.connect().await, served.connect().await];
     for stream in &mut probes {
         assert_eq!(ask(stream, "/healthz").await, 200);

@@ -1,4 +1,4 @@
-//! Looking after the store: rights, limits, one at a time, and what a stop does.
+//! Maintenance of the store: rights, limits, one run at a time, and the effect of a shutdown.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use super::support::{ORDERS, Served, read_to_end, serve, serve_with_tokens};
 const LOAD: &str = "/v1/store:load?collections=orders&name=orders.csv";
 const FILE: &str = "tenant,id,note\nacme,100,sent\nacme,ten,sent\n";
 
-/// The last line of an answer in chunks.
+/// Returns the last line of a chunked response.
 fn last_line(body: &str) -> Json {
     let mut lines = body.lines().filter(|line| line.starts_with('{'));
     serde_json::from_str(lines.next_back().unwrap_or_else(|| panic!("no lines: {body:?}"))).unwrap()
@@ -49,7 +49,7 @@ async fn the_store_is_looked_after_with_grants_of_its_own() {
         serde_json::json!([])
     );
     assert_eq!(post(checks, "/v1/store:compact", "").await.status, 403);
-    // To load is to write.
+    // A load needs the right to write.
     assert_eq!(post(checks, LOAD, FILE).await.status, 403);
     assert_eq!(post(reads, LOAD, FILE).await.status, 403);
     let unseen = LOAD.replace("=orders&", "=secrets&");
@@ -62,7 +62,7 @@ async fn the_store_is_looked_after_with_grants_of_its_own() {
     let body = serde_json::json!({ "toml": schema }).to_string();
     let planned = post(applies, "/v1/store:plan", &body).await;
     assert_eq!(planned.json()["changes"], serde_json::json!([]));
-    // The description holds what is allowed.
+    // The description contains only permitted operations.
     let described = served.with(checks, "GET", "/openapi.json", "").await.body;
     assert!(described.contains("check_store") && !described.contains("compact_store"));
 }
@@ -87,7 +87,7 @@ async fn a_taken_name_of_a_backup_is_a_conflict() {
         !second.body.contains(folder.path().to_str().unwrap()),
         "{problem}"
     );
-    // It is no error of the store.
+    // The conflict does not count as an error of the store.
     let metrics = served.get("/metrics").await.body;
     let mut errors = metrics
         .lines()
@@ -121,7 +121,7 @@ async fn a_unique_constraint_is_dropped_by_name_only() {
     );
 }
 
-/// A load that is waited for: its head, and a part of its file.
+/// Starts a load: sends the head of the request, and a part of its file.
 async fn half_a_load(served: &Served) -> tokio::net::TcpStream {
     let mut stream = served.connect().await;
     let head = format!(
@@ -141,14 +141,15 @@ async fn one_of_a_kind_is_done_at_a_time_and_a_stop_names_what_it_cuts() {
     .await;
     let waiting: Mutex<Vec<tokio::net::TcpStream>> = Mutex::default();
     super::support::eventually("a load holds its place", async || {
-        // Not an earlier one if that came to the server while this asked.
+        // Start a new load in each attempt, because an earlier one ends if it reaches the server
+        // during this request.
         let half = half_a_load(&served).await;
         waiting.lock().unwrap().push(half);
         let reply = served.ask("POST", LOAD, &[], FILE).await;
         reply.status == 409 && reply.body.contains("a load is under way, asked for by anyone")
     })
     .await;
-    // It holds no place among other requests, and hinders no other kind.
+    // A load takes no slot of other requests, and does not prevent maintenance of another kind.
     assert_eq!(served.get("/v1/collections").await.status, 200);
     assert_eq!(served.ask("POST", "/v1/store:check", &[], "").await.status, 200);
     served.tell();
@@ -184,7 +185,7 @@ async fn a_file_has_limits_of_its_own() {
     let answer = read_to_end(&mut stalled).await;
     assert!(answer.contains("408 Request Timeout"), "{answer}");
     assert!(answer.contains("urn:recto:problem:request-timeout"), "{answer}");
-    // A byte now and then is not enough of it.
+    // Single bytes at long intervals are not enough progress.
     let mut slow = half_a_load(&served).await;
     let (mut reads, mut writes) = slow.split();
     let trickle = async {
@@ -240,7 +241,7 @@ async fn a_load_takes_all_options_of_csv() {
         let record: Json = serde_json::from_str(&reply.body).unwrap();
         assert_eq!(record.get("note").and_then(Json::as_str), note, "{}", reply.body);
     }
-    // The same options name the same load, others another.
+    // Loads with the same options are the same load. Loads with other options are different loads.
     for (options, already_loaded) in [
         (options.to_owned(), true),
         (options.replace("hex", "base64"), false),

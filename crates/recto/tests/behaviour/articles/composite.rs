@@ -1,6 +1,7 @@
-//! *Paging and Filtering with Apache Cassandra*, from views: "to support arbitrary combinations of filters …
-//! tables must be created and maintained", and "maintaining consistency between these tables is not the scope of this
-//! document". It is the scope of Recto's: one collection, six composite views, and every combination of the four filters.
+//! *Paging and Filtering with Apache Cassandra*, from views. The article says: "to support arbitrary
+//! combinations of filters … tables must be created and maintained", and "maintaining consistency between
+//! these tables is not the scope of this document". Recto does maintain them: these tests use one collection,
+//! six composite views, and every combination of the four filters.
 
 use std::collections::BTreeSet;
 
@@ -18,8 +19,9 @@ const FIELDS: [&str; 5] = [
     "cluster_03",
     "non_primary_key",
 ];
-/// The columns of each view, as numbers of fields: the first is its partition. Equality on the first few and order by
-/// the others is what a view serves; these six are the fewest that serve every set of the four.
+/// Columns of each view, as numbers of fields. The first column is the partition. A view serves equality on
+/// its first columns and order by its other columns. Six is the minimum number of views that serve every set
+/// of the four filters.
 const VIEWS: [[usize; 4]; 6] = [
     [0, 1, 2, 3],
     [1, 2, 3, 0],
@@ -31,7 +33,8 @@ const VIEWS: [[usize; 4]; 6] = [
 
 type Row = [String; 5];
 
-/// A question of a view: equality on its first columns, a range perhaps on the next, in the order of the others.
+/// Query of a view: equality on its first columns, optionally a range on the next column, in the order of the
+/// other columns.
 struct Asked {
     view: [usize; 4],
     equal: usize,
@@ -64,13 +67,13 @@ impl Asked {
         columns.join(", ")
     }
 
-    /// The columns that equality leaves free, and then the key.
+    /// Returns the columns that no equality fixes, and then the key.
     fn order(&self) -> Vec<usize> {
         let free = self.view[self.equal..].iter().copied();
         free.chain([4]).collect()
     }
 
-    /// What is to be answered: the rows' names, page by page.
+    /// Returns the expected result: the names of the rows, page by page.
     fn expected(&self, rows: &[Row]) -> Vec<String> {
         let is_in_range = |row: &Row| {
             let bounds = self.range.as_ref();
@@ -123,7 +126,7 @@ async fn put(table: &Collection<DynamicRecord>, row: &Row) {
     table.put(&record).await.unwrap();
 }
 
-/// First, next and previous page of everything that can be asked by these views.
+/// Checks the first, next and previous pages of all queries that these views serve.
 async fn check_all(table: &Collection<DynamicRecord>, rows: &[Row]) {
     let mut sets = BTreeSet::new();
     let mut questions = Vec::new();
@@ -179,7 +182,8 @@ pub(crate) async fn every_combination_of_filters(recto: Recto) {
     let table = recto.dynamic("sales").unwrap();
     let mut rows = sample();
     join_all(rows.iter().map(|row| put(&table, row))).await;
-    // As the article prints them: first, next, and the previous page of (D05, D06), "order-reversed".
+    // These are the article's printed results: the first page, the next page, and the previous page of (D05,
+    // D06), "order-reversed".
     let query = table
         .query()
         .filter(r#"partition = "A01" AND cluster_01 = "B01""#);
@@ -193,7 +197,8 @@ pub(crate) async fn every_combination_of_filters(recto: Recto) {
     assert_eq!(names(&previous(&query, &pages[2]).await), "D03, D04");
     check_all(&table, &rows).await;
 
-    // "If these tables become inconsistent with respect to each other": rows move, and no list is left behind.
+    // The article says: "If these tables become inconsistent with respect to each other". Here rows move, and
+    // every view stays consistent.
     table.update("02").set("cluster_01", "B02").await.unwrap();
     table
         .update("04")
@@ -209,9 +214,9 @@ pub(crate) async fn every_combination_of_filters(recto: Recto) {
     check_all(&table, &rows).await;
     assert_eq!(assert_views_are_exact(&recto, "sales").await, 6);
 
-    // A cursor of before goes on behind where its row was.
+    // An earlier cursor continues after the old position of its row.
     let after = query.clone().first(SIZE).after(pages[0].cursor(1)).await.unwrap();
     assert_eq!(names(&after), "D03, D02");
-    // "It is not possible in general to page result sets when no filters are used."
+    // The article says: "It is not possible in general to page result sets when no filters are used."
     assert_eq!(table.query().await.unwrap_err().kind(), ErrorKind::NoPlan);
 }

@@ -1,5 +1,6 @@
-//! "If the second deletion fails": whoever suspends or unsuspends dies at each of the calls that this takes, before it is
-//! done, after, or while what is beside it is done. Who comes after makes the list what the records say.
+//! The article says: "If the second deletion fails". A process that suspends or unsuspends a user dies at
+//! each call of the change: before the call, after it, or while concurrent calls are executed. The next
+//! process makes the list agree with the records.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,25 +18,25 @@ use crate::common::killing::{Cut, Killing};
 use crate::common::subject::words_of;
 use crate::common::{Fresh, stores};
 
-/// More than any of the changes takes.
+/// Upper bound of the number of calls of a change.
 const MOST_CALLS: u32 = 8;
-/// How long what is beside a call may take that is never done.
+/// Maximum duration of the calls that are concurrent with a call that is never executed.
 const BESIDE: Duration = Duration::from_millis(300);
-/// How many die side by side.
+/// Number of processes that die concurrently.
 const AT_ONCE: usize = 8;
-/// A user who is nobody.
+/// Number of a user that does not exist.
 const NOBODY: u32 = 9_999;
 
-/// What is done to a user, and by whom it was done when they are gone.
+/// Change of a user.
 #[derive(Debug, Clone, Copy)]
 enum Doing {
     Suspend,
     Unsuspend,
-    /// Out of one list and into another.
+    /// The user moves from one list to another.
     Move,
 }
 
-/// A process that is to die.
+/// Process that will die.
 #[derive(Debug, Clone, Copy)]
 struct Life {
     doing: Doing,
@@ -44,7 +45,7 @@ struct Life {
     number: u32,
 }
 
-/// What became of a change whose process is gone.
+/// Outcome of a change whose process died.
 #[derive(Debug)]
 struct Gone {
     life: Life,
@@ -70,7 +71,7 @@ impl Life {
         lives
     }
 
-    /// The status that the user has before and afterwards.
+    /// Returns the status of the user before the change and after it.
     fn statuses(self) -> [Option<&'static str>; 2] {
         match self.doing {
             Doing::Suspend => [None, Some(SUSPENDED)],
@@ -92,13 +93,14 @@ impl Life {
         1 + self.number % 28
     }
 
-    /// Changes the user, and dies on the way, unless there is no such call.
+    /// Changes the user in a process that dies during the change. Returns `None` if the change does not have
+    /// this call.
     async fn run(self, store: &Arc<dyn Store>) -> Option<Gone> {
         let killing = Killing::new(store, self.cut, |table| table != "recto_writers");
         let recto = Recto::with_store(Arc::clone(&killing) as Arc<dyn Store>, OpenOptions::new())
             .await
             .unwrap();
-        // By its first change a process registers.
+        // A process registers with its first change.
         let nobody = suspensions(&recto).update((user(NOBODY),)).set("reason", "none");
         assert_eq!(nobody.await.unwrap_err().kind(), ErrorKind::NotFound);
         killing.arm(self.calls.into());
@@ -108,7 +110,7 @@ impl Life {
             () = killing.killed() => false,
         };
         if acknowledged {
-            // The mark, for which nobody waits, may be the last.
+            // The last call may be the mark, for which the change does not wait.
             tokio::time::timeout(BESIDE, killing.killed()).await.ok()?;
         }
         if self.cut == Cut::Beside {
@@ -122,7 +124,7 @@ impl Life {
     }
 }
 
-/// On a store of its own: nobody else is there who could be taken for dead.
+/// Uses a new store, so that the processes of other tests cannot count as dead.
 pub(crate) async fn dying_between_the_tables(recto: Recto) {
     let recto = Fresh::new(stores::kind_of(&recto)).open().await;
     recto.apply(&stores::parse(super::SCHEMA)).await.unwrap();
@@ -174,7 +176,7 @@ pub(crate) async fn dying_in(recto: Recto) {
     assert!(applied < gone.len(), "nobody died before the answer");
 }
 
-/// Who is suspended by the records.
+/// Returns the suspended users according to the records.
 async fn records(recto: &Recto) -> BTreeSet<String> {
     let mut suspended = BTreeSet::new();
     for life in Life::all() {
@@ -185,7 +187,7 @@ async fn records(recto: &Recto) -> BTreeSet<String> {
     suspended
 }
 
-/// Who is suspended by the list, newest first, in pages.
+/// Returns the suspended users according to the list, newest first, read by pages.
 async fn list(recto: &Recto) -> BTreeSet<String> {
     let mut query = by_status(recto, SUSPENDED).first(7);
     let (mut users, mut days) = (BTreeSet::new(), Vec::new());

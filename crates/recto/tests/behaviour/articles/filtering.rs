@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::common::Subject;
 use crate::common::subject::{rows, words};
 
-/// The article's sample data.
+/// Sample data of the article.
 pub(super) const ROWS: [[&str; 5]; 7] = [
     ["A01", "B01", "C01", "D01", "01"],
     ["A01", "B01", "C01", "D02", "02"],
@@ -19,10 +19,10 @@ pub(super) const ROWS: [[&str; 5]; 7] = [
     ["A01", "B02", "C03", "D06", "06"],
     ["A02", "B03", "C04", "D07", "07"],
 ];
-/// The article's page size.
+/// Page size of the article.
 pub(super) const SIZE: u32 = 2;
 
-/// The table with its seven rows. Every test puts the same rows, so they may run side by side.
+/// Returns the table with its seven rows. Every test puts the same rows, so the tests can run concurrently.
 async fn table(recto: &Recto) -> Subject {
     let mut subject = Subject::new(recto, "paging_table");
     let row = |[partition, one, two, three, rest]: [&str; 5]| {
@@ -35,12 +35,12 @@ async fn table(recto: &Recto) -> Subject {
     subject
 }
 
-/// The rows of a page by their last clustering column, which names a row: `D01, D02`.
+/// Returns the names of a page's rows, for example `D01, D02`. The last clustering column names a row.
 pub(super) fn names(page: &Page<DynamicRecord>) -> String {
     words(page, &["cluster_03"])
 }
 
-/// The pages from the first on, each by the cursor of the last row of the one before.
+/// Returns all pages, each by the cursor of the last row of the previous page.
 pub(super) async fn forwards(query: &PageQuery<DynamicRecord>) -> Vec<Page<DynamicRecord>> {
     let mut pages = vec![query.clone().first(SIZE).await.unwrap()];
     while let Some(next) = pages.last().unwrap().next_cursor() {
@@ -63,9 +63,9 @@ pub(super) async fn previous(
 pub(crate) async fn exact_match_ascending(recto: Recto) {
     let table = table(&recto).await;
 
-    // First page and next page, as printed. The article's query for the next page drops
-    // `cluster_01 = 'B01'`; its page of two happens not to show it, the page after that would run on
-    // into B02. A filter holds on every page: there is no third page.
+    // First page and next page, as the article prints them. The article's query for the next page leaves out
+    // `cluster_01 = 'B01'`. Its page of two rows does not show the mistake, but the page after it would
+    // continue into B02. In Recto, a filter holds on every page, so there is no third page.
     let query = table.text(r#"partition = "A01" AND cluster_01 = "B01""#, "");
     let pages = forwards(&query).await;
     assert_eq!(all_names(&pages), ["D01, D02", "D03, D04"]);
@@ -80,9 +80,9 @@ pub(crate) async fn exact_match_ascending(recto: Recto) {
     let wider = query.clone().first(100).after(pages[0].cursor(1)).await.unwrap();
     assert_eq!(names(&wider), "D03, D04");
 
-    // Previous page of (D05, D06). That page is not one of the filter `cluster_01 = 'B01'`; it is one
-    // of the partition. The "false start" gets D01 and D02; right is D03 and D04, in ascending order
-    // without the application turning anything round.
+    // Previous page of (D05, D06). That page does not belong to the filter `cluster_01 = 'B01'`, but to the
+    // partition. The article's "false start" gets D01 and D02. The correct rows are D03 and D04, in ascending
+    // order, without a reversal in the application.
     let query = table.text(r#"partition = "A01""#, "cluster_01");
     let pages = forwards(&query).await;
     assert_eq!(all_names(&pages), ["D01, D02", "D03, D04", "D05, D06"]);
@@ -100,8 +100,8 @@ pub(crate) async fn exact_match_descending(recto: Recto) {
     let pages = forwards(&query).await;
     assert_eq!(all_names(&pages), ["D04, D03", "D02, D01"]);
 
-    // The article's general pattern for the previous page orders DESC, which gets the rows furthest
-    // before the page (D06, D05 here). Right are the nearest: D04, D03.
+    // The article's general pattern for the previous page uses DESC, which gets the rows that are furthest
+    // before the page (D06, D05 here). The nearest rows are correct: D04, D03.
     let query = table.text(r#"partition = "A01""#, "cluster_01 desc");
     let pages = forwards(&query).await;
     assert_eq!(all_names(&pages), ["D06, D05", "D04, D03", "D02, D01"]);
@@ -115,13 +115,13 @@ pub(crate) async fn range_ascending(recto: Recto) {
     let query = table.text(filter, "cluster_01");
     let pages = forwards(&query).await;
 
-    // First and next as printed. By the article's general pattern the upper bound of a next page
-    // comes from filter_begin, ('B01', MAX, MAX), so that D05 and D06 are never reached; it must come
-    // from filter_end.
+    // First and next pages, as the article prints them. In the article's general pattern, the upper bound of
+    // a next page comes from filter_begin, ('B01', MAX, MAX), so the pages never reach D05 and D06. The bound
+    // must come from filter_end.
     assert_eq!(all_names(&pages), ["D01, D02", "D03, D04", "D05, D06"]);
     assert_eq!(names(&previous(&query, &pages[2]).await), "D03, D04");
 
-    // No MIN_TEXT and MAX_TEXT is needed, at either end, open or closed.
+    // No MIN_TEXT or MAX_TEXT is necessary at either end, for open and closed ranges.
     for (filter, expected) in [
         (r#"cluster_01 > "B01""#, vec!["D05, D06"]),
         (r#"cluster_01 < "B02""#, vec!["D01, D02", "D03, D04"]),
@@ -140,12 +140,12 @@ pub(crate) async fn range_descending(recto: Recto) {
     let pages = forwards(&query).await;
     assert_eq!(all_names(&pages), ["D06, D05", "D04, D03", "D02, D01"]);
 
-    // The article's pattern for the previous page begins after last_result, so that it returns rows
-    // of the page itself (D02 for the page D02, D01). It must begin after first_result.
+    // The article's pattern for the previous page begins after last_result, so it returns rows of the page
+    // itself (D02 for the page D02, D01). It must begin after first_result.
     assert_eq!(names(&previous(&query, &pages[2]).await), "D04, D03");
 }
 
-/// Asks the question forwards and backwards, page by page, and compares with the oracle.
+/// Reads the pages of a question forwards and backwards, and compares them with the oracle.
 async fn check(table: &Subject, question: &Question) {
     let context = format!(
         "{} / {:?}",
@@ -168,7 +168,8 @@ fn text(value: &str) -> Value {
     Value::Text(value.into())
 }
 
-/// The partition, with one sort of each direction by its first clustering column that is free.
+/// Returns two questions about the partition, with a sort in each direction by the first clustering column
+/// that is not fixed.
 fn questions(conditions: &[Condition], first_free: usize) -> [Question; 2] {
     let partition = Condition::Compare {
         field: 0,
@@ -226,7 +227,8 @@ pub(crate) async fn general_patterns_of_ranges(recto: Recto) {
     }
 }
 
-/// "It is not possible in general to page without filtering": it is refused, and nothing is scanned.
+/// The article says: "It is not possible in general to page without filtering". Recto rejects such queries,
+/// and scans nothing.
 pub(crate) async fn paging_without_a_filter(recto: Recto) {
     let table = table(&recto).await;
     let error = table.text("", "").await.unwrap_err();
@@ -240,8 +242,8 @@ pub(crate) async fn paging_without_a_filter(recto: Recto) {
     );
 }
 
-/// "It may be possible … when the cardinality of partition keys is very low, but we have not
-/// explored this": it is.
+/// The article says: "It may be possible … when the cardinality of partition keys is very low, but we have
+/// not explored this". Recto supports it.
 pub(crate) async fn the_partition_as_a_list(recto: Recto) {
     let table = table(&recto).await;
     let query = table.text(r#"partition = "A02" OR partition = "A01""#, "cluster_01 desc");

@@ -1,13 +1,15 @@
-//! The cases of the two articles Recto grew from, on both stores, and those of views in memory too: with the results they print, and
-//! with the results they should have printed where they erred.
+//! The cases of the two articles on which Recto is based, on both stores, and the cases of views in memory
+//! too. The tests use the results that the articles print, or the correct results where the articles are
+//! wrong.
 //!
 //! - *Paging and Filtering with Apache Cassandra* (Gray and Gunderson, 2015): a table of seven rows,
-//!   exact-match and range filters, ascending and descending, first, next and previous page, and
-//!   general patterns for k filter columns.
-//! - *Sorted Pagination in Cassandra* (Nagmote, 2016): a timeline per user, suspended users by
-//!   status with and without temporal buckets, a reverse lookup, paging a whole table by token.
+//!   exact-match and range filters, ascending and descending, first, next and previous page, and general
+//!   patterns for k filter columns.
+//! - *Sorted Pagination in Cassandra* (Nagmote, 2016): a timeline per user, suspended users by status with
+//!   and without temporal buckets, a reverse lookup, paging a whole table by token.
 //!
-//! Both keep several tables for one thing, as applications must by hand; and once more as one collection with views.
+//! Both articles store the same data in several tables, as applications must do by hand. The tests do this
+//! too, and then repeat the cases with one collection that has views.
 
 mod composite;
 mod crashes;
@@ -114,7 +116,7 @@ crate::on_both_stores! { super::super::SCHEMA;
     }
 }
 
-/// The cases of views on stores in memory.
+/// Defines the tests of the cases of views on stores in memory.
 macro_rules! in_memory {
     ($($store:ident, $transactions:expr;)+) => {
         $(mod $store {

@@ -10,15 +10,15 @@ use serde_json::{Value as Json, json};
 use crate::common::Subject;
 use crate::common::subject::{words, words_of};
 
-/// The article's user.
+/// User of the article.
 const USER: &str = "346e896a-c6b4-4d4e-826d-a5a9eda50636";
 const OTHER_USER: &str = "446e896a-c6b4-4d4e-826d-a5a9eda50636";
 
 const NOBODY: &str = "546e896a-c6b4-4d4e-826d-a5a9eda50636";
 
-/// A time UUID of the hour given, counted from some hour; later ones are greater.
+/// Returns a time UUID of an hour, counted from a fixed hour. A later hour gives a greater UUID.
 fn post(hour: u32) -> String {
-    // The low field of the time would count in steps of 100 ns; an hour turns the middle one over.
+    // Each hour increments the middle field of the time, because the low field counts steps of only 100 ns.
     format!("00000000-{:04x}-11e6-80de-cf8ecd4cf053", 0xd000 + hour)
 }
 
@@ -40,17 +40,17 @@ pub(crate) async fn the_newest_posts_of_a_user(recto: Recto) {
     let timeline = timeline(&recto, USER, &posts).await;
     let of_user = format!(r#"user_id = "{USER}""#);
 
-    // "It will return four rows sorted by post_id DESC."
+    // The article says: "It will return four rows sorted by post_id DESC."
     let page = timeline.text(&of_user, "").await.unwrap();
     assert_eq!(words(&page, &["content"]), "Hi, Hola, Bye, Ciao");
     assert_eq!((page.has_previous(), page.has_next()), (Some(false), Some(false)));
 
-    // "LIMIT 1 … will return Hi."
+    // The article says: "LIMIT 1 … will return Hi."
     let page = timeline.text(&of_user, "").first(1).await.unwrap();
     assert_eq!(words(&page, &["content"]), "Hi");
 
-    // "post_id > today LIMIT 2 … will return Hola and Bye": it returns nothing, since the posts wanted
-    // lie before today. `<` returns them.
+    // The article says: "post_id > today LIMIT 2 … will return Hola and Bye". This query returns nothing,
+    // because these posts are older than today. The operator `<` returns them.
     let than_today = |operator: &str| format!(r#"{of_user} AND post_id {operator} "{}""#, post(today));
     assert!(
         timeline
@@ -62,7 +62,7 @@ pub(crate) async fn the_newest_posts_of_a_user(recto: Recto) {
     );
     let page = timeline.text(&than_today("<"), "").first(2).await.unwrap();
     assert_eq!(words(&page, &["content"]), "Hola, Bye");
-    // So does the page after the newest post, without a filter to change.
+    // The page after the newest post returns them too, without a change of the filter.
     let newest = timeline.text(&of_user, "").first(1).await.unwrap();
     let page = timeline
         .text(&of_user, "")
@@ -72,7 +72,7 @@ pub(crate) async fn the_newest_posts_of_a_user(recto: Recto) {
         .unwrap();
     assert_eq!(words(&page, &["content"]), "Hola, Bye");
 
-    // They are that user's alone.
+    // The posts belong only to that user.
     let nobody = timeline
         .text(&format!(r#"user_id = "{NOBODY}""#), "")
         .await
@@ -124,7 +124,7 @@ pub(crate) async fn the_timeline_in_pages(recto: Recto) {
         .await
         .unwrap();
     assert_eq!(words(&first, &["content"]), expected(44, 25));
-    // Oldest first is the same timeline read the other way.
+    // The order from the oldest post is the same timeline in the other direction.
     let oldest = timeline
         .text(&format!(r#"user_id = "{OTHER_USER}""#), "post_id")
         .first(3)
@@ -148,7 +148,7 @@ fn suspension(status: &str, day: u32, number: u32) -> Json {
 
 pub(crate) async fn suspended_users_by_status(recto: Recto) {
     let mut users = Subject::new(&recto, "users_by_status");
-    // Users 4 and 3 were "suspended at the very exact time": user_id tells them apart.
+    // Users 4 and 3 were "suspended at the very exact time". Their order is by `user_id`.
     let days = [(1, 1), (2, 2), (3, 4), (3, 3), (5, 5), (28, 6)];
     users
         .put(days.map(|(day, number)| suspension("SUSPENDED", day, number)))
@@ -160,7 +160,7 @@ pub(crate) async fn suspended_users_by_status(recto: Recto) {
     assert_eq!(reasons(&newest), "reason 6, reason 5");
     let next = query.clone().after(newest.cursor(1)).await.unwrap();
     assert_eq!(reasons(&next), "reason 3, reason 4");
-    // Between the two of the same instant.
+    // Continue between the two users of the same instant.
     let between = query.clone().after(next.cursor(0)).await.unwrap();
     assert_eq!(reasons(&between), "reason 4, reason 2");
     let back = query.before(between.cursor(0)).await.unwrap();
@@ -197,14 +197,14 @@ pub(crate) async fn suspended_users_by_bucket_and_status(recto: Recto) {
     let back = both.page_token(third.previous_cursor().unwrap()).await.unwrap();
     assert_eq!(reasons(&back), "4/1, 3/31");
 
-    // The whole partition key is needed.
+    // The filter must fix the whole partition key.
     let error = users.text(r#"status = "SUSPENDED""#, "").await.unwrap_err();
     assert_eq!(error.kind(), recto::ErrorKind::NoPlan);
     assert!(error.to_string().contains("bucket"), "{error}");
 }
 
-/// "The manager doesn't know when the suspension happened, they only know who is the user": the
-/// reverse lookup knows, and both rows go together.
+/// The article says: "The manager doesn't know when the suspension happened, they only know who is the user".
+/// The reverse lookup finds the time, and one batch deletes both rows.
 pub(crate) async fn unsuspending_by_reverse_lookup(recto: Recto) {
     let mut by_status = Subject::new(&recto, "users_by_status");
     let mut lookup = Subject::new(&recto, "suspended_users");
@@ -227,7 +227,7 @@ pub(crate) async fn unsuspending_by_reverse_lookup(recto: Recto) {
     assert!(lookup.collection.get((user(80),)).await.unwrap().is_none());
     let left = by_status.text(r#"status = "LOOKED UP""#, "").await.unwrap();
     assert_eq!(words(&left, &["reason"]), "reason 70");
-    // Deleting again does nothing.
+    // A second deletion has no effect.
     lookup.collection.delete((user(80),)).await.unwrap();
     // A user is suspended once: the same key is the same record.
     lookup
@@ -237,8 +237,8 @@ pub(crate) async fn unsuspending_by_reverse_lookup(recto: Recto) {
     assert_eq!(words_of(&[found], &["occurred_on"]), "2016-05-01T00:00:00.000Z");
 }
 
-/// "Using the token function we could paginate large sets of data": every user once, in no
-/// meaningful order, and on from where an earlier reading stopped.
+/// The article says: "Using the token function we could paginate large sets of data". A scan returns every
+/// user once, in no meaningful order, and continues where an earlier scan stopped.
 pub(crate) async fn a_whole_table_by_token(recto: Recto) {
     const USERS: u32 = 2_500;
     let mut users = Subject::new(&recto, "all_users");
@@ -263,7 +263,7 @@ pub(crate) async fn a_whole_table_by_token(recto: Recto) {
         };
         let mut found = Vec::new();
         let mut readings = 0;
-        // Each reading takes one step and is dropped; the next resumes.
+        // Each scan takes one step and is dropped. The next scan resumes it.
         loop {
             let mut steps = session.scan("all_users", &request);
             let Some(step) = steps.next().await else { break };

@@ -1,4 +1,5 @@
-//! *Sorted Pagination in Cassandra*, as one collection: the reverse lookup is its base table, and the list by status a view.
+//! *Sorted Pagination in Cassandra*, as one collection: the reverse lookup is its base table, and the list by
+//! status is a view.
 
 use futures::future::join_all;
 use recto::{Collection, DynamicRecord, ErrorKind, Page, PageQuery, Recto};
@@ -25,7 +26,7 @@ pub(crate) fn suspension(recto: &Recto, status: &str, day: u32, number: u32) -> 
     DynamicRecord::from_json(suspensions(recto).definition(), json.as_object().unwrap()).unwrap()
 }
 
-/// Who has this status, newest first.
+/// Returns the query of the users with this status, newest first.
 pub(crate) fn by_status(recto: &Recto, status: &str) -> PageQuery<DynamicRecord> {
     suspensions(recto)
         .query()
@@ -33,7 +34,7 @@ pub(crate) fn by_status(recto: &Recto, status: &str) -> PageQuery<DynamicRecord>
         .order_by("occurred_on desc")
 }
 
-/// A list, page by page, and back.
+/// Reads a list page by page, and each page backwards.
 async fn pages(query: &PageQuery<DynamicRecord>) -> Vec<String> {
     let mut pages = vec![query.clone().first(2).await.unwrap()];
     while let Some(next) = pages.last().unwrap().next_cursor() {
@@ -51,7 +52,7 @@ async fn pages(query: &PageQuery<DynamicRecord>) -> Vec<String> {
 
 pub(crate) async fn suspending_and_unsuspending(recto: Recto) {
     let all = suspensions(&recto);
-    // Users 4 and 3 were "suspended at the very exact time": user_id tells them apart.
+    // Users 4 and 3 were "suspended at the very exact time". Their order is by `user_id`.
     let days = [(1, 1), (2, 2), (3, 4), (3, 3), (5, 5), (28, 6)];
     let inserts = days.map(|(day, number)| {
         all.insert(&suspension(&recto, SUSPENDED, day, number))
@@ -65,7 +66,7 @@ pub(crate) async fn suspending_and_unsuspending(recto: Recto) {
     let expected = ["reason 6, reason 5", "reason 3, reason 4", "reason 2, reason 1"];
     assert_eq!(pages(&list).await, expected);
 
-    // "A user that is suspended cant be suspended again."
+    // The article says: "A user that is suspended cant be suspended again."
     let again = all
         .insert(&suspension(&recto, SUSPENDED, 29, 2))
         .await
@@ -73,23 +74,24 @@ pub(crate) async fn suspending_and_unsuspending(recto: Recto) {
     assert_eq!(again.kind(), ErrorKind::Exists);
     assert_eq!(pages(&list).await, expected);
 
-    // "The manager doesnt know when the suspension happened, they only know who is the user."
+    // The article says: "The manager doesnt know when the suspension happened, they only know who is the
+    // user."
     all.delete((user(5),)).await.unwrap();
     assert_eq!(
         pages(&list).await,
         ["reason 6, reason 3", "reason 4, reason 2", "reason 1"]
     );
-    // Whoever was turning pages goes on where they were.
+    // A client that was reading pages continues at its position.
     let next = list.clone().first(2).after(first.cursor(1)).await.unwrap();
     assert_eq!(words(&next, &["reason"]), "reason 3, reason 4");
-    // Nobody is suspended by that name: nothing happens.
+    // The user is not suspended, so the deletion has no effect.
     all.delete((user(5),)).await.unwrap();
 
-    // Or the record stays, of another status, and moves from list to list.
+    // Alternatively, the record stays with another status, and moves from one list to the other.
     all.update((user(3),)).set("status", ACTIVE).await.unwrap();
     assert_eq!(pages(&list).await, ["reason 6, reason 4", "reason 2, reason 1"]);
     assert_eq!(pages(&by_status(&recto, ACTIVE)).await, ["reason 3"]);
-    // Suspended anew, they are the newest; the reason is corrected where they stand.
+    // A user who is suspended again is the newest. A corrected reason does not change the position.
     let renewed = all.update((user(3),)).set("status", SUSPENDED);
     renewed.set("occurred_on", "2016-04-30T00:00:00Z").await.unwrap();
     all.insert(&suspension(&recto, SUSPENDED, 29, 5)).await.unwrap();

@@ -1,4 +1,4 @@
-//! Attached tables: those that are rejected, and values that only Cassandra has.
+//! Attached tables: tables that Recto rejects, and values that only Cassandra has.
 
 use futures::TryStreamExt as _;
 use recto::session::{AttachRequest, PageRequest, Pages, ScanRequest};
@@ -34,7 +34,7 @@ fn request(table: &str, from: &CassandraAddress) -> AttachRequest {
     }
 }
 
-/// The address of a new store on Cassandra, whose keyspace is there.
+/// Creates a keyspace on Cassandra, and returns its address.
 async fn keyspace() -> CassandraAddress {
     let source = Fresh::named(Kind::Cassandra, "attached");
     source.open().await.close().await.unwrap();
@@ -44,7 +44,7 @@ async fn keyspace() -> CassandraAddress {
     }
 }
 
-/// Tables of Recto hold deleted and expired records for some days.
+/// Rejects tables of Recto, because they contain deleted and expired records for some days.
 pub(crate) async fn rejects_tables_of_recto(recto: Recto) {
     let source = Fresh::named(Kind::Cassandra, "attached");
     let users = source.open().await;
@@ -65,8 +65,8 @@ pub(crate) async fn rejects_tables_of_recto(recto: Recto) {
     assert!(recto.schema().collections.is_empty());
 }
 
-/// Cassandra has values of no bytes of every type. Its drivers show null. In a key, such a value has no place that Recto
-/// could name.
+/// In Cassandra, each type has empty values of zero bytes, which the drivers show as null. In a key, such a
+/// value has no position that Recto could express.
 pub(crate) async fn reads_empty_values_as_null(recto: Recto) {
     let from = keyspace().await;
     let config = CassandraConfig::new(from.hosts.clone(), from.keyspace.clone());
@@ -131,10 +131,10 @@ pub(crate) async fn reads_empty_values_as_null(recto: Recto) {
     assert!(scanned.unwrap_err().to_string().contains("column c of its key"));
 }
 
-/// Number of rows behind a row with an empty key: more than one step of a scan.
+/// Number of rows behind a row with an empty key. It is larger than one step of a scan.
 const ROWS_BEHIND: i32 = 1_005;
 
-/// A condition leaves out a row with an empty key, and a scan reaches each row behind it.
+/// A condition excludes a row with an empty key, and a scan reaches each row behind it.
 pub(crate) async fn scans_past_empty_keys(recto: Recto) {
     let from = keyspace().await;
     let config = CassandraConfig::new(from.hosts.clone(), from.keyspace.clone());
@@ -177,12 +177,13 @@ pub(crate) async fn scans_past_empty_keys(recto: Recto) {
     assert_eq!(read, (0..i64::from(ROWS_BEHIND)).collect::<Vec<_>>());
     let error = scan(&format!("c >= {lowest}")).await.unwrap_err();
     assert!(error.to_string().contains("column q of its key"), "{error}");
-    // An empty value is less than all others: a condition with no lower end does not exclude it.
+    // An empty value is less than all others, so a condition without a lower bound does not exclude it.
     let error = scan(&format!("q >= {lowest} AND c <= 3")).await.unwrap_err();
     assert!(error.to_string().contains("column c of its key"), "{error}");
 }
 
-/// Elements of no bytes: fields of tuples are null, and elements of lists, sets and maps are an error that names the field.
+/// Reads elements of zero bytes: fields of tuples become null. Elements of lists, sets and maps cause an
+/// error that names the field.
 pub(crate) async fn reads_empty_elements(recto: Recto) {
     let from = keyspace().await;
     let config = CassandraConfig::new(from.hosts.clone(), from.keyspace.clone());

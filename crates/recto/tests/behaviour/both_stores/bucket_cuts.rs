@@ -1,4 +1,4 @@
-//! Pages of partitions that are cut into buckets while somebody reads them.
+//! Pages of partitions that are split into buckets while clients read them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,10 +38,11 @@ writes = "append"
 bucket = { rows = 300 }
 "#;
 
-/// How many lines there are of each list: of some buckets, of two or three, of one.
+/// Lists with their numbers of lines: a list with several buckets, a list with two or three, and a list with
+/// one.
 const LINES: [(&str, i32); 3] = [("a", 240), ("b", 60), ("c", 5)];
 const TEXT_BYTES: usize = 1_500;
-/// How often it is looked whether all is cut.
+/// Maximum number of checks whether all splits are complete.
 const MAX_REBALANCES: u32 = 600;
 
 fn schema(kind: Kind, is_view_in_buckets: bool) -> recto::schema::Schema {
@@ -54,7 +55,8 @@ fn schema(kind: Kind, is_view_in_buckets: bool) -> recto::schema::Schema {
     parse(&SCHEMA.replace("BUCKET", bucket).replace("OF_VIEW", of_view))
 }
 
-/// In pairs of one time, so that edges lie between lines of one.
+/// Returns the time of a line. Two lines share a time, so that edges of buckets can lie between lines of the
+/// same time.
 fn at(id: i32) -> i32 {
     id / 2
 }
@@ -73,7 +75,7 @@ async fn put(recto: &Recto, list: &str, ids: impl Iterator<Item = i32>) {
     }
 }
 
-/// The ids of a list's lines, newest first.
+/// Returns the ids of a list's lines, newest first.
 fn expected(list: &str) -> Vec<i32> {
     let (_, count) = LINES.iter().find(|(name, _)| *name == list).unwrap();
     let mut ids: Vec<i32> = (0..*count).collect();
@@ -85,7 +87,7 @@ fn lines(recto: &Recto, filter: &str) -> PageQuery<DynamicRecord> {
     recto.dynamic("lines").unwrap().query().filter(filter)
 }
 
-/// Until no bucket is too large.
+/// Waits until no bucket is too large.
 async fn rebalance(recto: &Recto) {
     rebalance_all(recto, "lines").await;
 }
@@ -105,7 +107,7 @@ pub(super) async fn rebalance_all(recto: &Recto, collection: &str) {
     panic!("some bucket stays too large");
 }
 
-/// The buckets of the list `a`: their numbers, and how many lines stand before them.
+/// Returns the buckets of the list `a`: their numbers, and the numbers of lines before them.
 async fn buckets(recto: &Recto) -> Vec<(u64, usize)> {
     let numbers = listed(recto).await.into_iter().map(|bucket| bucket.bucket);
     let edges = edges(recto).await;
@@ -124,7 +126,8 @@ async fn listed(recto: &Recto) -> Vec<BucketStatus> {
     listed.unwrap().buckets
 }
 
-/// Where in the list `a` each of its buckets but the first begins: the number of lines before, and its edge.
+/// Returns the start of each bucket of the list `a` except the first: the number of lines before it, and its
+/// edge.
 async fn edges(recto: &Recto) -> Vec<(usize, serde_json::Value)> {
     let starts = listed(recto).await.into_iter().skip(1).map(|bucket| bucket.start);
     let edge = |start: Vec<serde_json::Value>| {
@@ -138,7 +141,7 @@ async fn edges(recto: &Recto) -> Vec<(usize, serde_json::Value)> {
     starts.map(edge).collect()
 }
 
-/// What lies on both sides of a cursor of a line.
+/// Checks the pages on both sides of a line's cursor.
 async fn both_sides(query: &PageQuery<DynamicRecord>, cursor: &Cursor, place: usize, all: &[i32]) {
     let after = query.clone().after(cursor.clone()).first(25).await.unwrap();
     assert_eq!(
@@ -158,7 +161,7 @@ async fn both_sides(query: &PageQuery<DynamicRecord>, cursor: &Cursor, place: us
     assert_eq!(ids(&around), all[first..first + 10], "around {place}");
 }
 
-/// All rows of a query from its beginning to its end, and what stopped its pages.
+/// Returns all rows of a query, and the reasons for which its pages stopped early.
 async fn all_of(query: PageQuery<DynamicRecord>) -> (Vec<i32>, Vec<Stop>) {
     let (mut found, mut stops) = (Vec::new(), Vec::new());
     let mut page = query.clone().await.unwrap();
@@ -172,7 +175,8 @@ async fn all_of(query: PageQuery<DynamicRecord>) -> (Vec<i32>, Vec<Stop>) {
     }
 }
 
-/// More rows than are all sampled where the store does not count them: they are counted there before they are cut.
+/// Uses more rows than the store samples completely. A store that does not count rows must then count them
+/// before a split.
 pub(crate) async fn none_has_more_rows_than_it_may(recto: Recto) {
     const ROWS: i32 = 2_000;
     const MOST: i32 = 300;
@@ -200,7 +204,7 @@ pub(crate) async fn none_has_more_rows_than_it_may(recto: Recto) {
         .iter()
         .skip(1)
         .map(|bucket| bucket.start[0].as_i64().unwrap());
-    // Newest first. One may begin where rows are yet to come.
+    // The rows are ordered from the newest. A bucket may begin in a range that has no rows yet.
     let (first, last) = (i64::from(ROWS) - 1, -1);
     let edges = std::iter::once(first)
         .chain(starts.map(|start| start.min(first)))
@@ -224,11 +228,11 @@ pub(crate) async fn cursors_go_on_through_them(recto: Recto) {
     let recto = fresh.open().await;
     recto.apply(&schema(kind, false)).await.unwrap();
     for (list, count) in LINES {
-        // In no order, and a half of one list later.
+        // The ids are in a mixed order, and half of one list is written later.
         let ids = (0..count).map(|number| number * 77 % count);
         put(&recto, list, ids.filter(|id| list != "a" || id % 2 == 0)).await;
     }
-    // Another process's, which goes by what it knew before.
+    // This handle belongs to another process, which uses its earlier knowledge of the buckets.
     let other = match kind {
         Kind::Embedded => recto.clone(),
         Kind::Cassandra => fresh.open().await,
@@ -264,7 +268,7 @@ pub(crate) async fn cursors_go_on_through_them(recto: Recto) {
     what_was_asked_is_told(&recto).await;
 }
 
-/// Who asks fewer nodes than a majority might not hear of a cut.
+/// A read at less than a majority is rejected, because it might not see a split.
 async fn by_fewer_than_a_majority(fresh: &Fresh) {
     let StoreAddress::Cassandra(mut address) = fresh.address.clone() else {
         return;
@@ -290,13 +294,14 @@ async fn explained(recto: &Recto, filter: &str, page_size: i64) -> Explanation {
     session.explain("lines", &request, true).await.unwrap()
 }
 
-/// Which buckets a page was read of, and that it cost nothing to know them.
+/// Checks that the plan reports the buckets that a page read, and that the page found them without reading
+/// the range map.
 async fn what_was_asked_is_told(recto: &Recto) {
     let buckets = buckets(recto).await;
     for page_size in [1, 100, 300] {
         let mut told = explained(recto, r#"list = "a""#, page_size).await;
         for _ in 0..MAX_REBALANCES {
-            // On Cassandra what is known is gone by for some seconds.
+            // On Cassandra, a cached range map is valid for some seconds, so a plan may have to read it.
             if told.actual.unwrap().cost.directory_reads == 0 {
                 break;
             }
@@ -328,7 +333,7 @@ async fn what_was_asked_is_told(recto: &Recto) {
 
 async fn at_the_ends_of_buckets(recto: &Recto, edges: &[(usize, serde_json::Value)], all: &[i32]) {
     let query = lines(recto, r#"list = "a""#);
-    // What was cut ahead may have no rows.
+    // A bucket that was split in advance may have no rows.
     let edges: Vec<_> = edges
         .iter()
         .filter(|(before, _)| (1..all.len()).contains(before))
@@ -382,7 +387,7 @@ async fn under_budgets(recto: &Recto) {
     }
 }
 
-/// A view that gets buckets is another table, and of the same order.
+/// Cursors stay valid when a view gets buckets. The view then has another table, but the same order.
 pub(crate) async fn cursors_go_on_from_before_there_were_any(recto: Recto) {
     let kind = kind_of(&recto);
     let recto = Fresh::new(kind).open().await;

@@ -1,4 +1,4 @@
-//! Pages of partitions that are kept in buckets: as of any others.
+//! Pages of partitions in buckets work like pages of other partitions.
 
 use std::sync::Arc;
 
@@ -42,12 +42,12 @@ writes = "overwrite"
 bucket = SHARDED
 "#;
 
-/// The view whose buckets are a partition of the store each, and the one whose have several shards.
+/// A view whose buckets are one partition of the store each, and a view whose buckets have several shards.
 const VIEWS: [&str; 2] = ["split", "spread"];
 
-/// Rows of each bucket, where the store counts them.
+/// Number of rows of each bucket, on a store that counts rows.
 const BUCKET_ROWS: usize = 5;
-/// Posts of each of the authors: of 8 buckets at least, 3, and 1.
+/// Number of posts of each author. The authors have at least 8 buckets, 3 buckets, and 1 bucket.
 const POSTS: [(&str, i64); 3] = [("ada", 38), ("bob", 13), ("cyd", 2)];
 
 struct Split {
@@ -69,7 +69,7 @@ impl Split {
         let posts = recto.dynamic("posts").unwrap();
         let definition = Arc::new(posts.definition().clone());
         let record = |author: &str, index: i64, id: usize| {
-            // In pairs of one score, so that cuts lie between rows of one.
+            // Two posts share a score, so that splits can lie between rows of the same score.
             let record = json!({ "id": id, "author": author, "score": index / 2 });
             DynamicRecord::from_json(Arc::clone(&definition), record.as_object().unwrap()).unwrap()
         };
@@ -94,7 +94,7 @@ impl Split {
     }
 }
 
-/// The ids of some authors' posts in the order of `-score, id`, then of the authors.
+/// Returns the ids of some authors' posts in the order of `-score, id`, then of the authors.
 fn expected(authors: &[&str]) -> Vec<i32> {
     let posts = POSTS
         .iter()
@@ -189,7 +189,7 @@ async fn pages_are_under_their_budgets(split: &Split, view: &str) {
     assert_eq!((page.items().len(), page.stop()), (1, Some(Stop::Bytes)));
 }
 
-/// A page is as many requests side by side as it has sources and these have shards.
+/// A page sends as many concurrent requests as it has sources, multiplied by the number of shards.
 pub(crate) async fn of_shards_take_fewer_sources(recto: Recto) {
     let split = Split::new(&recto).await;
     let authors = |count: usize| {
@@ -232,7 +232,7 @@ pub(crate) async fn are_no_sources_of_a_plan(recto: Recto) {
     assert_eq!(explained.sources[0].partition, r#"author = "ada""#);
 }
 
-/// A collection that is one partition, and changes while it is cut.
+/// A collection that is one partition changes while its bucket is split.
 pub(crate) async fn may_hold_a_whole_collection(recto: Recto) {
     const ROWS: i32 = 300;
     let recto = Split::new(&recto).await.recto;
@@ -292,7 +292,7 @@ pub(crate) async fn may_hold_a_whole_collection(recto: Recto) {
     );
 }
 
-/// Of few rows it is exact on Cassandra, too.
+/// For few rows, the estimate is exact on Cassandra too.
 pub(crate) async fn say_how_many_rows_there_are(recto: Recto) {
     let split = Split::new(&recto).await;
     let estimate = async |query: PageQuery<DynamicRecord>| {
@@ -320,7 +320,8 @@ pub(crate) async fn say_how_many_rows_there_are(recto: Recto) {
         .unwrap();
     assert_eq!(ids(&middle), expected(&["ada"])[17..21]);
     assert_eq!(middle.estimate().unwrap().offset, 17);
-    // Of several partitions, in their order, both ways: the row before which so many stand, in the middle of its page.
+    // Pages of several partitions, in both directions: the row at the given rank is in the middle of its
+    // page.
     for (query, order) in [
         (both.clone(), "-score"),
         (both.clone().order_by("score"), "score"),

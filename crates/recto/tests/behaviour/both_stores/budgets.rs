@@ -1,4 +1,4 @@
-//! Guarantee 7: a budget cuts a page short, says so, and loses nothing.
+//! Guarantee 7: a budget ends a page early, the page reports this, and no row is lost.
 
 use std::time::Duration;
 
@@ -8,7 +8,8 @@ use serde_json::json;
 use super::pages::{events, times};
 use crate::common::Subject;
 
-/// All pages of a query, from one end to the other, with the reasons why they ended.
+/// Returns the rows of all pages of a query, from one end to the other, and the reasons for which the pages
+/// stopped.
 async fn traverse(query: &PageQuery<DynamicRecord>, forwards: bool) -> (Vec<String>, Vec<Option<Stop>>) {
     let (mut found, mut stops) = (Vec::new(), Vec::new());
     let mut next = if forwards {
@@ -63,7 +64,7 @@ pub(crate) async fn of_rows_looked_at(recto: Recto) {
         assert_eq!(found.join(" "), thirds.join(" "));
         assert!(stops.contains(&Some(Stop::Scanned)));
     }
-    // A page may hold nothing and yet not be the end.
+    // A page may be empty although rows remain.
     let filter = r#"stream = "budget_scanned" AND note = "note 0""#;
     let query = subject
         .text(filter, "")
@@ -77,7 +78,7 @@ pub(crate) async fn of_rows_looked_at(recto: Recto) {
     );
     assert_eq!(traverse(&query, true).await.0, ["0"]);
     assert_eq!(traverse(&query, false).await.0, ["0"]);
-    // Where the view serves everything no row is looked at in vain, and nothing stops.
+    // If the view serves the whole filter, the page examines no row in vain, and does not stop early.
     let served = subject
         .text(r#"stream = "budget_scanned""#, "")
         .page_size(3)
@@ -108,7 +109,7 @@ pub(crate) async fn of_bytes(recto: Recto) {
             assert_eq!(found.join(" "), expected.join(" "), "{budget}");
             assert!(stops.contains(&Some(Stop::Bytes)));
         }
-        // The same of a merge.
+        // A merge behaves in the same way.
         let merged = subject
             .text(
                 r#"stream = "budget_bytes" OR stream = "budget_bytes_none""#,

@@ -1,4 +1,5 @@
-//! `verify` finds faults in buckets that the tests plant by CQL, and `repair` corrects them while others write and read.
+//! `verify` finds faults in buckets that the tests plant by CQL. `repair` corrects them while other clients
+//! write and read.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -27,17 +28,17 @@ writes = "overwrite"
 bucket = { target = "64KiB" }
 "#;
 
-/// Rows of each stream, a third in each of three buckets.
+/// Number of rows of each stream. Each of three buckets has a third.
 const ROWS: i64 = 12;
 const EACH: i64 = 4;
-/// What each counts as.
+/// Size of a row, as the bucket counts it.
 const COUNTED: u64 = 100;
-/// So that no row is sampled, and all are.
+/// Sampling so that no row is sampled, and so that all rows are.
 const NONE: i64 = 1 << 40;
 const ALL: i64 = 1;
-/// Pause of the writer and of the reader beside a repair.
+/// Pause of the writer and of the reader during a repair.
 const PAUSE: Duration = Duration::from_millis(50);
-/// What was planted long ago.
+/// Timestamp of faults that were planted long ago.
 const LONG_AGO: &str = " USING TIMESTAMP 1700000000000000";
 
 pub(crate) fn hex(bytes: &[u8]) -> String {
@@ -120,7 +121,7 @@ impl Plain {
         .await;
     }
 
-    /// Three pieces, but for those left out.
+    /// Writes three ranges, without the range that is left out.
     async fn pieces(&self, stream: &str, without: Option<i64>, next_bucket: i64) {
         for bucket in (0..3).filter(|bucket| Some(*bucket) != without) {
             let start = if bucket == 0 {
@@ -143,7 +144,7 @@ impl Plain {
         .await;
     }
 
-    /// A stream for each kind of fault; what each has in the end.
+    /// Plants a stream for each kind of fault. Returns the rows of each stream after the repair.
     async fn plant(&self) -> BTreeMap<&'static str, Vec<i64>> {
         let all: Vec<i64> = (0..ROWS).collect();
         let mut streams = BTreeMap::new();
@@ -171,7 +172,7 @@ impl Plain {
             .await;
         self.rows("lost").await;
         streams.insert("lost", all.clone());
-        // It is to be cut, and nobody is there who would.
+        // This range is marked for a split, and no process executes the split.
         let further = hex(&[&[1, 0, 1][..], &1_u64.to_be_bytes(), &[0]].concat());
         self.piece("half", &[], (0, "null"), NONE, LONG_AGO).await;
         self.piece("half", &edge(EACH), (0, &further), NONE, LONG_AGO)
@@ -204,7 +205,7 @@ pub(crate) async fn verify(recto: &Recto, repair: bool) -> VerifyReport {
     recto.verify(&request, &|_| {}).await.unwrap()
 }
 
-/// Its rows, page by page.
+/// Returns the rows of a stream, read by pages.
 async fn ats(recto: &Recto, stream: &str) -> Vec<i64> {
     let events = recto.dynamic("events").unwrap();
     let query = events.query().filter(format!("stream = {stream:?}"));
@@ -231,7 +232,7 @@ pub(crate) async fn what_is_planted_is_found_and_repaired(recto: Recto) {
     let fresh = Fresh::new(kind_of(&recto));
     let recto = fresh.open().await;
     recto.apply(&parse(SCHEMA)).await.unwrap();
-    // Of no views: its buckets are looked at all the same.
+    // The collection has no views, but `verify` checks its buckets too.
     for at in 0..3 {
         put(&recto, "small", at).await;
     }

@@ -1,4 +1,5 @@
-//! `verify` finds faults in buckets by time that the tests plant by CQL, and `repair` corrects them while others write.
+//! `verify` finds faults in buckets by time that the tests plant by CQL. `repair` corrects them while other
+//! clients write.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,7 +30,7 @@ bucket = { time = "at", width = "1 day", shards = 2 }
 const DAY_MS: i64 = 86_400_000;
 /// 2024-02-20T00:00:00Z.
 const START_MS: i64 = 1_708_387_200_000;
-/// Days of each stream, and rows of each.
+/// Number of days of each stream, and number of rows of each day.
 const DAYS: i64 = 8;
 const EACH: i64 = 3;
 
@@ -43,7 +44,8 @@ fn partition(stream: &str) -> String {
     hex(&encoded(&Type::Text, Direction::Ascending, stream.as_bytes()))
 }
 
-/// Where the bucket of a day begins: at its last key, as the newest are the first.
+/// Returns the start of the bucket of a day. It is the last key of the day, because the newest rows are
+/// first.
 fn start(day: i64) -> String {
     let last = START_MS + (day + 1) * DAY_MS - 1;
     hex(&encoded(
@@ -53,12 +55,12 @@ fn start(day: i64) -> String {
     ))
 }
 
-/// The number of the bucket of a day.
+/// Returns the number of the bucket of a day.
 fn bucket(day: i64) -> i64 {
     (1 << 62) + (START_MS + day * DAY_MS) / 1_000
 }
 
-/// When the row of this number was made.
+/// Returns the creation time of the row with this number.
 fn at_ms(id: i64) -> i64 {
     START_MS + id / EACH * DAY_MS + id % EACH * 1_000
 }
@@ -79,7 +81,7 @@ async fn rows(recto: &Recto, stream: &str) -> Vec<i32> {
     all
 }
 
-/// A row that nobody else put, in a bucket.
+/// Plants a row in a bucket.
 async fn plant(cql: &PlainCql, bucket: i64, id: i64) {
     let counted = hex(&[&[1][..], &100_u64.to_be_bytes()].concat());
     let text = format!(
@@ -120,7 +122,7 @@ async fn plant_all(cql: &PlainCql) {
             .await
             .unwrap_or_else(|error| panic!("{text}: {error}"));
     }
-    // Of days that have no bucket yet.
+    // These rows belong to days without a bucket.
     plant(cql, bucket(0), EACH * 6 + 1_000 * EACH).await;
     plant(cql, bucket(0), EACH * 7 + 1_000 * EACH).await;
 }

@@ -1,4 +1,5 @@
-//! Rows that lie in other shards than theirs, planted by CQL, are found and taken home.
+//! `verify` finds rows in wrong shards, which the tests plant by CQL, and `repair` moves them to their own
+//! shards.
 
 use recto::{Environment, Recto, StoreAddress, Value};
 use recto_cassandra::CassandraConfig;
@@ -22,7 +23,7 @@ writes = "overwrite"
 bucket = { target = "64KiB", shards = 3 }
 "#;
 
-/// Rows of each stream.
+/// Number of rows of each stream.
 const ROWS: i64 = 40;
 const SHARDS: u8 = 3;
 
@@ -39,7 +40,7 @@ fn shard_of(at: i64) -> u32 {
     shard
 }
 
-/// One that is not for a row.
+/// Returns a wrong shard for a row.
 fn other_of(at: i64) -> u32 {
     (shard_of(at) + 1) % u32::from(SHARDS)
 }
@@ -59,7 +60,7 @@ async fn put(recto: &Recto, stream: &str, at: i64) {
     hot.put(&row).await.unwrap();
 }
 
-/// What a stream has, and what was planted of that.
+/// Returns the rows of a stream, and the planted rows among them.
 async fn rows(recto: &Recto, stream: &str) -> (Vec<i64>, Vec<i64>) {
     let hot = recto.dynamic("hot").unwrap();
     let page = hot.query().filter(format!("stream = {stream:?}")).first(1_000);
@@ -109,7 +110,7 @@ pub(crate) async fn rows_in_others_are_found_and_taken_home(recto: Recto) {
     let expected = expected.map(|(kind, count)| (kind.to_owned(), count));
     assert_eq!(found.buckets[0].found, expected.into(), "{found:?}");
     let before: Vec<i64> = (0..ROWS).collect();
-    // Pages merge all shards; who asks for a key asks the one that is for it.
+    // Pages merge all shards. A read by key uses only the shard of the key.
     let (mut shown, planted) = rows(&recto, "s").await;
     shown.dedup();
     assert_eq!(

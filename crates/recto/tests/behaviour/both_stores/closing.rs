@@ -1,4 +1,4 @@
-//! Closing: what was acknowledged stays, and every handle says that it is over.
+//! Closing a store: acknowledged writes stay, and every handle reports that the store is closed.
 
 use futures::StreamExt;
 use recto::{ErrorKind, Recto};
@@ -33,7 +33,7 @@ pub(crate) async fn gives_the_store_up_for_every_handle(shared: Recto) {
         assert!(error.message().contains("closed"), "{error}");
     }
 
-    // The old handles are still there, and the store is free.
+    // The old handles still exist, but the store can be opened again.
     let again: Recto = store.open().await;
     let again = Subject::new(&again, "notes");
     for id in 0..3 {

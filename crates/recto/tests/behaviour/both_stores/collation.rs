@@ -1,4 +1,4 @@
-//! Views that sort text as people do.
+//! Views that sort text by a language.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -43,7 +43,8 @@ fields = []
 
 const GERMAN: &str = r#"collate = { name = "de" }"#;
 
-/// In the order of German, those of one key by their bytes; written by hand.
+/// Names in German order. Names with the same sort key are in the order of their bytes. The list is written
+/// by hand.
 const NAMES: [&str; 22] = [
     "",
     "Aal",
@@ -69,7 +70,7 @@ const NAMES: [&str; 22] = [
     "Zorn",
 ];
 
-/// Of Swedish.
+/// Cities in Swedish order.
 const CITIES: [&str; 7] = [
     "Arvika",
     "Örebro",
@@ -109,7 +110,7 @@ fn compare(locale: &str, left: &str, right: &str) -> Ordering {
     collation(locale).compare(left.as_bytes(), right.as_bytes())
 }
 
-/// Texts by a collation, those without last.
+/// Compares texts by the German collation. Missing texts come last.
 fn compare_names(left: Option<&str>, right: Option<&str>) -> Ordering {
     match (left, right) {
         (Some(left), Some(right)) => compare("de", left, right),
@@ -158,7 +159,7 @@ impl People {
         people.query().filter(filter)
     }
 
-    /// The ids of those that are asked for, by name.
+    /// Returns the ids of the selected people, in the order of their names.
     fn by_name(&self, is_asked: impl Fn(&Person) -> bool) -> Vec<i32> {
         let mut asked: Vec<&Person> = self.all.iter().filter(|person| is_asked(person)).collect();
         asked.sort_by(|one, other| compare_names(one.name, other.name).then(one.id.cmp(&other.id)));
@@ -172,7 +173,7 @@ impl People {
 
 pub(crate) async fn names_page_as_people_sort_them(recto: Recto) {
     let people = People::new(&recto, &schema(GERMAN)).await;
-    // What is written down is the order, whoever computes it.
+    // The comparison function must agree with the written order.
     for (index, one) in NAMES.iter().enumerate() {
         for other in &NAMES[index + 1..] {
             assert!(compare("de", one, other).is_lt(), "{one} before {other}");
@@ -242,7 +243,7 @@ pub(crate) async fn fields_have_collations_of_their_own(recto: Recto) {
     let expected: Vec<i32> = expected.into_iter().map(|person| person.id).collect();
     let (forwards, backwards) = both_ways(&people.query("").view("by_city"), 8).await;
     assert_eq!((&forwards, &backwards), (&expected, &expected));
-    // Ö comes after Z there, and before it in German.
+    // In Swedish, Ö comes after Z. In German, it comes before Z.
     let beyond = people
         .query(r#"city > "Zz""#)
         .view("by_city")
@@ -280,7 +281,7 @@ pub(crate) async fn ranges_go_by_the_collation_everywhere(recto: Recto) {
         cases.push((format!(r#"name <= "{at}""#), is(Ordering::is_le)));
         cases.push((format!(r#"name > "{at}""#), is(Ordering::is_gt)));
         cases.push((format!(r#"name >= "{at}""#), is(Ordering::is_ge)));
-        // Equal is what has the same bytes.
+        // Two texts are equal only if they have the same bytes.
         cases.push((format!(r#"name = "{at}""#), is(Ordering::is_eq)));
         let between = people.by_name(|person| {
             person
@@ -303,7 +304,7 @@ pub(crate) async fn ranges_go_by_the_collation_everywhere(recto: Recto) {
         let sorted = people.query(filter).order_by("name");
         let found = both_ways(&sorted, 5).await;
         assert_eq!(found, (expected.clone(), expected.clone()), "{filter}");
-        // Checked row by row, in a view that is by something else.
+        // A filter scan checks the same condition in a view with another order.
         let checked = people.recto.dynamic("people").unwrap().query();
         let checked = checked
             .filter(format!("age = 1 AND {filter}"))
@@ -354,7 +355,7 @@ pub(crate) async fn entries_move_with_their_texts(recto: Recto) {
     people.all.retain(|person| person.id != 3);
     let all = people.by_name(|_| true);
     assert_eq!(both_ways(&query, 9).await, (all.clone(), all));
-    // Where the cursor was is where it is, whoever moved.
+    // The position of a cursor does not change when records move.
     let rest = query.clone().page_size(100).page_token(cursor).await.unwrap();
     assert!(rest.len() > 30);
     people.assert_exact().await;
@@ -366,7 +367,7 @@ pub(crate) async fn what_it_does_not_serve_is_refused(recto: Recto) {
     assert_eq!(refused.kind(), ErrorKind::InvalidQuery);
     let said = refused.to_string();
     assert!(said.contains("name sorts by the collation de"), "{said}");
-    // A key is a sort key and the text: eight KiB for both, on both stores.
+    // The key has the sort key and the text, at most 8 KiB together, on both stores.
     let records = people.recto.dynamic("people").unwrap();
     let record = |name: String| {
         let record = json!({ "id": 100, "team": "red", "age": 1, "name": name });
@@ -376,7 +377,7 @@ pub(crate) async fn what_it_does_not_serve_is_refused(recto: Recto) {
     let refused = records.put(&record("Ä".repeat(3_000))).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::LimitExceeded, "{refused}");
     assert!(refused.to_string().contains("by_"), "{refused}");
-    // Its rows stand by the bytes of the text in the base table.
+    // In the base table, rows are in the order of the bytes of the text.
     let plain = Fresh::new(kind_of(&recto)).open().await;
     plain.apply(&parse(PLAIN)).await.unwrap();
     let words = plain.dynamic("words").unwrap();
@@ -407,7 +408,7 @@ pub(crate) async fn what_it_does_not_serve_is_refused(recto: Recto) {
     assert_eq!(in_order(query.filter(r#"word > "b""#)).await, ["zebra", "Zorn"]);
 }
 
-/// Words that stand by their bytes in the base table, and in a view as people sort them.
+/// Words that are in the order of their bytes in the base table, and in the order of a language in a view.
 const PLAIN: &str = r#"
 [collection.words]
 fields = { book = "text", word = "text", page = "int" }
@@ -464,7 +465,7 @@ COLLATE
         let all: Vec<i32> = all.into_iter().map(|person| person.id).collect();
         assert_eq!(ids(&query.clone().first(100).await.unwrap()), all, "{locale}");
         people.assert_exact().await;
-        // A cursor goes on in its own order, though that is another table's, and in no other.
+        // A cursor continues in its own sort order, even in another table, and in no other order.
         for (of, cursor) in &cursors {
             match query
                 .clone()
@@ -487,7 +488,8 @@ COLLATE
     }
 }
 
-/// Has the catalog say that the sort keys of all views are of this number, as another release would have written it.
+/// Changes the catalog so that the sort keys of all views have this collation number, as another release
+/// could have recorded it.
 async fn record_number(recto: &Recto, number: u32) {
     let tables = recto.store().list_tables().await.unwrap();
     let table = Arc::new(
@@ -594,7 +596,7 @@ pub(crate) async fn keys_of_another_number_are_refused_until_they_are_made_anew(
     let changed = DynamicRecord::from_json(records.definition(), &one).unwrap();
     check(records.put(&changed).await.unwrap_err(), "is not written");
     check(records.delete(4).await.map(|_| ()).unwrap_err(), "is not written");
-    // What needs no view is served.
+    // Requests that need no view succeed.
     assert_eq!(records.get(4).await.unwrap().unwrap().get("note"), None);
     let verified = people
         .recto
@@ -616,7 +618,7 @@ pub(crate) async fn keys_of_another_number_are_refused_until_they_are_made_anew(
     let all = people.by_name(|_| true);
     let query = people.query("").order_by("name");
     assert_eq!(both_ways(&query, 20).await, (all.clone(), all.clone()));
-    // A cursor of keys that this program makes goes on.
+    // A cursor with sort keys of this program continues.
     let rest = query.page_size(100).page_token(cursor).await.unwrap();
     assert_eq!(ids(&rest), all[10..]);
     people.assert_exact().await;

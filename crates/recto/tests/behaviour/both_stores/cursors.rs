@@ -1,4 +1,4 @@
-//! Guarantees 3 and 5: cursors are positions, bound to their query, and nothing else opens them.
+//! Guarantees 3 and 5: cursors are positions, they belong to their query, and no other query opens them.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::pages::{events, times};
 use crate::common::stores::parse;
 use crate::common::{Fresh, Kind, Subject};
 
-/// A schema of one collection, for stores of a test's own.
+/// Schema of one collection, for stores that one test uses alone.
 const SMALL: &str = r#"
 [collection.events]
 fields = { stream = "text", at = "int", id = "int", kind = "text", note = "text" }
@@ -47,7 +47,7 @@ pub(crate) async fn see_what_is_inserted_beyond_them(recto: Recto) {
     let (mut subject, query) = events(&recto, "cursor_inserted", 4).await;
     let page = query.clone().first(2).await.unwrap();
     let row = |at: i32, id: i32| json!({ "stream": "cursor_inserted", "at": at, "id": id });
-    // One before the position, one just after it, one far after.
+    // One row before the position, one just after it, and one far after it.
     subject.put([row(3, 1), row(2, 1), row(0, 1)]).await;
     let next = query
         .clone()
@@ -186,7 +186,7 @@ pub(crate) async fn of_other_keys_are_refused(recto: Recto) {
     assert!(error.hint().is_some());
 }
 
-/// A copy of the data on the other store, with the same cursor keys, continues where this one was.
+/// A copy of the data on the other store, with the same cursor keys, continues from a cursor of this store.
 pub(crate) async fn continue_on_the_other_store(recto: Recto) {
     let (_, query) = events(&recto, "cursor_moved", 9).await;
     let page = query.first(3).await.unwrap();
@@ -204,7 +204,7 @@ pub(crate) async fn continue_on_the_other_store(recto: Recto) {
     assert_eq!(times(&next), "5 4 3");
     let around = query.clone().page_size(4).around(page.cursor(2)).await.unwrap();
     assert_eq!(times(&around), "8 7 6 5");
-    // And back: this store opens what the copy sealed.
+    // In the other direction, this store opens a cursor of the copy.
     let (_, query) = events(&recto, "cursor_moved", 0).await;
     let back = query
         .page_size(3)

@@ -1,4 +1,4 @@
-//! Guarantee 4: what a page knows of what lies beyond it.
+//! Guarantee 4: knowledge of a page about the rows beyond its ends.
 
 use recto::Recto;
 
@@ -61,7 +61,7 @@ pub(crate) async fn the_other_end_is_unknown_unless_asked_for(recto: Recto) {
         (from_start.has_previous(), from_start.has_next()),
         (None, Some(true))
     );
-    // A token is absent only when the answer is no: this one leads to an empty page.
+    // A token is absent only if no rows can follow. This token leads to an empty page.
     let nothing = query
         .page_size(2)
         .page_token(from_start.previous_cursor().unwrap())
@@ -94,7 +94,7 @@ pub(crate) async fn of_an_empty_page_beyond_the_end(recto: Recto) {
     let beyond = query.clone().after(all.cursor(2)).await.unwrap();
     assert!(beyond.is_empty());
     assert_eq!((beyond.has_previous(), beyond.has_next()), (None, Some(false)));
-    // There is a way back from it.
+    // The empty page has a token for the way back.
     let back = query
         .clone()
         .page_size(2)

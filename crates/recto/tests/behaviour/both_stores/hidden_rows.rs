@@ -1,4 +1,4 @@
-//! Plans of tables in buckets tell a session with a row filter nothing about hidden rows.
+//! Plans of tables in buckets reveal nothing about hidden rows to a session with a row filter.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,10 +30,10 @@ order = ["id"]
 bucket = { rows = 300 }
 "#;
 
-/// No other number of a plan has as many digits.
+/// Id of the first document. No other number in a plan has seven digits.
 const FIRST_ID: i32 = 7_000_000;
 const DOCS: i32 = 1_000;
-/// Every tenth document is visible.
+/// Distance of visible documents: every tenth document is visible.
 const VISIBLE_STEP: i32 = 10;
 
 fn is_visible(id: i32) -> bool {
@@ -59,14 +59,15 @@ async fn with_docs(recto: &Recto) -> LocalSession {
     LocalSession::new(recto)
 }
 
-/// All numbers of seven digits in a text.
+/// Returns all numbers with seven digits in a text.
 fn ids(text: &str) -> Vec<i32> {
     let numbers = text.split(|c: char| !c.is_ascii_digit());
     let of_docs = numbers.filter(|digits| digits.len() == 7);
     of_docs.map(|digits| digits.parse().unwrap()).collect()
 }
 
-/// The queries: of the base table in buckets, and an intersection with a view in buckets.
+/// Returns the queries: a query of the base table in buckets, and a query that intersects views, one of them
+/// in buckets.
 fn requests() -> [PageRequest; 2] {
     [r#"day = "mon""#, r#"status = "open""#].map(|filter| PageRequest {
         filter: filter.to_owned(),
@@ -76,7 +77,8 @@ fn requests() -> [PageRequest; 2] {
     })
 }
 
-/// Requests of a plan name the keys where buckets begin, which are keys of rows.
+/// The requests of a plan contain the keys at which buckets begin, and these are keys of rows. The plan must
+/// show no key of a hidden row.
 pub(crate) async fn plans_show_no_key_of_one(recto: Recto) {
     let all = with_docs(&recto).await;
     for rows in [r#"tenant = "acme""#, r#"tenant = "globex""#] {
@@ -99,7 +101,7 @@ pub(crate) async fn plans_show_no_key_of_one(recto: Recto) {
             }
         }
     }
-    // Without a row filter, plans do name such keys: the test would find them.
+    // Without a row filter, plans contain such keys. This shows that the test would find them.
     for request in requests() {
         let _ = all.page("docs", &request).await.unwrap();
         let plan = all.explain("docs", &request, false).await.unwrap();

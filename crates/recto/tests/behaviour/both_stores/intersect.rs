@@ -1,4 +1,4 @@
-//! Combinations of filters that views of one field each serve together.
+//! Combinations of filters that several views, each of one field, serve together.
 
 use std::cmp::Ordering;
 use std::fmt::Write;
@@ -14,16 +14,16 @@ use serde_json::{Map, json};
 use crate::common::stores::{kind_of, parse};
 use crate::common::{Fresh, Kind, seed};
 
-/// How many fields are filtered by.
+/// Number of fields with filters.
 const FIELDS: usize = 3;
 
-/// A record as the test knows it.
+/// Record with the content that the test expects.
 #[derive(Debug, Clone)]
 struct Known {
     id: i64,
     filtered: [Option<i64>; FIELDS],
     sorted: [Option<i64>; 2],
-    /// Of no view's partition or order.
+    /// Field that is in no view's partition or order.
     plain: Option<i64>,
 }
 
@@ -45,7 +45,8 @@ impl Known {
     }
 }
 
-/// A column of the order that all views have: its field, whether it descends, whether nulls come last.
+/// Column of the order that all views have: the index of its field, whether it descends, and whether nulls
+/// come last.
 #[derive(Debug, Clone, Copy)]
 struct By {
     sorted: usize,
@@ -53,13 +54,14 @@ struct By {
     nulls_last: bool,
 }
 
-/// A collection whose views have one order or its exact reverse behind a field each.
+/// A collection whose views each have one field as partition, and then the same order or its exact reverse.
 #[derive(Debug)]
 struct Drawn {
     by: Vec<By>,
     id_descends: bool,
     turned: [bool; FIELDS],
-    /// Whether views have no further fields, so that no row of one says whether it is in the others.
+    /// Whether views have no further fields, so that a row of one view does not show whether the record is in
+    /// the others.
     are_narrow: bool,
     schema: String,
     records: Vec<Known>,
@@ -110,7 +112,7 @@ impl Drawn {
         schema
     }
 
-    /// A view of these fields.
+    /// Returns the declaration of a view of these fields.
     fn view(&self, fields: &[usize], turned: bool) -> String {
         let partition: Vec<String> = fields.iter().map(|field| format!("\"f{field}\"")).collect();
         let name: Vec<String> = fields.iter().map(|field| format!("f{field}")).collect();
@@ -139,7 +141,7 @@ impl Drawn {
         columns.join(", ")
     }
 
-    /// The order as a sort, or its reverse.
+    /// Returns the order or its reverse as a sort.
     fn sort(&self, turned: bool) -> String {
         self.order(turned, |name, descends| {
             format!("{name} {}", if descends { "desc" } else { "asc" })
@@ -167,7 +169,7 @@ impl Drawn {
         }
     }
 
-    /// What a list has.
+    /// Returns the ids of the expected result.
     fn expected(&self, asked: &Asked, turned: bool) -> Vec<i64> {
         let is_asked = |record: &&Known| {
             let filtered = asked.fields.iter();
@@ -209,7 +211,7 @@ impl Drawn {
     }
 }
 
-/// Equalities, a range on the first column of the order, and one that no view serves.
+/// Query with equalities, a range on the first column of the order, and a condition that no view serves.
 #[derive(Debug)]
 struct Asked {
     fields: Vec<(usize, i64)>,
@@ -237,7 +239,8 @@ fn id_of(record: &DynamicRecord) -> i64 {
     }
 }
 
-/// All records of a list, by pages of changing sizes, each asked for as `ask` says of its number.
+/// Returns all records of a list. The pages have changing sizes, and `ask` returns the query of the page with
+/// a given number.
 async fn walk(
     ask: impl Fn(usize) -> PageQuery<DynamicRecord>,
     back: bool,
@@ -275,8 +278,9 @@ async fn walk_of<T>(
     found
 }
 
-/// Every combination of filters, in both orders and without a sort, both ways, with and without a range and a condition that no view
-/// serves, by cursors that other plans go on from, and under budgets that end pages anywhere.
+/// Checks every combination of filters: in both orders and without a sort, in both directions, and with and
+/// without a range and a condition that no view serves. Other plans continue from the cursors, and budgets
+/// end pages anywhere.
 pub(crate) async fn every_combination_is_served_by_views_of_a_field_each(recto: Recto) {
     let kind = kind_of(&recto);
     let (rounds, records) = match kind {
@@ -303,7 +307,7 @@ pub(crate) async fn every_combination_is_served_by_views_of_a_field_each(recto: 
     }
 }
 
-/// What views begin together, one of all fields ends.
+/// A composite view of all fields continues a list that the intersected views began.
 async fn goes_on_in_a_composite_view(recto: &Recto, drawn: &Drawn, random: &mut Rng) {
     let asked = Asked {
         fields: (0..FIELDS)
@@ -407,8 +411,8 @@ partition = ["c"]
 order = ["-at", "-a", "-b"]
 "#;
 
-/// Where a view pins a key field that another one has behind its order, rows of the other stand between that are none of
-/// the list's.
+/// A view may fix a key field that another view has at the end of its order. Then the other view has further
+/// rows between the rows of the result.
 pub(crate) async fn key_fields_that_other_views_pin_are_no_part_of_the_order(recto: Recto) {
     let recto = Fresh::new(kind_of(&recto)).open().await;
     recto.apply(&parse(KEYS)).await.unwrap();
@@ -471,7 +475,7 @@ partition = ["f0", "f1"]
 order = ["x"]
 "#;
 
-/// Records of which each says by its number what is in its fields.
+/// Creates a store with records. The fields of a record follow from its number.
 async fn items(recto: &Recto, count: i64, fields: impl Fn(i64) -> (i64, i64)) -> Recto {
     let recto = Fresh::new(kind_of(recto)).open().await;
     recto.apply(&parse(SCHEMA)).await.unwrap();
@@ -511,7 +515,8 @@ pub(crate) async fn a_cursor_goes_on_in_a_view_of_all_fields(recto: Recto) {
 }
 
 pub(crate) async fn what_no_view_serves_is_checked_on_rows_that_all_have(recto: Recto) {
-    // Ten of 300 have both; of those the condition leaves one. Checked on the rows of one view it takes 150 rows.
+    // Of 300 records, ten match both fields, and the further condition leaves one of them. A scan of one view
+    // would read 150 rows.
     let recto = items(&recto, 300, |id| (id % 2, i64::from(id % 15 == 1))).await;
     let query = both(&recto)
         .filter("f0 = 1 AND f1 = 1 AND f2 = 3")
@@ -526,7 +531,8 @@ pub(crate) async fn what_no_view_serves_is_checked_on_rows_that_all_have(recto: 
 }
 
 pub(crate) async fn what_matches_nothing_reads_little(recto: Recto) {
-    // Few have the one, and those none of the other, which many have.
+    // Few records match the first field. None of them matches the second field, which many other records
+    // match.
     let apart = items(&recto, 300, |id| (i64::from(id >= 7), i64::from(id < 7))).await;
     let page = both(&apart).page_size(5).await.unwrap();
     assert_eq!((page.len(), page.stop(), page.has_next()), (0, None, Some(false)));
@@ -535,7 +541,7 @@ pub(crate) async fn what_matches_nothing_reads_little(recto: Recto) {
         Kind::Cassandra => 32,
     };
     assert!(page.cost().rows_read <= 7 + 2 * chunk, "{:?}", page.cost());
-    // They stand between those: only they are read, and not what lies between.
+    // The rare records are spread among the others. Only they are read, and not the records in between.
     let between = items(&recto, 300, |id| {
         (i64::from(id % 30 != 0), i64::from(id % 30 == 0))
     })
@@ -547,13 +553,15 @@ pub(crate) async fn what_matches_nothing_reads_little(recto: Recto) {
 
 pub(crate) async fn the_sparsest_is_read_on(recto: Recto) {
     let is_remote = kind_of(&recto) == Kind::Cassandra;
-    // Each has half of the other's: where a stage is a round trip, the first one is asked for all that is needed.
+    // Each view has half of the other view's records. If a stage is a round trip, the page requests all
+    // necessary rows of the first view at once.
     let halves = items(&recto, 400, |id| (id % 2, id / 2 % 2)).await;
     let page = both(&halves).page_size(20).await.unwrap();
     assert_eq!(page.len(), 20);
     assert!(page.cost().rows_read <= 47 + 32, "{:?}", page.cost());
     assert!(!is_remote || page.cost().seeks == 2, "{:?}", page.cost());
-    // Of the first, rows go further, for more of them were read; then the other is read, which has fewer.
+    // The page has read more rows of the first view, so these reach further. It then reads the second view,
+    // which has fewer rows.
     let fields = |id| (id % 2, i64::from(id % 5 < 2));
     let recto = items(&recto, 600, fields).await;
     let page = both(&recto).page_size(100).await.unwrap();
@@ -561,7 +569,8 @@ pub(crate) async fn the_sparsest_is_read_on(recto: Recto) {
     let expected: Vec<i64> = (0..600).filter(|id| fields(*id) == (1, 1)).take(100).collect();
     assert_eq!(found, expected);
     let of_second = (0..=expected[99]).filter(|id| id % 5 < 2).count() as u64;
-    // Of the first a chunk, and what half as many again of what seemed to be needed may be.
+    // The limit for the first view is a chunk, and one and a half times the estimated number of necessary
+    // rows.
     let most = if is_remote {
         of_second + 227 + 32
     } else {
@@ -572,7 +581,7 @@ pub(crate) async fn the_sparsest_is_read_on(recto: Recto) {
 }
 
 pub(crate) async fn a_budget_ends_it_at_what_is_decided(recto: Recto) {
-    // Turn about: each row of the one stands between two of the other.
+    // The views alternate: each row of one view is between two rows of the other.
     let recto = items(&recto, 200, |id| (id % 2, (id + 1 + i64::from(id == 151)) % 2)).await;
     let page = both(&recto).page_size(5).scan_budget(40).await.unwrap();
     assert_eq!(
@@ -616,10 +625,11 @@ pub(crate) async fn it_is_explained(recto: Recto) {
         text.contains("\nintersected: by_f1 (f1), x, id, items_by_f1_2 read with"),
         "{text}"
     );
-    // How many there are nobody knows without reading them.
+    // The number of rows is unknown without reading them.
     let estimated = both(&recto).with_estimate().await.unwrap_err();
     assert!(estimated.message().contains("intersected"), "{estimated}");
-    // A third condition, which neither serves, is refused, and checked on the rows that both have if that is asked for.
+    // A third condition that no view serves is rejected. If a filter scan is allowed, it is checked on the
+    // rows that are in both views.
     let more = PageRequest {
         filter: "f0 = 1 AND f1 = 1 AND f2 = 3".into(),
         ..PageRequest::default()

@@ -1,4 +1,5 @@
-//! What is kept for a time only: late records are refused, old buckets go as a whole, and nobody who reads meanwhile sees a part of one.
+//! Collections with a retention bound: late records are rejected, and old buckets are removed as a whole. No
+//! concurrent reader sees a part of a removed bucket.
 
 use std::collections::BTreeMap;
 
@@ -44,10 +45,10 @@ bucket = { target = "64KiB", keep = "8 days" }
 
 const HOUR_MS: i64 = 3_600_000;
 const DAY_MS: i64 = 24 * HOUR_MS;
-/// 2024-02-20T00:00:00Z, so that days go over the leap day.
+/// 2024-02-20T00:00:00Z. The days of the test include the leap day.
 const START_MS: i64 = 1_708_387_200_000;
 const DAYS: i64 = 12;
-/// The first day that is kept on the last one.
+/// First day that is retained on the last day of the test.
 const FIRST: i64 = 3;
 const EACH_DAY: i64 = 24;
 
@@ -83,7 +84,7 @@ impl Kept {
         }
     }
 
-    /// The hours of all rows, by days, in one page.
+    /// Returns the number of rows of each day, from one page.
     async fn by_days(&self, name: &str) -> BTreeMap<i64, i64> {
         let page = self.query(name).first(1_000).await.unwrap();
         let mut days = BTreeMap::new();
@@ -93,14 +94,15 @@ impl Kept {
         days
     }
 
-    /// The same in many pages.
+    /// Returns the hours of all rows, from many pages.
     async fn in_pages(&self, name: &str) -> Vec<i64> {
         let mut found = hours(forwards(&self.query(name), 10).await);
         found.sort_unstable();
         found
     }
 
-    /// Cursors within a bucket of the first days and at the end of one, while these are there.
+    /// Returns a cursor within a bucket of the first days, and one at the end of the last of these buckets.
+    /// The buckets must still exist.
     async fn cursors(&self, name: &str) -> Vec<Cursor> {
         let page = self.query(name).first(1_000).await.unwrap();
         let hours = hours(ids(&page));
@@ -108,7 +110,8 @@ impl Kept {
         [EACH_DAY / 2, FIRST * EACH_DAY - 1].map(cursor).into()
     }
 
-    /// A cursor into a bucket that was dropped stands where it stood: there is nothing on one side of it, and on the other all that is kept.
+    /// A cursor in a removed bucket keeps its position. On one side of it there are no rows, and on the other
+    /// side are all retained rows.
     async fn goes_on_from(&self, name: &str, cursor: &Cursor) {
         let (query, most) = (self.query(name), 30);
         let after = query.clone().after(cursor.clone()).first(most).await.unwrap();
@@ -174,7 +177,7 @@ pub(crate) async fn old_buckets_go_and_late_records_are_refused(recto: Recto) {
         let both = [record(&of, DAYS * EACH_DAY), record(&of, EACH_DAY)];
         assert!(of.put_all(&both).await.is_err(), "{name}");
         assert_eq!(of.get(&key_of(&both[0])[..]).await.unwrap(), None, "{name}");
-        // What is kept is not late.
+        // A record at the bound is not late.
         of.put(&record(&of, FIRST * EACH_DAY)).await.unwrap();
     }
     let session = LocalSession::new(kept.recto.clone());
@@ -240,14 +243,15 @@ pub(crate) async fn old_buckets_go_and_late_records_are_refused(recto: Recto) {
     }
 }
 
-/// All that nodes read over is there: a partition that was deleted as a whole costs nobody anything.
+/// Asserts that nodes read only existing rows: the deletion of a whole partition leaves no tombstones that a
+/// read crosses.
 async fn are_gone_without_tombstones(cql: &PlainCql) {
     for (table, rows) in [("newest", true), ("oldest", true), ("recto_samples", false)] {
         let met = cql.met(&format!("SELECT * FROM {table}")).await.unwrap();
         let tombstones: usize = met.iter().map(|met| met.tombstones).sum();
         assert_eq!(tombstones, 0, "{table}: {met:?}");
         let there: usize = met.iter().map(|met| met.rows).sum();
-        // One row more is that of the static cells of the bucket that scans meet.
+        // The additional row has the static cells of the bucket that the scan meets.
         let expected = ((DAYS - FIRST) * EACH_DAY) as usize;
         assert!(
             !rows || there == expected + 1 || there == expected,

@@ -1,4 +1,5 @@
-//! Views of what is kept for a time only: they show what is kept, their records stay or go by a time of their own, and nothing is missed there.
+//! Views with a retention bound. They show only retained entries, and their records may stay or have their
+//! own retention bound. `verify` reports no missing entries beyond the bound.
 
 use futures::future::join_all;
 use recto::session::{LoadRequest, RebalanceRequest, Session, VerifyRequest};
@@ -10,7 +11,7 @@ use crate::common::clocks::Standing;
 use crate::common::stores::{Kind, kind_of, parse};
 use crate::common::{Fresh, key_of};
 
-/// Records that stay.
+/// Records without a retention bound.
 const READINGS: &str = r#"
 [collection.readings]
 fields = { id = "int", sensor = "text", at = "timestamp", value = "int" }
@@ -35,7 +36,7 @@ partition = ["sensor"]
 order = ["at"]
 "#;
 
-/// Records that go, with views that are kept for less, and by other steps.
+/// Records with a retention bound. Their views have shorter bounds and other bucket sizes.
 const LATEST: &str = r#"
 [collection.latest]
 fields = { stream = "text", at = "timestamp", id = "int", note = "text" }
@@ -63,7 +64,7 @@ const DAY_MS: i64 = 24 * 3_600_000;
 /// 2024-02-19T00:00:00Z, a Monday.
 const START_MS: i64 = 1_708_300_800_000;
 const DAYS: i32 = 12;
-/// The first day that is kept on the last one.
+/// First day that is retained on the last day of the test.
 const FIRST: i32 = 3;
 const EACH_DAY: i32 = 6;
 
@@ -106,7 +107,8 @@ impl Kept {
         assert_eq!(found, (ids.clone(), ids), "{view}");
     }
 
-    /// The same of what is cut by size, where all is kept that lies in one bucket with what is.
+    /// Asserts that a view shows these records. On Cassandra it may show more: a view in buckets by size
+    /// retains all entries of a bucket that has a retained entry.
     async fn shows_about(&self, view: &str, ids: Vec<i32>) {
         if kind_of(&self.recto) == Kind::Embedded {
             return self.shows(view, ids).await;
@@ -116,7 +118,7 @@ impl Kept {
         assert!(ids.iter().all(|id| forwards.contains(id)), "{view}: {forwards:?}");
     }
 
-    /// So many of each of these days, on the day.
+    /// Puts the records of each of these days on the day itself.
     async fn put(&self, name: &str, days: std::ops::Range<i32>) {
         for day in days {
             self.at(day);
@@ -129,7 +131,8 @@ impl Kept {
         }
     }
 
-    /// What is not kept goes, in the collection's own sort order (empty) and in views.
+    /// Removes entries beyond the retention bounds, in the collection's own sort order (empty name) and in
+    /// views.
     async fn rebalance(&self, name: &str, views: &[&str]) {
         let session = LocalSession::new(self.recto.clone());
         let tools = session.tools().unwrap();
@@ -148,7 +151,7 @@ impl Kept {
         }
     }
 
-    /// Nothing is missed, and nothing is there that should not be: so there is nothing to repair.
+    /// Asserts that no entry is missing and none is superfluous, so that there is nothing to repair.
     async fn is_well(&self) {
         for repair in [false, true] {
             let request = VerifyRequest {
@@ -174,7 +177,7 @@ impl Kept {
     }
 }
 
-/// The ids of some days' records.
+/// Returns the ids of the records of some days.
 fn of_days(days: std::ops::Range<i32>) -> Vec<i32> {
     (days.start * EACH_DAY..days.end * EACH_DAY).collect()
 }
@@ -197,7 +200,8 @@ pub(crate) async fn show_what_is_kept_of_records_that_stay(recto: Recto) {
     let kept = Kept::new(&recto, &format!("{READINGS}{READINGS_VIEWS}")).await;
     kept.put("readings", 0..DAYS).await;
     let readings = kept.of("readings");
-    // Late ones are stored, alone, with others, and put again; they have no entry but in the view that is kept for good.
+    // Late records are stored: alone, with others, and repeatedly. They have an entry only in the view
+    // without a retention bound.
     let late = DAYS * EACH_DAY;
     let put = |id: i32, at: i32| {
         let row = json!({ "id": id, "sensor": "s", "at": time(at), "value": 1 });
@@ -210,7 +214,7 @@ pub(crate) async fn show_what_is_kept_of_records_that_stay(recto: Recto) {
     let found = readings.get(late).await.unwrap();
     assert_eq!(found, Some(put(late, 1)));
     if kind_of(&recto) == Kind::Embedded {
-        // Of several changes the one is named that is in the way, whatever is left out of those before it.
+        // The error names the conflicting change, even if changes before it are left out.
         let another = [put(late + 4, 4), put(late + 5, late), put(late + 2, late - 2)];
         let conflict = readings.put_all(&another).await.unwrap_err();
         assert_eq!(conflict.change(), Some(2), "{conflict}");
@@ -228,7 +232,7 @@ pub(crate) async fn show_what_is_kept_of_records_that_stay(recto: Recto) {
     kept.shows("all", all.clone()).await;
     kept.is_well().await;
     kept.shows("recent", expected.clone()).await;
-    // What has no entry is deleted as any other.
+    // A record without an entry can be deleted like any other.
     for id in [late, 0, late + 2] {
         readings.delete(id).await.unwrap();
         expected.retain(|one| *one != id);
@@ -266,14 +270,14 @@ pub(crate) async fn are_loaded_and_built_with_what_is_kept(recto: Recto) {
         kept.shows(view, of_days(TO - 8..TO)).await;
     }
     kept.shows("short", of_days(TO - 4..TO)).await;
-    // Views that come later are filled with what is kept.
+    // Views that are added later are filled with the retained entries.
     let schema = format!("{READINGS}{READINGS_VIEWS}{LATEST}");
     kept.recto.apply(&parse(&schema)).await.unwrap();
     kept.shows("recent", of_days(TO - 8..TO)).await;
     kept.shows("sized", of_days(TO - 8..TO)).await;
     kept.shows("all", of_days(0..TO)).await;
     kept.is_well().await;
-    // For longer: with what was left out before.
+    // With a longer bound, the view also shows the entries that were left out before.
     let longer = schema.replacen(
         "width = \"1 day\", keep = \"8 days\"",
         "width = \"1 day\", keep = \"10 days\"",
@@ -282,7 +286,7 @@ pub(crate) async fn are_loaded_and_built_with_what_is_kept(recto: Recto) {
     kept.recto.apply(&parse(&longer)).await.unwrap();
     kept.shows("recent", of_days(TO - 10..TO)).await;
     kept.is_well().await;
-    // A load once more finds nothing new, and brings back nothing.
+    // A second load of the same file finds nothing new, and restores nothing.
     kept.loads("readings", &readings).await;
     kept.shows("recent", of_days(TO - 10..TO)).await;
     kept.is_well().await;
@@ -297,7 +301,8 @@ pub(crate) async fn are_well_where_a_clock_was_ahead(recto: Recto) {
     let first = FIRST + 4;
     kept.shows("recent", of_days(first..DAYS)).await;
     kept.is_well().await;
-    // By the clock here these are kept, by the floor they are not.
+    // By the clock of this process, the record is within the retention time, but it is beyond the recorded
+    // retention bound.
     let readings = kept.of("readings");
     let late = DAYS * EACH_DAY;
     let row = json!({ "id": late, "sensor": "s", "at": time(first * EACH_DAY - 1) });
@@ -309,13 +314,14 @@ pub(crate) async fn are_well_where_a_clock_was_ahead(recto: Recto) {
     kept.is_well().await;
 }
 
-/// A view's floor moves by other steps than its collection's: between them lie entries whose records are gone.
+/// The retention bound of a view moves in other steps than the bound of its collection. In between, there are
+/// entries whose records are removed.
 pub(crate) async fn go_on_between_two_floors(recto: Recto) {
     let kept = Kept::new(&recto, LATEST).await;
     kept.put("latest", 0..DAYS).await;
     kept.rebalance("latest", &["", "by_week", "looked_up", "short"])
         .await;
-    // The week of what is kept still is began on a Monday, of which nothing is kept.
+    // The week of the oldest retained record began on a Monday, and the records of that Monday are removed.
     kept.shows("latest", of_days(FIRST..DAYS)).await;
     kept.shows("by_week", of_days(0..DAYS)).await;
     kept.shows("looked_up", of_days(FIRST..DAYS)).await;
@@ -323,13 +329,13 @@ pub(crate) async fn go_on_between_two_floors(recto: Recto) {
     kept.is_well().await;
     kept.shows("by_week", of_days(0..DAYS)).await;
     let latest = kept.of("latest");
-    // What is gone is refused with its entries.
+    // A record beyond the bound is rejected, together with its entries.
     let late = record(&latest, EACH_DAY);
     let refused = latest.put(&late).await.unwrap_err();
     assert!(refused.to_string().contains("not kept any more"), "{refused}");
     assert_eq!(latest.get(&key_of(&late)[..]).await.unwrap(), None);
     latest.delete(&key_of(&record(&latest, 0))[..]).await.unwrap();
-    // A week later the others' week is over.
+    // Some days later, the whole first week is beyond the retention bound.
     kept.at(DAYS + 4);
     kept.rebalance("latest", &["", "by_week", "looked_up", "short"])
         .await;

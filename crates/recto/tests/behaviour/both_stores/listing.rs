@@ -1,8 +1,8 @@
-//! Whole lists, page after page.
+//! Whole lists, page by page.
 
 use recto::{DynamicRecord, Page, PageQuery, Value};
 
-/// The numbers by which the records of a page are told apart.
+/// Returns the ids of a page's records.
 pub(crate) fn ids(page: &Page<DynamicRecord>) -> Vec<i32> {
     let id = |record: &DynamicRecord| match record.get("id") {
         Some(Value::Int(id)) => *id,
@@ -11,7 +11,7 @@ pub(crate) fn ids(page: &Page<DynamicRecord>) -> Vec<i32> {
     page.items().iter().map(id).collect()
 }
 
-/// All rows of a query in pages of `size`, by cursors.
+/// Returns the ids of all rows of a query, in pages of `size`, by cursors.
 pub(crate) async fn forwards(query: &PageQuery<DynamicRecord>, size: u32) -> Vec<i32> {
     let (mut forwards, mut page) = (Vec::new(), query.clone().first(size).await.unwrap());
     loop {
@@ -23,7 +23,7 @@ pub(crate) async fn forwards(query: &PageQuery<DynamicRecord>, size: u32) -> Vec
     forwards
 }
 
-/// The same, and then backwards, each in the query's order.
+/// Returns the ids of all rows, read forwards and read backwards, each in the order of the query.
 pub(crate) async fn both_ways(query: &PageQuery<DynamicRecord>, size: u32) -> (Vec<i32>, Vec<i32>) {
     let forwards = forwards(query, size).await;
     let (mut backwards, mut page) = (Vec::new(), query.clone().last(size).await.unwrap());

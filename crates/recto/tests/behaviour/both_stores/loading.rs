@@ -1,4 +1,4 @@
-//! Files that other programs wrote, loaded into either store.
+//! Loads files that other programs wrote into either store.
 
 use futures::TryStreamExt as _;
 use recto::session::{CsvOptions, LoadRequest, Pages as _, ScanRequest, Session as _};
@@ -15,7 +15,8 @@ partition = ["name"]
 writes = "overwrite"
 "#;
 
-/// A file as `cqlsh COPY TO` writes it, with a quoted empty cell, and one as a spreadsheet writes it.
+/// Loads a file as `cqlsh COPY TO` writes it, with a quoted empty cell, and a file as a spreadsheet writes
+/// it.
 pub(crate) async fn files_of_other_programs(recto: Recto) {
     let store = Fresh::new(kind_of(&recto)).open().await;
     store.apply(&parse(SCHEMA)).await.unwrap();

@@ -1,4 +1,4 @@
-//! Records that do not fit a view or a unique constraint: they are counted, listed, and stay usable.
+//! Records that do not fit a view or a unique constraint: Recto counts and lists them, and they stay usable.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ order = ["name"]
 
 const UNIQUE_CITY: &str = "unique = [\"city\"]\n";
 
-/// One name that is too large.
+/// Counts of one misfit with a name that is too large.
 const ONE_TOO_LARGE: MisfitCounts = MisfitCounts {
     empty: 0,
     too_large: 1,
@@ -43,7 +43,7 @@ fn person(people: &Collection<DynamicRecord>, id: i32, city: Option<&str>, name:
     DynamicRecord::from_json(people.definition(), record.as_object().unwrap()).unwrap()
 }
 
-/// Makes a collection without a view, of records of which one does not fit the view.
+/// Creates a collection without a view. One of its records does not fit the view that the test adds.
 async fn people(own: &Recto, mode: &str) -> Collection<DynamicRecord> {
     own.apply(&parse(&PEOPLE.replace("update", mode))).await.unwrap();
     let people = own.dynamic("people").unwrap();
@@ -63,7 +63,7 @@ fn with_view(mode: &str) -> recto::schema::Schema {
     parse(&format!("{}{BY_CITY}", PEOPLE.replace("update", mode)))
 }
 
-/// The keys of the records of a city.
+/// Returns the keys of the records of a city.
 async fn ids_of(people: &Collection<DynamicRecord>, city: &str) -> Result<Vec<Json>, Error> {
     let page = people.query().filter(format!("city = {city:?}")).await?;
     Ok(page
@@ -83,7 +83,7 @@ async fn verify(own: &Recto, repair: bool) -> (VerifiedView, u64) {
     (report.views[0].clone(), report.wrong())
 }
 
-/// A view that is added lacks records only if that is allowed, and then tells.
+/// Adding a view succeeds with misfits only if the options allow it. The view then reports them.
 async fn adds_a_view(own: Recto, mode: &str) {
     let people = people(&own, mode).await;
     let (schema, before) = (with_view(mode), own.generation());
@@ -127,7 +127,7 @@ async fn adds_a_view(own: Recto, mode: &str) {
     assert_eq!(session.page("people", &request).await.unwrap().lacks, 1);
 }
 
-/// The error of a change that makes a misfit, or of none.
+/// Asserts the error of a change that would make a record a misfit.
 fn assert_misfit(error: &Error, field: &str, kind: ErrorKind, says: &str) {
     assert_eq!((error.kind(), error.field()), (kind, Some(field)), "{error}");
     assert!(error.message().contains(says), "{error}");
@@ -143,7 +143,8 @@ async fn changes_misfits(own: Recto) {
     let people = people(&own, "update").await;
     let options = ApplyOptions::new().allow_misfits();
     own.apply_with(&with_view("update"), &options).await.unwrap();
-    // Other fields, also of the view's, may be changed; so may the record be put as it is.
+    // A change of other fields is possible, also of fields of the view. A put of the same record is possible
+    // too.
     people.update(1).set("name", "b").await.unwrap();
     people.update(3).set("note", "kept").await.unwrap();
     people.update(3).set("city", "C").await.unwrap();
@@ -166,11 +167,11 @@ async fn changes_misfits(own: Recto) {
         .await
         .unwrap_err();
     assert_misfit(&other, "name", ErrorKind::LimitExceeded, "name is too large");
-    // A record that fits comes into the view.
+    // If a record fits after a change, the view contains it.
     people.update(1).set("city", "A").await.unwrap();
     assert_eq!(ids_of(&people, "A").await.unwrap(), [json!(1)]);
     people.delete(3).await.unwrap();
-    // The mark goes with the misfits.
+    // The mark disappears together with the last misfit.
     let (found, wrong) = verify(&own, true).await;
     let none = MisfitCounts::default();
     assert_eq!((found.misfits, found.misfits_recorded, wrong), (none, none, 0));
@@ -199,7 +200,7 @@ async fn adds_a_unique_constraint(own: Recto) {
         (&*found.view, found.misfits, wrong),
         ("unique (city)", ONE_TOO_LARGE, 0)
     );
-    // Their other fields may be changed; another record with such a value is rejected.
+    // Other fields of these records can change. Another record with such a value is rejected.
     people.update(1).set("note", "kept").await.unwrap();
     people.update(3).set("note", "kept").await.unwrap();
     let large = people
@@ -245,7 +246,7 @@ async fn copies_misfits(own: Recto, other: Recto, mode: &str) {
     assert!(copied.get(1).await.unwrap().is_some() && copied.get(3).await.unwrap().is_some());
 }
 
-/// Puts records that have no versions: only the stored record tells whether a put makes a misfit.
+/// Puts records without versions. Only the stored record shows whether a put makes a misfit.
 async fn puts_misfits_plainly(own: Recto) {
     let people = people(&own, "append").await;
     let options = ApplyOptions::new().allow_misfits();
@@ -285,7 +286,8 @@ writes = "overwrite"
     all.put(&word("", "new")).await.unwrap();
 }
 
-/// Returns the store as if an earlier release had created its views: their only partition field cannot be empty.
+/// Returns the store as if an earlier release had created its views: their only partition field cannot be
+/// empty.
 async fn with_earlier_views(own: &Recto) -> Recto {
     let store = own.store();
     let tables = store.list_tables().await.unwrap();
@@ -361,7 +363,7 @@ fn earlier_views_reject_an_empty_partition() {
     });
 }
 
-/// A store of the kind of this one, of a test's own.
+/// Returns a new store of the same kind, which one test uses alone.
 async fn own(recto: &Recto) -> Recto {
     Fresh::new(kind_of(recto)).open().await
 }
@@ -389,7 +391,7 @@ pub(crate) async fn misfits_can_be_put_plainly(recto: Recto) {
     puts_misfits_plainly(own(&recto).await).await;
 }
 
-/// Runs all of these on stores without transactions, as Cassandra is.
+/// Runs all of these tests on stores without transactions, like Cassandra.
 #[test]
 fn misfits_without_transactions() {
     run(async {

@@ -1,7 +1,7 @@
-//! How Recto behaves, on both stores: one suite, expanded into `embedded::…` and `cassandra::…`.
+//! Behavior of Recto on both stores: one suite, expanded into `embedded::…` and `cassandra::…`.
 //!
-//! Behaviours share one store of each kind and keep to partitions of their own; those that change a
-//! schema or need stores of their own open fresh ones.
+//! The tests share one store of each kind, and each uses its own partitions. Tests that change a schema or
+//! need their own stores open new ones.
 #![allow(clippy::cast_possible_wrap)]
 
 mod attaching;

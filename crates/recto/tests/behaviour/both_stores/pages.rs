@@ -1,4 +1,4 @@
-//! Guarantees 1, 2 and 6: which rows a page holds, and what it reads for them.
+//! Guarantees 1, 2 and 6: the rows of a page, and the rows that it reads.
 
 use futures::{StreamExt, TryStreamExt};
 use recto::{DynamicRecord, ErrorKind, MAX_PAGE_SIZE, Page, PageQuery, Recto};
@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::common::Subject;
 use crate::common::subject::words;
 
-/// A stream of events at the times `0..count`, in the partition of this name.
+/// Stores events at the times `0..count` in the partition of this name, and returns their query.
 pub(crate) async fn events(recto: &Recto, stream: &str, count: i32) -> (Subject, PageQuery<DynamicRecord>) {
     let mut subject = Subject::new(recto, "events");
     let row = |at: i32| {
@@ -19,7 +19,7 @@ pub(crate) async fn events(recto: &Recto, stream: &str, count: i32) -> (Subject,
     (subject, query)
 }
 
-/// The times of a page's events: `9 8 7`.
+/// Returns the times of a page's events, for example `9 8 7`.
 pub(crate) fn times(page: &Page<DynamicRecord>) -> String {
     words(page, &["at"]).replace(", ", " ")
 }
@@ -52,7 +52,7 @@ pub(crate) async fn first_next_previous_last(recto: Recto) {
     assert_eq!(times(&back), "5 4 3 2");
     let last = query.clone().last(4).await.unwrap();
     assert_eq!(times(&last), "3 2 1 0");
-    // An empty token is the first page, as in a URL without one.
+    // An empty token means the first page, as in a URL without a token.
     assert_eq!(
         times(&query.page_size(4).page_token("").await.unwrap()),
         "9 8 7 6"
@@ -64,7 +64,7 @@ pub(crate) async fn a_page_before_is_the_nearest_rows_in_the_querys_order(recto:
     let last = query.clone().last(2).await.unwrap();
     let before = query.clone().last(3).before(last.cursor(0)).await.unwrap();
     assert_eq!(times(&before), "4 3 2");
-    // The order of the two calls says nothing.
+    // The order of the two calls has no effect.
     let same = query.before(last.cursor(0)).last(3).await.unwrap();
     assert_eq!(times(&same), "4 3 2");
 }
@@ -211,13 +211,13 @@ pub(crate) async fn a_page_reads_its_own_rows_and_one_more_at_any_depth(recto: R
     for _ in 0..50 {
         let page = next.await.unwrap();
         assert!(page.cost().rows_read <= u64::from(size) + 1, "{:?}", page.cost());
-        // Cassandra is asked once per run of columns of one direction: -at, then id.
+        // Cassandra needs one request for each run of columns in the same direction: -at, then id.
         assert!(page.cost().round_trips <= 2, "{:?}", page.cost());
         next = query.clone().first(size).after(page.next_cursor().unwrap());
     }
     let deep = query.clone().last(size).await.unwrap();
     assert!(deep.cost().rows_read <= u64::from(size) + 1, "{:?}", deep.cost());
-    // Looking beyond the other end costs one row, beside the page.
+    // The check beyond the other end costs one row, and runs concurrently with the page.
     let both = query
         .first(size)
         .after(deep.cursor(0))
@@ -232,7 +232,7 @@ pub(crate) async fn a_stream_gives_every_row(recto: Recto) {
     let (_, query) = events(&recto, "stream", 57).await;
     let all: Vec<DynamicRecord> = query.clone().page_size(10).stream().try_collect().await.unwrap();
     assert_eq!(all.len(), 57);
-    // It goes on from where its query starts, and may be left at any row.
+    // A stream begins at the start of its query, and may stop at any row.
     let page = query.clone().first(50).await.unwrap();
     let rest: Vec<_> = query
         .clone()

@@ -1,4 +1,4 @@
-//! Views of records that do not change: written with them, and deleted with them.
+//! Views of records that do not change: Recto writes and deletes their entries together with the records.
 
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ struct Visit {
     note: Option<String>,
 }
 
-/// A visit as a program knows it that is older than what a view is by.
+/// A visit in an older program, which does not know the field by which a view sorts.
 #[derive(Debug, Clone, PartialEq, Record)]
 #[record(collection = "visits", key = ["user", "at"], partition = ["user"], order = ["-at"], writes = "append")]
 struct Seen {
@@ -65,7 +65,7 @@ struct Reading {
     unit: Option<String>,
 }
 
-/// A reading as a program knows it that is older.
+/// A reading in an older program.
 #[derive(Debug, Clone, PartialEq, Record)]
 #[record(collection = "readings", key = ["sensor", "slot"], partition = ["sensor"], order = ["slot"], writes = "overwrite")]
 struct Bare {
@@ -121,10 +121,10 @@ pub(crate) async fn appended_records_come_and_go_with_their_entries(recto: Recto
         of_page(&visits, "home").await,
         [("bob".to_owned(), 2), ("ada".to_owned(), 1)]
     );
-    // The same again is done, and changes nothing.
+    // A repeated put succeeds and changes nothing.
     visits.put(&visit("ada", 1, "home", None)).await.unwrap();
     assert_eq!(assert_views_are_exact(&recto, "visits").await, 3);
-    // Where its entries are, only the record itself tells.
+    // Only the record itself contains the positions of its entries.
     visits.delete(("ada", 1)).await.unwrap();
     visits.delete(("eve", 1)).await.unwrap();
     assert_eq!(of_page(&visits, "home").await, [("bob".to_owned(), 2)]);
@@ -134,7 +134,7 @@ pub(crate) async fn appended_records_come_and_go_with_their_entries(recto: Recto
         of_page(&visits, "shop").await,
         [("ada".to_owned(), 3), ("ada".to_owned(), 1)]
     );
-    // In one batch, in the order in which they are given.
+    // A batch executes its changes in the given order.
     let mut batch = recto.batch();
     batch.put(&visits, &visit("eve", 9, "home", None)).unwrap();
     batch.delete(&visits, ("eve", 9)).unwrap();
@@ -172,7 +172,7 @@ pub(crate) async fn another_appended_record_is_a_conflict_in_views_too(recto: Re
         assert_eq!((error.kind(), error.change()), (ErrorKind::Conflict, Some(1)));
     }
     assert_eq!(assert_views_are_exact(&recto, "visits").await, 1);
-    // It lives for the longer time, and its entries with it.
+    // The record lives for the longer time, and its entries too.
     visits
         .put_for(&visit("ada", 1, "home", None), Duration::from_secs(1))
         .await
@@ -226,7 +226,7 @@ pub(crate) async fn overwritten_records_are_so_in_views(recto: Recto) {
     assert_eq!(assert_views_are_exact(&recto, "readings").await, 2);
     let page = readings.query().filter("slot = 1").await.unwrap();
     assert_eq!(page.items(), [reading("b", 1, Some(8)), reading("a", 1, None)]);
-    // Who knows less leaves the rest, in the view as in the record.
+    // A program that knows fewer fields does not change the others, in the view and in the record.
     let known = |sensor: &str, value| Bare {
         sensor: sensor.to_owned(),
         slot: 1,
@@ -262,7 +262,7 @@ pub(crate) async fn what_is_too_much_is_refused_whole(recto: Recto) {
         error.message().contains("view by_page: page is too large"),
         "{error}"
     );
-    // With its entry a record has as much again.
+    // A record and its entry together need twice the space.
     let large = Visit {
         note: Some("x".repeat(30 << 10)),
         ..visit("ada", 1, "home", None)

@@ -1,4 +1,4 @@
-//! Every kind of condition and sort, with the rows a person would expect.
+//! Every kind of condition and sort, with the rows that a person would expect.
 
 use recto::filter::{field, tuple};
 use recto::{DynamicRecord, Page, PageQuery, Recto};
@@ -31,7 +31,7 @@ async fn places(recto: &Recto, test: &str) -> Subject {
     subject
 }
 
-/// All rows forwards in pages of two, which are also all rows backwards.
+/// Returns all rows, read forwards in pages of two. Asserts that the backward pages have the same rows.
 async fn everything(query: &PageQuery<DynamicRecord>, fields: &[&str]) -> String {
     let mut forwards: Vec<String> = Vec::new();
     let mut backwards: Vec<String> = Vec::new();
@@ -85,7 +85,7 @@ pub(crate) async fn ties_go_by_the_partition(recto: Recto) {
         everything(&subject.text(filter, ""), &["country"]).await,
         "ch, de"
     );
-    // Between the two of a tie a cursor stands as anywhere else.
+    // A cursor between two rows of a tie works like any other.
     let filter = r#"test = "ties" AND (country = "de" OR country = "ch")"#;
     let query = subject.text(filter, "name");
     let all = query.clone().await.unwrap();
@@ -119,7 +119,7 @@ pub(crate) async fn lists_of_order_values(recto: Recto) {
     assert_eq!(everything(&subject.text(&filter, "at"), &["at"]).await, "2, 5");
 }
 
-/// Every combination of 0 and 1 in the columns a, b, c, d, which are a, -b, c, -d.
+/// Stores every combination of 0 and 1 in the columns a, b, c, d. Their order is a, -b, c, -d.
 async fn mixed(recto: &Recto, p: &str) -> Subject {
     let mut subject = Subject::new(recto, "mixed");
     let bit = |number: i32, place: u32| number >> place & 1;
@@ -144,7 +144,7 @@ pub(crate) async fn mixed_directions(recto: Recto) {
         digits(&everything(&query, &["a", "b", "c", "d"]).await),
         reversed.join(" ")
     );
-    // Two of the four directions are neither the view's nor its reverse.
+    // Two of the four directions differ both from the view's order and from its reverse.
     assert!(subject.text(r#"p = "directions""#, "a, b").await.is_err());
     assert!(
         subject
@@ -152,7 +152,7 @@ pub(crate) async fn mixed_directions(recto: Recto) {
             .await
             .is_err()
     );
-    // From every row on, and back from it.
+    // Pages after each row, and back from it.
     let query = subject.text(r#"p = "directions""#, "");
     let all = query.clone().await.unwrap();
     let names: Vec<&str> = expected.split(' ').collect();
@@ -176,8 +176,8 @@ pub(crate) async fn mixed_directions(recto: Recto) {
     }
 }
 
-/// Tuples compare by value, whatever the directions: the rows are those of the table below, in the
-/// view's order.
+/// Tuples compare by value, for any directions of the columns. The rows are those of the table below, in the
+/// order of the view.
 pub(crate) async fn tuple_ranges_over_mixed_directions(recto: Recto) {
     let subject = mixed(&recto, "tuples").await;
     for (condition, expected) in [
@@ -224,10 +224,10 @@ pub(crate) async fn text_prefixes(recto: Recto) {
             "{prefix}"
         );
     }
-    // A star in a string is a star.
+    // A star in a string has no special meaning.
     let filter = r#"test = "prefix" AND country = "de" AND name = "K*""#;
     assert_eq!(everything(&subject.text(filter, ""), &["name"]).await, "");
-    // The last code points of all: nothing is greater than what starts with them.
+    // This is the last code point: no text is greater than all texts with this prefix.
     let filter = "test = \"prefix\" AND country = \"jp\" AND startsWith(name, \"\u{10ffff}\")";
     assert_eq!(everything(&subject.text(filter, ""), &["name"]).await, "");
 }
@@ -259,7 +259,7 @@ pub(crate) async fn contradictions_are_empty_pages(recto: Recto) {
             );
         }
     }
-    // Whatever stands beside it, and in whichever order.
+    // Contradictory conditions give an empty page, together with any other condition and in any order.
     let page = subject
         .text(r#"kind = "third" AND at = 1 AND at = 2"#, "note")
         .await
@@ -270,7 +270,7 @@ pub(crate) async fn contradictions_are_empty_pages(recto: Recto) {
         .query()
         .matching(field("stream").any_of(Vec::<&str>::new()));
     assert!(nothing.await.unwrap().is_empty());
-    // An empty partition value is one that no record has.
+    // No record has an empty partition value here.
     let sensors = Subject::new(&recto, "readings");
     assert!(sensors.text(r#"sensor = """#, "").await.unwrap().is_empty());
 }
@@ -288,7 +288,7 @@ pub(crate) async fn filter_scan_conditions(recto: Recto) {
         everything(&subject.text(filter, "at").allow_filter_scan(), &["at"]).await,
         "7, 8"
     );
-    // A null satisfies nothing.
+    // A null satisfies no condition.
     let mut subject = subject;
     subject
         .put([json!({ "stream": "filter_scan", "at": 100, "id": 0 })])
@@ -296,7 +296,7 @@ pub(crate) async fn filter_scan_conditions(recto: Recto) {
     let filter = r#"stream = "filter_scan" AND kind < "zzz""#;
     let all: Page<DynamicRecord> = subject.text(filter, "").allow_filter_scan().await.unwrap();
     assert_eq!(all.len(), 12);
-    // Over the lists of a merge, too.
+    // The same holds for the lists of a merge.
     let filter = r#"(stream = "filter_scan" OR stream = "filter_scan none") AND kind = "third""#;
     assert_eq!(
         everything(&subject.text(filter, "at").allow_filter_scan(), &["at"]).await,
@@ -353,7 +353,7 @@ pub(crate) async fn filters_built_in_rust_are_the_filters_written(recto: Recto) 
             written.clone().first(2).await.unwrap(),
         );
         assert_eq!(times(&built_page), times(&written_page));
-        // They are one query, so one opens the other's cursors.
+        // Both forms are the same query, so each opens the other's cursors.
         if let Some(cursor) = built_page.next_cursor() {
             written.page_token(cursor).await.unwrap();
         }
@@ -374,10 +374,10 @@ pub(crate) async fn several_filters_all_hold(recto: Recto) {
         .await
         .unwrap();
     assert_eq!(words(&page, &["stream", "id"]), "both a 2");
-    // What contradicts is nothing, and not the later of the two.
+    // Contradictory filters give an empty page. The later filter does not replace the earlier one.
     let page = query.clone().filter(r#"stream = "both b""#).await.unwrap();
     assert!(page.is_empty());
-    // The order is the later one.
+    // The last order replaces the earlier one.
     let page = query.order_by("at desc").order_by("at, id desc").await.unwrap();
     assert_eq!(words(&page, &["id"]), "2, 1");
 }

@@ -1,11 +1,11 @@
-//! Queries that are not answered say why, where, and what would help.
+//! Errors of rejected queries: they contain the reason, the position, and a remedy.
 
 use recto::schema::Schema;
 use recto::{Error, ErrorKind, Recto};
 
 use crate::common::Subject;
 
-/// The suggested view parses when pasted into the schema, and is of the name and order.
+/// Asserts that the suggested view parses when it is pasted into the schema, and has this name and order.
 fn assert_pastes(recto: &Recto, error: &Error, name: &str, order: &[&str]) {
     let hint = error.hint().unwrap();
     let (_, pasted) = hint.split_once('\n').unwrap();
@@ -42,7 +42,7 @@ pub(crate) async fn name_the_view_that_would_serve(recto: Recto) {
         assert_eq!(error.kind(), ErrorKind::NoPlan, "{filter} / {sort}");
         assert_pastes(&recto, &error, view, &order);
     }
-    // Without a condition that could be a partition, the view is one list, in buckets.
+    // Without a condition that could be a partition, the suggested view is one list in buckets.
     for (filter, sort, view, order) in [
         ("at > 3", "", "by_at", vec!["at"]),
         ("", "", "all", vec!["stream", "at", "id"]),
@@ -55,7 +55,7 @@ pub(crate) async fn name_the_view_that_would_serve(recto: Recto) {
         assert!(hint.contains("scan") && hint.contains("bucket = "), "{hint}");
         assert_pastes(&recto, &error, view, &order);
     }
-    // A sort that the view has in other directions.
+    // The view has the sort fields in other directions.
     let error = subject.text(r#"stream = "x""#, "at, id").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NoPlan);
     assert!(error.to_string().contains("exact reverse"), "{error}");
@@ -89,7 +89,7 @@ pub(crate) async fn of_too_much(recto: Recto) {
         let values: Vec<String> = (0..count).map(|value| format!("{name} = {value}")).collect();
         format!("({})", values.join(" OR "))
     };
-    // 129 values; 20 x 20 sources; a text over 8 KiB.
+    // 129 values; 20 x 20 sources; a text of more than 8 KiB.
     let stream = r#"stream = "x""#;
     let error = subject
         .text(&format!("{stream} AND {}", list("at", 129)), "")
@@ -102,7 +102,7 @@ pub(crate) async fn of_too_much(recto: Recto) {
     let filter = format!(r#"stream = "{}""#, "x".repeat(9_000));
     let error = subject.text(&filter, "").await.unwrap_err();
     assert!(error.hint().is_some(), "{error}");
-    // The most there may be works.
+    // The maximum number of values is accepted.
     let page = subject
         .text(&format!("{stream} AND {}", list("at", 127)), "")
         .await

@@ -1,4 +1,4 @@
-//! Views that order by a time rounded down.
+//! Views that sort by a time that is rounded down.
 
 use recto::schema::{Width, WidthUnit};
 use recto::session::{PageRequest, Pages};
@@ -41,7 +41,8 @@ fn schema(rounding: &str) -> recto::schema::Schema {
     parse(&SCHEMA.replace("ROUNDING", rounding))
 }
 
-/// When a record was seen, all within some six minutes, on both ends of some and between; none: never.
+/// Returns the time of a record. All times are within about six minutes, at the ends of minutes and in
+/// between. `None`: the record has no time.
 fn seen_ms(id: i32) -> Option<i64> {
     let minute = i64::from((id / 6 + id * 5 % 7) % 6);
     let edges = [0, 1, 999, 59_999, 60_000, 30_000];
@@ -51,7 +52,7 @@ fn seen_ms(id: i32) -> Option<i64> {
 
 struct Sessions {
     recto: Recto,
-    /// What there is: of each record its id, when it was seen, its kind.
+    /// Expected records: id, time and kind of each.
     all: Vec<(i32, Option<i64>, i32)>,
 }
 
@@ -98,7 +99,7 @@ impl Sessions {
         sessions.query().filter(filter)
     }
 
-    /// The ids of those that were seen as asked, in the order of the view.
+    /// Returns the ids of the selected records, in the order of the view.
     fn expected(&self, is_asked: impl Fn(Option<i64>) -> bool) -> Vec<i32> {
         let mut asked: Vec<_> = self.all.iter().filter(|(_, seen, _)| is_asked(*seen)).collect();
         asked.sort_by_key(|(id, seen, _)| {
@@ -127,12 +128,12 @@ pub(crate) async fn records_stand_in_the_order_of_what_is_rounded(recto: Recto) 
             (all.clone(), all.clone())
         );
     }
-    // A page reads its own rows and one more: nothing is checked.
+    // A page reads its own rows and one more. It checks no conditions.
     let page = sessions.query("").first(10).await.unwrap();
     let around = sessions.query("").around(page.cursor(8)).first(6).await.unwrap();
     assert_eq!(ids(&around), all[5..11]);
     let from = |values: Json| sessions.query("").from_json(values.to_string());
-    // From the beginning of what the view does not tell apart.
+    // The page starts at the first of the records whose times the view does not distinguish.
     let third = START_MS + 2 * 60_000;
     let from_third = sessions.expected(|seen| seen.is_none_or(|seen| seen < third + 60_000));
     for part in [0, 1, 59_999] {
@@ -156,7 +157,7 @@ pub(crate) async fn records_stand_in_the_order_of_what_is_rounded(recto: Recto) 
 pub(crate) async fn ranges_are_exact(recto: Recto) {
     let sessions = Sessions::new(&recto, ROUNDING).await;
     let mut cases: Vec<(String, Vec<i32>)> = Vec::new();
-    // On both ends of a minute, and between.
+    // At both ends of a minute, and in between.
     for edge in [0, 60_000, 60_001, 89_999, 90_000, 119_999, 120_000, 1_000_000, -1] {
         let at = START_MS + edge;
         let is =
@@ -186,7 +187,8 @@ pub(crate) async fn ranges_are_exact(recto: Recto) {
             assert_eq!(found, (expected.clone(), expected.clone()), "{filter} by {size}");
         }
     }
-    // From the beginning of a minute to that of another nothing is checked; nor is a row read that lies there.
+    // A range from the start of a minute to the start of another needs no check. No row at these edges is
+    // read in vain.
     let (from, to) = (text(START_MS + 60_000), text(START_MS + 180_000));
     let whole = sessions.query(&format!(r#"seen >= "{from}" AND seen < "{to}""#));
     let page = whole.first(100).await.unwrap();
@@ -202,7 +204,8 @@ pub(crate) async fn ranges_are_exact(recto: Recto) {
     assert!(!page.is_empty());
     let exact = explained(format!(r#"seen >= "{from}" AND seen < "{to}""#)).await;
     assert!(exact.filter_scan.is_empty(), "{exact}");
-    // Within a minute it is checked, and said; in the middle of a range no row is read for that.
+    // A range that begins within a minute needs a check, and the plan reports it. The check reads no further
+    // row in the middle of a range.
     let checked = explained(format!(r#"seen >= "{}""#, text(START_MS + 30_000))).await;
     assert_eq!(checked.filter_scan.len(), 1, "{checked}");
     assert_eq!(checked.shape.to_string(), "scan + filter");
@@ -213,7 +216,7 @@ pub(crate) async fn ranges_are_exact(recto: Recto) {
     );
 }
 
-/// What a field within a field's range is by, and beside a narrow view.
+/// Checks a view with another field before the rounded field, and a narrow view.
 pub(crate) async fn it_may_stand_behind_other_fields(recto: Recto) {
     let sessions = Sessions::new(&recto, ROUNDING).await;
     let (from, to) = (START_MS + 30_000, START_MS + 150_500);
@@ -233,7 +236,7 @@ pub(crate) async fn it_may_stand_behind_other_fields(recto: Recto) {
     );
     let query = sessions.query(&filter).view("by_kind");
     assert_eq!(both_ways(&query, 3).await, (asked.clone(), asked));
-    // Several kinds are merged by what is rounded.
+    // Several kinds are merged by the rounded time.
     let filter = filter.replace("kind = 1", "(kind = 1 OR kind = 2)");
     let merged = sessions.query(&filter).view("by_kind").first(100).await.unwrap();
     assert!(!merged.is_empty());
@@ -267,7 +270,7 @@ pub(crate) async fn a_sort_by_the_field_itself_is_refused(recto: Recto) {
             "{said}"
         );
     }
-    // Those of one time have no order of it.
+    // Records of a single time need no order by it.
     let at = sessions.all[1].1.unwrap();
     let pinned = sessions
         .query(&format!(r#"seen = "{}""#, text(at)))
@@ -281,7 +284,8 @@ pub(crate) async fn a_record_that_moves_a_little_stays(recto: Recto) {
     let query = sessions.query("");
     let before = sessions.expected(|_| true);
     let first = query.clone().first(20).await.unwrap();
-    // Those that were not shown yet, and some that were, within their minutes: nothing moves, nothing is shown twice.
+    // Changes of times within their minutes, of records that the pages have shown and of records that they
+    // have not: no record moves, and none appears twice.
     for &id in &before[10..40] {
         if let Some(seen) = seen_ms(id) {
             sessions.see(id, Some(MINUTE.floor_ms(seen) + 12_345)).await;
@@ -293,7 +297,7 @@ pub(crate) async fn a_record_that_moves_a_little_stays(recto: Recto) {
         .page_size(100)
         .page_token(first.next_cursor().unwrap());
     assert_eq!(ids(&rest.await.unwrap()), before[20..]);
-    // The values are those that were written last.
+    // The values are those of the last writes.
     let at = before[30];
     let expected = sessions.expected(|seen| seen.is_some_and(|seen| seen % 60_000 == 12_345));
     assert!(expected.contains(&at) || seen_ms(at).is_none());
@@ -302,7 +306,7 @@ pub(crate) async fn a_record_that_moves_a_little_stays(recto: Recto) {
         let filter = format!(r#"seen = "{}""#, text(seen));
         assert!(ids(&sessions.query(&filter).first(100).await.unwrap()).contains(&at));
     }
-    // Far away, to nowhere, and back from there.
+    // Records move far away, lose their time, or get a time.
     sessions.see(before[0], Some(START_MS - 3_600_000)).await;
     sessions.see(before[1], None).await;
     sessions
@@ -346,7 +350,7 @@ pub(crate) async fn it_is_switched_on_off_and_over(recto: Recto) {
         assert_eq!(ids(&query.clone().first(100).await.unwrap()), all, "{rounding}");
         assert_eq!(sorted.clone().await.is_ok(), is_by.is_none(), "{rounding}");
         assert_views_are_exact(&sessions.recto, "sessions").await;
-        // A cursor goes on in its own order, though that is another table's, and in no other.
+        // A cursor continues in its own sort order, even in another table, and in no other order.
         for (index, cursor) in cursors.iter().enumerate() {
             let is_of_it = match (index, is_by) {
                 (0, None) => true,

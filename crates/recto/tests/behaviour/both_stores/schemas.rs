@@ -1,4 +1,4 @@
-//! Schemas in stores: applied, refused, found again.
+//! Schemas in stores: application, rejection, and reading after a reopen.
 
 use recto::{ApplyOptions, ErrorKind, OpenOptions, Recto, StoreAddress};
 use serde_json::json;
@@ -40,7 +40,7 @@ pub(crate) async fn applying_twice_changes_nothing(recto: Recto) {
     assert!(plan.changes.is_empty() && plan.statements.is_empty(), "{plan:?}");
 }
 
-/// Two collections of one type, and a third.
+/// Two collections with the same custom type, and a third collection.
 const PLACES: &str = r#"
 [type.place]
 fields = { city = "text" }
@@ -56,7 +56,8 @@ key = ["id"]
 writes = "overwrite"
 "#;
 
-/// A plan has all that is run, in order: before there is a store, before its first schema, and after.
+/// A plan shows all statements that will run, in order: before there is a store, before its first schema, and
+/// after it.
 pub(crate) async fn a_plan_shows_all_that_is_run(recto: Recto) {
     let store = fresh(&recto);
     let schema = parse(PLACES);
@@ -149,19 +150,20 @@ pub(crate) async fn a_collection_may_be_added(recto: Recto) {
     let applied = own.apply(&parse(&both)).await.unwrap();
     assert_eq!((applied.generation, applied.changes.len()), (2, 1), "{applied:?}");
     Subject::new(&own, "letters").put([json!({ "id": 1 })]).await;
-    // What was opened before goes on.
+    // Handles that were opened before continue to work.
     before.put([json!({ "id": 1 })]).await;
     assert!(before.collection.get((1,)).await.unwrap().is_some());
 }
 
-/// Two servers start at once on an empty store. Both end with the schema there, or one is told that
-/// it was not alone and finds it there when it tries again.
+/// Several servers start concurrently on an empty store, and all apply the same schema. All end with the
+/// schema in the store.
 pub(crate) async fn several_who_apply_at_once(recto: Recto) {
     const APPLIERS: usize = 4;
     let store = fresh(&recto);
     let mut handles = vec![store.open().await];
     for _ in 1..APPLIERS {
-        // An embedded store is open once in a machine; handles of one process apply at once.
+        // Only one process of a machine can open an embedded store. Handles of the same process apply
+        // concurrently.
         handles.push(match store.kind {
             Kind::Cassandra => store.open().await,
             Kind::Embedded => handles[0].clone(),

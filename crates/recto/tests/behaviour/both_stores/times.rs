@@ -1,4 +1,4 @@
-//! Buckets by time: pages of them are as of any others, wherever in time rows lie.
+//! Buckets by time: pages of them work like other pages, for any times of the rows.
 #![allow(clippy::cast_sign_loss)] // ids are not negative
 
 use std::sync::Arc;
@@ -42,7 +42,8 @@ order = ["seen"]
 bucket = { time = "seen", width = "15 minutes", shards = 2 }
 "#;
 
-/// Before 1970 and after 2100, on both sides of the ends of months, leap days, and the first and last times that there are.
+/// Times before 1970 and after 2100, on both sides of ends of months and leap days, and the first and last
+/// possible times.
 const TIMES: [&str; 12] = [
     "0001-01-01T00:00:00Z",
     "1899-12-31T23:59:59.999Z",
@@ -76,7 +77,8 @@ pub(crate) async fn are_read_as_one_partition(recto: Recto) {
         let row = json!({ "stream": "a", "at": TIMES[index], "id": index, "note": note });
         record(&newest, &row)
     };
-    // In no order, some of them one by one: each into buckets that others were made around.
+    // The order is mixed, and some rows are written one by one. Each such row gets a bucket between existing
+    // buckets.
     let order = [7, 2, 11, 4, 0, 9, 5, 1, 10, 3, 8, 6];
     let some: Vec<_> = order[..6].iter().map(|index| row(*index, "first")).collect();
     newest.put_all(&some).await.unwrap();
@@ -108,7 +110,7 @@ pub(crate) async fn are_read_as_one_partition(recto: Recto) {
     assert_eq!(both_ways(&within, 2).await.0, [9, 8, 7, 6]);
     let nobody = newest.query().filter(r#"stream = "b""#).first(5).await.unwrap();
     assert!(nobody.items().is_empty());
-    // Replaced, deleted, and written again.
+    // Rows are replaced, deleted, and written again.
     newest.put(&row(4, "second")).await.unwrap();
     newest.delete(&key_of(&row(3, ""))[..]).await.unwrap();
     let early = newest
@@ -189,8 +191,9 @@ pub(crate) async fn have_rows_without_a_time_in_one_of_their_own(recto: Recto) {
         .buckets("oldest", &BucketsRequest::default())
         .await
         .unwrap();
-    // Two of these lie in one week. What a bucket holds is counted in embedded stores, where the first one is empty, and told by samples on
-    // Cassandra, where none of so few rows need be sampled, and each that is listed has some.
+    // Two of these rows are in one week. In embedded stores, the number of rows of a bucket is a count, and
+    // the first bucket is empty. On Cassandra, it is an estimate from samples. With so few rows there may be
+    // no sample, but each listed bucket has rows.
     let has_some = |rows: u64| is_sampled || rows > 0;
     let with_rows = listed
         .buckets
@@ -219,10 +222,10 @@ bucket = { time = "seen", width = "1 day", shards = 2 }
 const BY_MONTH: &str = r#"bucket = { time = "seen", width = "1 month" }"#;
 const SESSIONS: i32 = 24;
 
-/// Records that change, with views in buckets by the time that changes.
+/// Records that change, with views in buckets by the changing time.
 struct Sessions {
     recto: Recto,
-    /// When each was seen, by its id: which of the times; none: never.
+    /// Index of each record's time in `TIMES`, by id. `None`: no time.
     seen: Vec<Option<usize>>,
 }
 
@@ -251,7 +254,7 @@ impl Sessions {
     async fn see(&mut self, id: i32, seen: Option<usize>) {
         let all = self.all();
         let seen_at = seen.map(|seen| TIMES[seen]);
-        // Of some nothing but the time is said, of others some field is null.
+        // Some puts have only the time and no other field. Others leave a field null.
         let note = (id % 2 == 0).then_some("met");
         let row = json!({ "id": id, "team": "red", "seen": seen_at, "note": note });
         all.put(&record(&all, &row)).await.unwrap();
@@ -268,7 +271,8 @@ impl Sessions {
         self.all().query().view("recent").filter(r#"team = "red""#)
     }
 
-    /// Pages of both views, in both directions, are what there is, and no entry is left where none should be.
+    /// Asserts that pages of both views, in both directions, show the expected records, and that no entry is
+    /// superfluous.
     async fn are_shown(&self, gone: &[i32]) {
         let ids: Vec<i32> = (0..SESSIONS).filter(|id| !gone.contains(id)).collect();
         let seen = |id: &i32| self.seen[*id as usize];
@@ -296,7 +300,8 @@ pub(crate) async fn entries_move_between_them_with_their_records(recto: Recto) {
     let mut sessions = Sessions::new(&recto, BY_MONTH).await;
     sessions.are_shown(&[]).await;
     for id in 0..SESSIONS {
-        // To the bucket beside, far away, within one, to those without a time and back from there.
+        // The records move to a neighboring bucket, far away, within a bucket, to the records without a time,
+        // and back from there.
         let times = [Some(id as usize % TIMES.len()), None, Some(11), Some(3), Some(5)];
         let seen = times[id as usize % times.len()];
         if id % 3 == 0 {
@@ -310,7 +315,7 @@ pub(crate) async fn entries_move_between_them_with_their_records(recto: Recto) {
         sessions.all().delete(id).await.unwrap();
     }
     sessions.are_shown(&[1, 8]).await;
-    // Back into the bucket that it was deleted in, and into one that never had a row.
+    // Records return to the bucket in which they were deleted, and move to a bucket that never had a row.
     sessions.see(1, sessions.seen[1]).await;
     sessions.see(8, Some(10)).await;
     for seen in [Some(2), None, Some(2), Some(9)] {
@@ -342,7 +347,8 @@ pub(crate) async fn are_told_of_where_entries_move(recto: Recto) {
     };
     let tools = session.tools().unwrap();
     let listed = tools.buckets("sessions", &request).await.unwrap();
-    // The months of the times, of which there are some where entries were before they moved, and one has those without a time.
+    // The buckets are the months of the times. Some are months from which entries moved away, and one has the
+    // records without a time.
     assert!(listed.buckets.len() >= 8, "{}", listed.buckets.len());
     let estimate = sessions.recent().with_estimate().first(3).await.unwrap();
     let estimate = estimate.estimate().unwrap();
@@ -371,7 +377,8 @@ pub(crate) async fn of_changing_records_are_switched_on_off_and_over(recto: Rect
     }
 }
 
-/// What a writer left behind that is gone: an entry where its record is no more, in a bucket of its own; and one that is not there yet.
+/// Plants the remains of a dead writer: an entry at an old position of its record, in its own bucket, and a
+/// missing entry.
 pub(crate) async fn entries_left_behind_in_them_are_found_and_repaired(recto: Recto) {
     let sessions = Sessions::new(&recto, BY_MONTH).await;
     let store = sessions.recto.store();
@@ -446,7 +453,7 @@ pub(crate) async fn entries_left_behind_in_them_are_found_and_repaired(recto: Re
     if kind_of(&recto) == Kind::Embedded {
         return;
     }
-    // Each row of a page is held to its record; what is so no more goes beside the page.
+    // A page checks each row against its record, and removes stale entries in the background.
     write(put, 2_000).await;
     for _ in 0..50 {
         let shown = both_ways(&sessions.recent(), 5).await.0;

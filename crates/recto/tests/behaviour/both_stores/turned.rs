@@ -1,4 +1,4 @@
-//! Buckets of views are turned on, off and over while others write.
+//! Buckets of views are switched on, changed and switched off while other clients write.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -26,7 +26,7 @@ order = ["-seen"]
 BUCKET
 "#;
 
-/// What the views go through, one after the other.
+/// Sequence of bucket declarations of the views.
 const MOVES: [&str; 6] = [
     r#"bucket = { target = "64KiB" }"#,
     "bucket = { rows = 20 }",
@@ -40,9 +40,9 @@ const WRITERS: u64 = 3;
 /// 2013-05-17T10:30:00Z.
 const START_MS: i64 = 1_368_786_600_000;
 const THREE_DAYS_MS: u64 = 3 * 24 * 3_600_000;
-/// How long others write by each form at least.
+/// Minimum time for which other clients write with each declaration.
 const WHILE: Duration = Duration::from_millis(300);
-/// How long who writes rests after each: a view has to be filled meanwhile.
+/// Wait of a writer after each write, so that a view can be filled meanwhile.
 const REST: Duration = Duration::from_millis(20);
 
 fn record(records: &Collection<DynamicRecord>, id: u64, random: &mut generate::Rng) -> DynamicRecord {
@@ -59,14 +59,14 @@ fn record(records: &Collection<DynamicRecord>, id: u64, random: &mut generate::R
     DynamicRecord::from_json(records.definition(), record.as_object().unwrap()).unwrap()
 }
 
-/// Who writes, until it is told to stop; nobody does while all is looked at.
+/// Shared state of the writers. They write until `stop` is set, and pause during checks.
 struct Writers {
     may_write: RwLock<()>,
     stop: AtomicBool,
     done: AtomicU64,
 }
 
-/// Puts records of its own, and deletes some of those that may change.
+/// Puts the writer's own records, and deletes some of them if records can change.
 async fn write(records: Collection<DynamicRecord>, writer: u64, writers: Arc<Writers>) {
     let may_change = records.definition().writes == WriteMode::Update;
     let mut random = generate::rng(writer + 1);
@@ -93,7 +93,8 @@ async fn write(records: Collection<DynamicRecord>, writer: u64, writers: Arc<Wri
 async fn turned(recto: Recto, mode: &str) {
     let moves = match kind_of(&recto) {
         Kind::Embedded => &MOVES[..],
-        // Each move waits there for as long as some process may not know of it.
+        // On Cassandra, each change of the schema waits for as long as another process may not know of it.
+        // One change is therefore enough.
         Kind::Cassandra => &MOVES[MOVES.len() - 1..],
     };
     let recto = Fresh::new(kind_of(&recto)).open().await;

@@ -1,4 +1,4 @@
-//! Typed collections are the dynamic ones with a type.
+//! Typed collections behave like dynamic collections with a type.
 
 use std::collections::{HashMap, HashSet};
 
@@ -21,7 +21,7 @@ struct Reading {
     unit: Option<String>,
 }
 
-/// As `Reading`, but for a field's type and a field that is not there.
+/// Like `Reading`, but one field has another type, and one field does not exist.
 #[derive(Debug, Record)]
 #[record(collection = "readings", key = ["sensor", "slot"], partition = ["sensor"], order = ["slot"], writes = "overwrite")]
 struct Misread {
@@ -52,7 +52,7 @@ pub(crate) async fn records_are_the_dynamic_ones(recto: Recto) {
         ])
         .await;
 
-    // Written as one, read as the other, and page by page with one another's cursors.
+    // Records that one form writes are read by the other, and each form continues from the other's cursors.
     let filter = r#"sensor = "typed""#;
     let typed_page = readings.query().filter(filter).first(2).await.unwrap();
     assert_eq!(typed_page.items(), [reading(0), reading(1)]);
@@ -128,7 +128,7 @@ struct Order {
 
 pub(crate) async fn what_is_a_field_is_a_condition_and_a_key(recto: Recto) {
     let orders = recto.collection::<Order>().unwrap();
-    // Finer than a millisecond, as clocks are.
+    // The time is finer than a millisecond, like the times of clocks.
     let created: jiff::Timestamp = "2013-01-31T10:00:00.123456789Z".parse().unwrap();
     let total: BigDecimal = "12.50".parse().unwrap();
     let order = Order {
@@ -149,7 +149,7 @@ pub(crate) async fn what_is_a_field_is_a_condition_and_a_key(recto: Recto) {
         ..order.clone()
     };
 
-    // By the time it was put with, and by all that means the same.
+    // The record is found by its original time, and by all equivalent values.
     let at = Timestamp::from(created);
     assert_eq!(
         orders
@@ -254,7 +254,7 @@ impl Ticket {
     }
 }
 
-/// A collection in a store of its own, with these tickets.
+/// Returns a new store with a collection of these tickets.
 async fn tickets(recto: &Recto, ids: std::ops::Range<i64>) -> (Recto, Collection<Ticket>) {
     let own = Fresh::new(kind_of(recto)).open().await;
     own.apply(&schema_of([Ticket::collection()])).await.unwrap();
@@ -265,7 +265,7 @@ async fn tickets(recto: &Recto, ids: std::ops::Range<i64>) -> (Recto, Collection
     (own, tickets)
 }
 
-/// Stores a ticket as a program of another record type does.
+/// Stores a ticket like a program with another record type.
 async fn put_foreign(recto: &Recto, ticket: serde_json::Value) {
     let dynamic = recto.dynamic("tickets").unwrap();
     let record = DynamicRecord::from_json(dynamic.definition(), ticket.as_object().unwrap()).unwrap();
@@ -303,7 +303,7 @@ pub(crate) async fn an_update_is_checked_against_the_type(recto: Recto) {
     }
     assert_eq!(tickets.get(("a", 1)).await.unwrap(), Some(Ticket::new(1)));
 
-    // `set` takes names of fields, and fields that the compiler checks.
+    // `set` accepts names of fields, and fields that the compiler checks.
     ticket().set("status", "Sent").set("seats", 2_u8).await.unwrap();
     let due: jiff::Timestamp = "2013-01-31T10:00:00Z".parse().unwrap();
     let fields = Ticket::FIELDS;
@@ -327,7 +327,7 @@ pub(crate) async fn an_update_is_checked_against_the_type(recto: Recto) {
         .matching(field("desk").equal_to("a").and(field(fields.id).equal_to(1)));
     assert_eq!(found.await.unwrap().items(), [expected]);
 
-    // A field that the type does not know is the schema's.
+    // The schema alone checks a field that the type does not know.
     let more = parse(
         &own.schema()
             .to_toml()
@@ -340,7 +340,7 @@ pub(crate) async fn an_update_is_checked_against_the_type(recto: Recto) {
         (error.kind(), error.field()),
         (ErrorKind::InvalidRecord, Some("note"))
     );
-    // The schema alone decides for programs without a type.
+    // For programs without a type, only the schema decides.
     let dynamic = own.dynamic("tickets").unwrap();
     dynamic.update(("a", 1)).set("status", "waiting").await.unwrap();
 }
@@ -370,7 +370,7 @@ pub(crate) async fn other_records_of_a_page_can_be_read(recto: Recto) {
     let all = tickets.query().filter(r#"desk = "a""#).first(3);
     let error = all.clone().await.unwrap_err();
     unreadable(&error, "2", "status");
-    // The key of the error finds the record.
+    // The key in the error finds the record.
     let dynamic = own.dynamic("tickets").unwrap();
     let record = dynamic.get(KeyText(error.key())).await.unwrap().unwrap();
     assert_eq!(record.to_json()["status"], "waiting");
@@ -380,7 +380,7 @@ pub(crate) async fn other_records_of_a_page_can_be_read(recto: Recto) {
     assert_eq!(page.items()[0].as_ref().unwrap(), &Ticket::new(1));
     unreadable(page.items()[1].as_ref().unwrap_err(), "2", "status");
     assert_eq!(page.items()[2].as_ref().unwrap(), &Ticket::new(3));
-    // Such a record has a cursor, too.
+    // Such a record has a cursor too.
     let after = all.clone().each_result().after(page.cursor(1)).await.unwrap();
     assert_eq!(after.items()[0].as_ref().unwrap(), &Ticket::new(3));
     let before = all.before(page.cursor(1)).await.unwrap();
@@ -398,12 +398,12 @@ pub(crate) async fn other_records_of_a_page_can_be_read(recto: Recto) {
     assert_eq!(read(rows), (vec![1, 3, 5], 5));
     let error = query.stream().try_collect::<Vec<_>>().await.unwrap_err();
     unreadable(&error, "2", "status");
-    // A change that the type can represent makes the record readable.
+    // A change to a value that the type can represent makes the record readable.
     tickets.update(("a", 2)).set("status", "Sent").await.unwrap();
     assert!(tickets.get(("a", 2)).await.unwrap().is_some());
 }
 
-/// As the collection that `EVENTS` declares, but for the bucket, the view and a field.
+/// Like the collection that `EVENTS` declares, without the bucket, the view and one field.
 #[derive(Debug, Clone, PartialEq, Record)]
 #[record(collection = "events", key = ["stream", "at"], partition = ["stream"], order = ["at"], writes = "append")]
 struct Event {

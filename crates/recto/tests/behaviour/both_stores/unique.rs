@@ -1,4 +1,4 @@
-//! Unique fields: no two records have the same values of them, whoever writes.
+//! Unique fields: no two records have the same values in them, whichever client writes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,7 @@ unique = [["email"], ["tenant", "slug"], ["balance"]]
 partition = ["note"]
 "#;
 
-/// The collection in a store of its own.
+/// Returns the collection in a new store.
 async fn users(recto: &Recto) -> Subject {
     let own = Fresh::new(kind_of(recto)).open().await;
     own.apply(&parse(USERS)).await.unwrap();
@@ -42,7 +42,7 @@ impl Subject {
     }
 }
 
-/// That this is refused since that record has the values.
+/// Asserts that a change was rejected because the record `holder` has the values.
 fn assert_taken(error: &Error, field: &str, holder: &str) {
     assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
     assert_eq!(error.field(), Some(field), "{error}");
@@ -57,7 +57,7 @@ fn assert_taken(error: &Error, field: &str, holder: &str) {
 pub(crate) async fn values_have_one_holder(recto: Recto) {
     let users = users(&recto).await;
     users.put_user("ada", Some("ada@x")).await.unwrap();
-    // The same record may be put again, and changed beside them.
+    // The same record may be put again, and its other fields may change.
     users.put_user("ada", Some("ada@x")).await.unwrap();
     let noted = users.collection.update("ada".to_owned()).set("note", "first");
     noted.await.unwrap();
@@ -153,7 +153,7 @@ pub(crate) async fn an_empty_text_is_unique(recto: Recto) {
         "email",
         "ada",
     );
-    // Stored empty values look like this one.
+    // An empty value is stored in a form that looks like this value.
     users.put_user("bob", Some("\0")).await.unwrap();
     users.put_user("ada", Some("\0\0")).await.unwrap();
     assert_taken(
@@ -167,7 +167,7 @@ pub(crate) async fn an_empty_text_is_unique(recto: Recto) {
 pub(crate) async fn records_that_expire_free_their_values(recto: Recto) {
     let users = users(&recto).await;
     let ada = users.user("ada", Some("ada@x"));
-    // For longer than two changes take.
+    // The lifetime is longer than two changes take.
     let seconds = match kind_of(&recto) {
         Kind::Embedded => 1,
         Kind::Cassandra => 8,
@@ -188,7 +188,8 @@ pub(crate) async fn records_that_expire_free_their_values(recto: Recto) {
         tokio::time::sleep(Duration::from_millis(100)).await;
         taken = users.put_user("bob", Some("ada@x")).await;
     }
-    // What is put again of the record that expired does not take them back, nor free them.
+    // A put of the expired record does not take the value back. A change or a deletion of this record does
+    // not free the value.
     assert_taken(&users.collection.put(&ada).await.unwrap_err(), "email", "bob");
     users.put_user("ada", None).await.unwrap();
     users.collection.delete("ada".to_owned()).await.unwrap();
@@ -199,7 +200,7 @@ pub(crate) async fn records_that_expire_free_their_values(recto: Recto) {
     );
 }
 
-/// Of many who want the same value at once one gets it, each time.
+/// If several records want the same value concurrently, exactly one gets it, in each round.
 pub(crate) async fn one_of_many_gets_a_value(recto: Recto) {
     const ROUNDS: usize = 30;
     let users = users(&recto).await;
@@ -218,7 +219,8 @@ pub(crate) async fn one_of_many_gets_a_value(recto: Recto) {
     }
 }
 
-/// Records that hand a value on, and take it back, all at once: at no time two have it, and in the end it is free.
+/// Records release a value and take it back, all concurrently. At no time two records have it, and at the end
+/// it is free.
 pub(crate) async fn a_value_goes_round(recto: Recto) {
     const TURNS: usize = 40;
     let users = users(&recto).await;
@@ -266,7 +268,7 @@ pub(crate) async fn a_load_rejects_rows_whose_values_are_taken(recto: Recto) {
     let rejected = std::fs::read_to_string(&rejects).unwrap();
     let is_there = async |name: &str| users.collection.get(name.to_owned()).await.unwrap().is_some();
     assert!(is_there("eve").await && !is_there("carl").await);
-    // Of two rows of the file that want one value either may get it.
+    // Two rows of the file want the same value. Either may get it.
     assert_ne!(is_there("bob").await, is_there("dora").await);
     assert_eq!(rejected.lines().count(), 3, "{rejected}");
     assert!(rejected.contains("carl,ada@x"), "{rejected}");
@@ -294,7 +296,7 @@ pub(crate) async fn a_copy_has_the_claims(recto: Recto) {
     copied.put_user("carl", Some("ada@x")).await.unwrap();
 }
 
-/// A claim that is lost, and one that no record has, are found and repaired.
+/// `verify` finds a missing claim and a claim without a record, and repairs both.
 pub(crate) async fn claims_are_compared_with_records(recto: Recto) {
     let users = users(&recto).await;
     for (name, email) in [("ada", Some("ada@x")), ("bob", Some("bob@x")), ("carl", None)] {
@@ -322,7 +324,7 @@ pub(crate) async fn claims_are_compared_with_records(recto: Recto) {
     set_claim(&users, "bob@x", None).await;
     set_claim(&users, "dora@x", Some(bob)).await;
     assert_eq!(verify(false).await, (2, 2, 1, 1, 0));
-    // What was missing is there when claims are counted.
+    // The repair adds the missing claim before it counts the claims.
     assert_eq!(verify(true).await, (2, 3, 1, 1, 2));
     assert_eq!(verify(false).await, (2, 2, 0, 0, 0));
     assert_taken(
@@ -333,7 +335,7 @@ pub(crate) async fn claims_are_compared_with_records(recto: Recto) {
     users.put_user("dora", Some("dora@x")).await.unwrap();
 }
 
-/// The table of the claims of email addresses, and the partition of one.
+/// Returns the table of the claims of email addresses, and the partition of one address.
 async fn claims_of(users: &Subject, email: &str) -> (Arc<Table>, Cells) {
     let tables = users.recto.store().list_tables().await.unwrap();
     let mut tables = tables.into_iter();
@@ -345,7 +347,7 @@ async fn claims_of(users: &Subject, email: &str) -> (Arc<Table>, Cells) {
     (Arc::new(table), std::iter::once(Some(email.as_bytes())).collect())
 }
 
-/// The cells of a claim.
+/// Returns the cells of a claim.
 async fn owner_of(users: &Subject, email: &str) -> Cells {
     let (table, partition) = claims_of(users, email).await;
     let read = PointRead {
@@ -359,7 +361,7 @@ async fn owner_of(users: &Subject, email: &str) -> Cells {
     [row.get(1), row.get(2)].into_iter().collect()
 }
 
-/// Puts a claim where there is none, or deletes one that is there.
+/// Puts a claim if there is none, or deletes an existing claim.
 async fn set_claim(users: &Subject, email: &str, cells: Option<Cells>) {
     let (table, partition) = claims_of(users, email).await;
     let clustering = Cells::new();
@@ -393,7 +395,8 @@ async fn set_claim(users: &Subject, email: &str, cells: Option<Cells>) {
     assert!(matches!(outcome, Ok(CasOutcome::Applied)), "{outcome:?}");
 }
 
-/// Records that are there get their claims; of two that have the same values one is told of, until it has others.
+/// A new constraint on existing records creates their claims. If two records have the same values, the error
+/// names them until one of them has other values.
 pub(crate) async fn fields_of_records_that_are_there_become_unique(recto: Recto) {
     let users = users(&recto).await;
     let with_notes = USERS.replace(r#"[["email"], "#, r#"[["email"], ["note"], "#);
@@ -420,7 +423,7 @@ pub(crate) async fn fields_of_records_that_are_there_become_unique(recto: Recto)
             "{message}"
         );
     }
-    // What is written goes by it already.
+    // New writes must already obey the constraint.
     assert_taken(&note("eve", "two").await.unwrap_err(), "note", "bob");
     note("carl", "four").await.unwrap();
     note("ada", "one").await.unwrap();
@@ -435,7 +438,7 @@ pub(crate) async fn fields_of_records_that_are_there_become_unique(recto: Recto)
     assert_eq!(after.version, before.version, "records stay as they are");
 }
 
-/// As the collection `users`, but for the constraints, the view and some fields.
+/// Like the collection `users`, without the constraints, the view and some fields.
 #[derive(Debug, Record)]
 #[record(collection = "users", key = ["name"])]
 struct User {
@@ -467,7 +470,7 @@ pub(crate) async fn a_type_keeps_constraints_it_does_not_name(recto: Recto) {
         assert!(applied.kept.contains(&kept), "{applied:?}");
     }
     assert_taken(&typed.put(&user("bob")).await.unwrap_err(), "email", "ada");
-    // The constraint holds for inserts, too.
+    // The constraint also holds for inserts.
     let typed = users.recto.collection::<User>().unwrap();
     assert_taken(&typed.insert(&user("bob")).await.unwrap_err(), "email", "ada");
 }
@@ -505,7 +508,7 @@ pub(crate) async fn constraints_are_removed_by_name_only(recto: Recto) {
         let error = users.recto.apply_with(&without, &options).await.unwrap_err();
         assert!(error.message().contains(reason), "{name}: {error}");
     }
-    // In any order, and as `verify` names it.
+    // The fields may be in any order, and the name may have the form that `verify` prints.
     let options = ApplyOptions::new().remove("users.unique (slug, tenant)");
     let applied = users.recto.apply_with(&without, &options).await.unwrap();
     assert_eq!(
@@ -542,7 +545,7 @@ pub(crate) async fn fields_are_unique_no_more(recto: Recto) {
     assert_eq!(plan.changes, ["collection users: unique (email) removed"]);
     users.recto.apply_with(&without, &remove).await.unwrap();
     users.put_user("bob", Some("ada@x")).await.unwrap();
-    // And again, by claims of its own.
+    // The constraint is added again, with its own new claims.
     let error = users.recto.apply(&parse(USERS)).await.unwrap_err();
     assert!(
         error.message().contains("(ada)") && error.message().contains("(bob)"),

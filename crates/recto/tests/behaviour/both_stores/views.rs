@@ -38,7 +38,7 @@ order = ["-score"]
 nulls = "last"
 "#;
 
-/// Ids of the posts in the order of `-score`: those without a score last.
+/// Ids of the posts in the order of `-score`. Posts without a score come last.
 const BY_SCORE: [i64; 6] = [5, 4, 2, 1, 0, 3];
 
 #[derive(Debug, Record)]
@@ -49,7 +49,7 @@ struct Post {
     score: Option<i32>,
 }
 
-/// A store with six posts of one author, of which two have no score, and one of another's.
+/// Returns a store with six posts of one author, of which two have no score, and one post of another author.
 async fn posts(recto: &Recto) -> Recto {
     let recto = Fresh::new(kind_of(recto)).open().await;
     recto.apply(&crate::common::stores::parse(SCHEMA)).await.unwrap();
@@ -87,7 +87,7 @@ fn ids(page: &PageReply) -> Vec<i64> {
         .collect()
 }
 
-/// The view that is read for a query, and why the others are not.
+/// Returns the table that a query uses, and its plan with the reasons against the other views.
 async fn taken(session: &LocalSession, request: &PageRequest) -> (String, Explanation) {
     let explained = session.explain("posts", request, false).await.unwrap();
     (explained.table.clone(), explained)
@@ -102,7 +102,8 @@ pub(crate) async fn the_view_is_taken_that_reads_least(recto: Recto) {
         ..request(filter, sort, view)
     };
     for (request, table, others) in [
-        // Of those that do with as little, the first; what has not all fields or records does not serve.
+        // Of the views with equal cost, the first is chosen. A view that lacks fields or records cannot serve
+        // the query.
         (
             request(scored, "-score", ""),
             "posts_scored_1",
@@ -113,19 +114,19 @@ pub(crate) async fn the_view_is_taken_that_reads_least(recto: Recto) {
             "posts_all_3",
             "records without score",
         ),
-        // Nothing to check row by row is better than to be first.
+        // A view that needs no filter scan is better than an earlier view.
         (
             allowing(&with_topic, "-score", ""),
             "posts_by_topic_4",
             "checked row by row",
         ),
-        // But without a sort the first that serves decides the order, whatever it costs.
+        // Without a sort, the first view that can serve the query decides the order, at any cost.
         (
             allowing(&with_topic, "", ""),
             "posts_scored_1",
             "the first that does",
         ),
-        // Partitions are merged rather than rows checked one by one.
+        // A merge of partitions is better than a filter scan.
         (
             allowing(r#"author = "ada" AND (topic = "x" OR topic = "y")"#, "-score", ""),
             "posts_by_topic_4",
@@ -136,7 +137,7 @@ pub(crate) async fn the_view_is_taken_that_reads_least(recto: Recto) {
             "posts",
             "needs `author = …` in the filter",
         ),
-        // A view that is asked for decides alone.
+        // A view that the query names is always used.
         (
             request(r#"author = "ada""#, "-score", "scored"),
             "posts_scored_1",
@@ -172,7 +173,7 @@ pub(crate) async fn the_view_is_taken_that_reads_least(recto: Recto) {
 pub(crate) async fn records_come_whole_from_every_view(recto: Recto) {
     let recto = posts(&recto).await;
     let session = LocalSession::new(recto.clone());
-    // Those without a score stand last, and have none; back from the end, too.
+    // Records without a score come last, also when the list is read from its end.
     let asked = request(r#"author = "ada""#, "-score", "");
     for back in [false, true] {
         let (mut found, mut token) = (Vec::new(), String::new());
@@ -208,7 +209,7 @@ pub(crate) async fn records_come_whole_from_every_view(recto: Recto) {
         }
         assert_eq!(found, BY_SCORE);
     }
-    // Conditions hold of no null, also where they are checked row by row.
+    // A condition is never true for null, also in a filter scan.
     let filter_scan = PageRequest {
         allow_filter_scan: true,
         ..request(r#"author = "ada" AND (score, id) < (1000, 9)"#, "", "all")
@@ -231,7 +232,7 @@ pub(crate) async fn records_come_whole_from_every_view(recto: Recto) {
         ..asked.clone()
     };
     assert_eq!(ids(&session.page("posts", &from).await.unwrap()), [2, 1]);
-    // As Rust types, which know fewer fields.
+    // The same records as Rust types that know fewer fields.
     let typed = recto.collection::<Post>().unwrap();
     for (view, expected) in [
         ("all", &BY_SCORE[..]),
@@ -253,7 +254,7 @@ pub(crate) async fn records_come_whole_from_every_view(recto: Recto) {
         }
         assert_eq!(page.len(), expected.len(), "{view}");
     }
-    // A view that has not all fields serves who does not look at the others.
+    // A view that lacks fields serves queries that do not read these fields.
     let narrow = request(r#"author = "ada""#, "", "narrow");
     let looking = PageRequest {
         fields: vec!["id".into(), "topic".into()],
@@ -266,7 +267,7 @@ pub(crate) async fn records_come_whole_from_every_view(recto: Recto) {
     );
 }
 
-/// What a view lacks is read from the base table, for the rows of the page and the one ahead.
+/// Recto reads the fields that a view lacks from the base table, for the rows of the page and the row ahead.
 pub(crate) async fn fields_are_looked_up(recto: Recto) {
     let recto = posts(&recto).await;
     let session = LocalSession::new(recto.clone());
@@ -325,7 +326,7 @@ pub(crate) async fn fields_are_looked_up(recto: Recto) {
         }
         assert_eq!((found, token.as_str()), (BY_SCORE[..4].to_vec(), ""));
     }
-    // Conditions on such a field are checked row by row; a row that is not there does not count.
+    // A filter scan checks conditions on such a field. A row that does not exist does not count.
     let checked = PageRequest {
         allow_filter_scan: true,
         ..request(r#"author = "ada" AND body = "other""#, "", "narrow")
@@ -351,8 +352,8 @@ pub(crate) async fn fields_are_looked_up(recto: Recto) {
     assert_eq!(ids(&page), [5, 2]);
 }
 
-/// The most round trips of a page whose rows are joined with base rows: two stages, and one more where what lies beyond a
-/// row is two bounds of an order that goes both ways.
+/// Returns the maximum number of round trips of a page whose rows are joined with base rows: two stages. A
+/// page beyond a row has one more if the order has both directions, because the range then has two bounds.
 fn joined_round_trips(kind: Kind, is_beyond_a_row: bool) -> u32 {
     match kind {
         Kind::Embedded => 0,
@@ -360,7 +361,7 @@ fn joined_round_trips(kind: Kind, is_beyond_a_row: bool) -> u32 {
     }
 }
 
-/// A cursor is of an order, not of a table.
+/// A cursor belongs to an order, not to a table.
 pub(crate) async fn a_cursor_goes_on_in_any_view_of_its_order(recto: Recto) {
     let recto = posts(&recto).await;
     let session = LocalSession::new(recto.clone());
@@ -390,7 +391,7 @@ pub(crate) async fn a_cursor_goes_on_in_any_view_of_its_order(recto: Recto) {
             );
         }
     }
-    // Where nulls stand is part of the order, unless a condition leaves none.
+    // The position of nulls is part of the order, unless a condition excludes nulls.
     let of_all = session
         .page("posts", &request(r#"author = "ada""#, "", "all"))
         .await
@@ -402,7 +403,7 @@ pub(crate) async fn a_cursor_goes_on_in_any_view_of_its_order(recto: Recto) {
     let error = session.page("posts", &other).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidCursor);
     assert!(error.message().contains("another view"), "{error}");
-    // A view that comes before, or goes, changes nothing for who is on the way.
+    // The removal of a view has no effect on clients between two pages, if another view has the same order.
     let first = session.page("posts", &asked("")).await.unwrap();
     let (start, end) = (
         SCHEMA.find("[collection.posts.view.scored]"),
@@ -419,7 +420,7 @@ pub(crate) async fn a_cursor_goes_on_in_any_view_of_its_order(recto: Recto) {
     assert_eq!(ids(&session.page("posts", &next).await.unwrap()), [2, 1]);
 }
 
-/// Handles, and queries that are kept, see views come and go.
+/// Existing handles and queries see added and removed views.
 pub(crate) async fn handles_from_before_read_a_view_that_is_added(recto: Recto) {
     let recto = posts(&recto).await;
     let parse = |text: &str| crate::common::stores::parse(text);
@@ -436,7 +437,7 @@ pub(crate) async fn handles_from_before_read_a_view_that_is_added(recto: Recto) 
     recto.assume(parse(SCHEMA));
     let first = kept.clone().await.unwrap();
     assert_eq!(first.iter().map(|post| post.id).collect::<Vec<_>>(), [5, 4]);
-    // A stream that has begun in one view goes on in another of its order.
+    // A stream that began in one view continues in another view with the same order.
     let mut stream = std::pin::pin!(kept.clone().stream());
     let mut found = vec![stream.try_next().await.unwrap().unwrap().id];
     found.push(stream.try_next().await.unwrap().unwrap().id);
@@ -451,7 +452,7 @@ pub(crate) async fn handles_from_before_read_a_view_that_is_added(recto: Recto) 
     assert_eq!(found, [5, 4, 2, 1]);
     let next = kept.clone().after(first.next_cursor().unwrap()).await.unwrap();
     assert_eq!(next.iter().map(|post| post.id).collect::<Vec<_>>(), [2, 1]);
-    // Where none is left, it is refused by name.
+    // If no view remains, the query is rejected.
     let mut stream = std::pin::pin!(kept.stream());
     stream.try_next().await.unwrap();
     stream.try_next().await.unwrap();

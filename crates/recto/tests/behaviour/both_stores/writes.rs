@@ -1,4 +1,5 @@
-//! Writes: what is put is there, what is deleted is gone, and all or nothing means it.
+//! Writes: put records are stored, deleted records are removed, and an atomic batch is applied completely or
+//! not at all.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,11 +27,11 @@ pub(crate) async fn a_put_is_read_back_and_replaced_whole(recto: Recto) {
     );
     subject.collection.put(&first).await.unwrap();
     assert_eq!(reading(&subject, "replace", 1).await.unwrap(), "1.5 m");
-    // What the second leaves out is gone: a record is replaced, not merged.
+    // A put replaces a record, so fields that the second put leaves out are removed.
     let second = record(&subject, &json!({ "sensor": "replace", "slot": 1, "value": 2.5 }));
     subject.collection.put(&second).await.unwrap();
     assert_eq!(reading(&subject, "replace", 1).await.unwrap(), "2.5 -");
-    // A record of its key alone is a record.
+    // A record that has only a key is a record.
     let bare = record(&subject, &json!({ "sensor": "replace", "slot": 2 }));
     subject.collection.put(&bare).await.unwrap();
     assert_eq!(reading(&subject, "replace", 2).await.unwrap(), "- -");
@@ -59,7 +60,7 @@ pub(crate) async fn the_last_writer_wins(recto: Recto) {
         subject.collection.put(&next).await.unwrap();
     }
     assert_eq!(reading(&subject, "last", 1).await.unwrap(), "19.0 -");
-    // In one batch, too.
+    // The same holds within one batch.
     let mut batch = recto.batch();
     for value in 0..20 {
         let next = record(
@@ -102,7 +103,7 @@ pub(crate) async fn a_batch_is_all_or_nothing(recto: Recto) {
     let filter = r#"sensor = "all 0" OR sensor = "all 1" OR sensor = "all 2""#;
     let page = subject.text(filter, "slot").await.unwrap();
     assert_eq!(words(&page, &["slot"]), "0, 1, 2, 3, 4, 5");
-    // One bad record, and nothing of the batch is there.
+    // One invalid record rejects the whole batch.
     let bad = DynamicRecord::new(Arc::clone(&subject.definition));
     let error = subject
         .collection
@@ -112,7 +113,7 @@ pub(crate) async fn a_batch_is_all_or_nothing(recto: Recto) {
     assert_eq!(error.kind(), ErrorKind::InvalidRecord);
     assert_eq!(error.field(), Some("sensor"));
     assert!(subject.text(r#"sensor = "none""#, "").await.unwrap().is_empty());
-    // A batch of nothing is done.
+    // An empty batch succeeds.
     subject.collection.put_all(&[]).await.unwrap();
     recto.batch().commit().await.unwrap();
 }
@@ -120,7 +121,7 @@ pub(crate) async fn a_batch_is_all_or_nothing(recto: Recto) {
 pub(crate) async fn a_batch_that_is_too_large_writes_nothing(recto: Recto) {
     let subject = Subject::new(&recto, "notes");
     let limits = recto.store().limits();
-    // Seven records of a fifth of what a batch may hold.
+    // Seven records, each a fifth of the maximum size of a batch.
     let (text, count) = ("x".repeat(limits.batch_bytes / 5), 7);
     let records: Vec<DynamicRecord> = (0..count)
         .map(|id| record(&subject, &json!({ "id": 1_000_000 + id, "text": text })))
@@ -134,7 +135,7 @@ pub(crate) async fn a_batch_that_is_too_large_writes_nothing(recto: Recto) {
             "{id} was written"
         );
     }
-    // Each for itself they fit.
+    // Without atomicity, the records fit.
     let mut batch = recto.batch();
     batch.each_for_itself();
     for one in &records {
@@ -142,7 +143,7 @@ pub(crate) async fn a_batch_that_is_too_large_writes_nothing(recto: Recto) {
     }
     batch.commit().await.unwrap();
     assert!(subject.collection.get((1_000_006,)).await.unwrap().is_some());
-    // One record that is too large alone.
+    // A single record that is too large.
     let large = record(
         &subject,
         &json!({ "id": 1_000_000, "text": "x".repeat(limits.mutation_bytes + 1) }),
@@ -151,7 +152,7 @@ pub(crate) async fn a_batch_that_is_too_large_writes_nothing(recto: Recto) {
     assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
     let kept = subject.collection.get((1_000_000,)).await.unwrap().unwrap();
     assert_ne!(kept, large);
-    // One change too many is refused when it is added.
+    // One change beyond the maximum is rejected when it is added.
     let mut batch = recto.batch();
     for id in 0..recto::MAX_BATCH_CHANGES as i32 {
         batch.delete(&subject.collection, (id,)).unwrap();
@@ -225,7 +226,7 @@ pub(crate) async fn records_expire(recto: Recto) {
     assert!(reading(&subject, "expire", 4).await.is_none());
 }
 
-/// Two keys that are one as doubles are two records.
+/// Two keys that are equal as doubles are two records.
 pub(crate) async fn numbers_are_exact_or_refused(recto: Recto) {
     let subject = Subject::new(&recto, "orders");
     let read = |numbers: &str| {
@@ -328,7 +329,7 @@ pub(crate) async fn what_is_not_a_key_is_refused(recto: Recto) {
     }
 }
 
-/// Events are put once; putting the same again changes nothing.
+/// Events are put once. A repeated put of the same event changes nothing.
 pub(crate) async fn appended_records_are_kept(recto: Recto) {
     let subject = Subject::new(&recto, "events");
     let one = record(
@@ -360,7 +361,7 @@ pub(crate) async fn an_append_of_another_record_is_a_conflict_where_the_store_se
     let key = || (stream.to_owned(), 1, 1);
     let one = event(&subject, stream, 1, Some("one"));
     events.put(&one).await.unwrap();
-    // The same record again is done.
+    // A repeated put of the same record succeeds.
     events.put(&one).await.unwrap();
     let other = event(&subject, stream, 1, None);
     let beside = event(&subject, stream, 2, None);
@@ -376,16 +377,16 @@ pub(crate) async fn an_append_of_another_record_is_a_conflict_where_the_store_se
         assert!(error.hint().unwrap().contains("nothing was written"), "{error:?}");
         assert!(events.get((stream.to_owned(), 1, 2)).await.unwrap().is_none());
         assert_eq!(events.get(key()).await.unwrap().unwrap(), one);
-        // What was deleted is not there.
+        // A deleted record causes no conflict.
         events.delete(key()).await.unwrap();
         events.put(&other).await.unwrap();
         assert_eq!(events.get(key()).await.unwrap().unwrap(), other);
-        // In one batch as well: the deletion comes first.
+        // The same holds in one batch: the deletion comes first.
         let mut batch = recto.batch();
         batch.delete(events, key()).unwrap().put(events, &one).unwrap();
         batch.commit().await.unwrap();
     } else {
-        // As documented: what is not null takes the place of what was there.
+        // As documented, the cells that are not null replace the stored cells.
         put.unwrap();
     }
     assert_eq!(events.get(key()).await.unwrap().unwrap(), one);

@@ -1,4 +1,4 @@
-//! What is kept for a time only.
+//! Collections with a retention bound.
 
 use recto::schema::Schema;
 use recto::session::{BucketsRequest, RebalanceRequest, Session};
@@ -28,7 +28,7 @@ bucket = { BOUND, keep = "8 days" }
 
 const HOUR_MS: i64 = 3_600_000;
 const DAY_MS: i64 = 24 * HOUR_MS;
-/// 2024-02-20T00:00:00Z, so that days go over the leap day.
+/// 2024-02-20T00:00:00Z. The days of the test include the leap day.
 const START_MS: i64 = 1_708_387_200_000;
 
 struct Kept {
@@ -70,7 +70,8 @@ impl Kept {
         DynamicRecord::from_json(definition, json.as_object().unwrap()).unwrap()
     }
 
-    /// The hours of all rows, oldest first; pages in the other direction say the same.
+    /// Returns the hours of all rows, from the oldest. Asserts that pages in the other direction have the
+    /// same rows.
     async fn hours(&self, of: &str) -> Vec<i64> {
         let query = self.recto.dynamic(of).unwrap().query();
         let query = if of == "newest" {
@@ -117,7 +118,7 @@ async fn buckets_go_that_are_too_old() {
                     .collect();
                 collection.put_all(&some).await.unwrap();
             }
-            // It is day 11: what is older than day 3 is gone, by whole days.
+            // It is day 11. Rows before day 3 are removed, by whole days.
             let expected: Vec<i64> = (3 * 24..12 * 24).collect();
             assert_eq!(kept.hours(of).await, expected, "{bound} {of}");
             let late = kept.record(of, 3 * 24 - 1, 1_000);
@@ -130,7 +131,7 @@ async fn buckets_go_that_are_too_old() {
             collection.delete(&key_of(&late)[..]).await.unwrap();
             collection.put(&kept.record(of, 3 * 24, 3 * 24)).await.unwrap();
         }
-        // Nobody writes any more, and somebody looks after it.
+        // No client writes any more, and `rebalance_buckets` removes old buckets.
         kept.at(15);
         let session = LocalSession::new(kept.recto.clone());
         for of in ["newest", "oldest"] {
@@ -150,7 +151,7 @@ async fn buckets_go_that_are_too_old() {
             let rows: u64 = listed.buckets.iter().map(|bucket| bucket.figures.rows).sum();
             assert_eq!(rows, hours.len() as u64);
         }
-        // Of so few bytes there is but one bucket.
+        // With so few bytes, there is only one bucket.
         let dropped = session.bucket_metrics().unwrap().dropped;
         assert_eq!(dropped > 0, !bound.contains("target"), "{bound}");
     }

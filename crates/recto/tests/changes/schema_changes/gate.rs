@@ -1,4 +1,4 @@
-//! A store that makes no table before it is told to.
+//! Store that creates no table until the test allows it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use tokio::sync::Semaphore;
 
 pub(crate) struct Gate {
     inner: Arc<dyn Store>,
-    /// Whoever makes a table stands before it, and has said so.
+    /// Signals that a process is about to create a table.
     pub(crate) arrived: Semaphore,
     pub(crate) open: Semaphore,
 }

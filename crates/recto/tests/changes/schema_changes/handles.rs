@@ -1,4 +1,4 @@
-//! Handles from before a schema was changed in their own process: they follow it.
+//! Handles that were opened before a schema change in their own process. They follow the change.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,7 +36,7 @@ fn event_json(id: i32) -> Json {
     json!({ "day": 1, "id": id, "what": format!("event {id}") })
 }
 
-/// A store with five events and two settings.
+/// Returns a store with five events and two settings.
 async fn opened(kind: Kind) -> (Fresh, Recto) {
     let fresh = Fresh::new(kind);
     let recto = fresh.open().await;
@@ -62,7 +62,8 @@ pub(crate) async fn a_handle_sees_a_field_that_was_added(kind: Kind) {
         .filter("day = 1 AND score >= 0")
         .allow_filter_scan();
     assert_eq!(scores.clone().await.unwrap_err().kind(), ErrorKind::InvalidQuery);
-    // A query that is kept, with its plan; one without texts, whose plan is kept with it alone.
+    // One query is stored in the plan cache of the collection. The other has no texts, so only the query
+    // itself keeps its plan.
     let kept = events.query().filter("day = 1").first(2);
     let built = typed
         .query()
@@ -70,7 +71,7 @@ pub(crate) async fn a_handle_sees_a_field_that_was_added(kind: Kind) {
         .first(2);
     let cursor = kept.clone().await.unwrap().next_cursor().unwrap();
     assert_eq!(built.clone().await.unwrap().items(), [event(5), event(4)]);
-    // A stream, a scan and a batch that have begun; a record that is made and not put yet.
+    // A stream, a scan and a batch that have begun, and a record that is created but not put yet.
     let mut stream = std::pin::pin!(typed.query().filter("day = 1").first(2).stream());
     assert_eq!(stream.try_next().await.unwrap(), Some(event(5)));
     let mut scan = std::pin::pin!(events.scan().filter("day = 1").stream());
@@ -79,7 +80,7 @@ pub(crate) async fn a_handle_sees_a_field_that_was_added(kind: Kind) {
     batch.put(&typed, &event(6)).unwrap();
     let early = record(&events, &event_json(7));
 
-    // By another handle of the same open store.
+    // The change is applied by another handle of the same open store.
     recto.clone().apply(&parse(AFTER)).await.unwrap();
 
     assert!(events.definition().field("score").is_some());
@@ -99,7 +100,7 @@ pub(crate) async fn a_handle_sees_a_field_that_was_added(kind: Kind) {
     assert_eq!(rest, [4, 3, 2, 1].map(event));
     scanned.extend(scan.try_collect::<Vec<_>>().await.unwrap());
     assert_eq!(jsons(&scanned), [5, 4, 3, 2, 1].map(event_json));
-    // What was begun before leaves the new field alone.
+    // Operations that began before the change do not touch the new field.
     batch.commit().await.unwrap();
     events.put(&early).await.unwrap();
     assert_eq!(typed.get((1, 6)).await.unwrap(), Some(event(6)));
@@ -141,7 +142,7 @@ pub(crate) async fn a_removed_collection_is_an_error_of_every_handle(kind: Kind)
         assert!(error.hint().is_some(), "{error}");
     }
 
-    // Another of its name: what was day and id is a text.
+    // A new collection has the same name but another key: a text instead of day and id.
     let other = settings.to_owned()
         + r#"
 [collection.events]
@@ -173,7 +174,7 @@ writes = "overwrite"
         .filter(r#"id = "x""#)
         .after(page.next_cursor().unwrap());
     assert_eq!(old.await.unwrap_err().kind(), ErrorKind::InvalidCursor);
-    // It had not begun: it is of what there is now.
+    // This scan had not begun, so it reads the new collection.
     let part = lost_scan.try_next().await.unwrap().unwrap();
     assert!(part.items.len() <= 1, "{part:?}");
     let foreign = record(&recto.dynamic("settings").unwrap(), &json!({ "name": "a" }));
@@ -183,7 +184,7 @@ writes = "overwrite"
     );
 }
 
-/// While a schema is applied, and its tables are not made yet, everything else goes on.
+/// Other requests continue while a schema is applied and its tables are not created yet.
 pub(crate) async fn pages_go_on_while_a_schema_is_applied(kind: Kind) {
     let (_fresh, recto) = opened(kind).await;
     let gate = Gate::new(recto.store());

@@ -1,4 +1,5 @@
-//! Fields added to collections that hold records, from schema text to page, on both stores.
+//! Fields that are added to collections with records, from the text of the schema to the page, on both
+//! stores.
 
 mod gate;
 mod handles;
@@ -32,7 +33,7 @@ key = ["name"]
 writes = "overwrite"
 "#;
 
-/// The new fields stand before, between and after the others.
+/// Schema in which the new fields are before, between and after the other fields.
 const AFTER: &str = r#"
 [collection.events]
 fields = { tags = "list<text>", day = "int", id = "int", score = "double", what = "text", place = "place" }
@@ -50,7 +51,7 @@ writes = "overwrite"
 fields = { city = "text" }
 "#;
 
-/// The settings with a note.
+/// Returns a schema in which the settings also have a note.
 fn with_note(schema: &str) -> Schema {
     parse(&schema.replace(r#"value = "text""#, r#"note = "text", value = "text""#))
 }
@@ -177,7 +178,8 @@ async fn fields_are_added_to_a_collection_with_records(kind: Kind) {
     let new =
         json!({ "day": 1, "id": 4, "what": "new", "tags": ["a"], "score": 0.5, "place": { "city": "Oslo" } });
     let filled = json!({ "day": 1, "id": 1, "what": "old 1", "score": 0.25 });
-    // A record that is there is never changed, and gets no new field either: it is put anew.
+    // An existing record of this collection never changes, so it gets no new field. The program must put a
+    // new record.
     events.delete((1, 1)).await.unwrap();
     put(&events, &[new.clone(), filled.clone()]).await;
     let expected = [new.clone(), event(3), event(2), filled.clone()];
@@ -204,7 +206,7 @@ async fn fields_are_added_to_a_collection_with_records(kind: Kind) {
                 .map(|one| Json::Object(one.to_json())),
             Some(event(2))
         );
-        // A cursor from before the addition leads on: it is of the same order.
+        // A cursor from before the addition continues, because it has the same sort order.
         let next = events
             .query()
             .filter("day = 1")
@@ -221,7 +223,7 @@ async fn fields_are_added_to_a_collection_with_records(kind: Kind) {
     check(&recto).await;
 }
 
-/// As it was.
+/// Settings without the note.
 #[derive(Debug, Clone, PartialEq, Record)]
 #[record(collection = "settings", key = ["name"], writes = "overwrite")]
 struct Setting {
@@ -229,7 +231,7 @@ struct Setting {
     value: Option<String>,
 }
 
-/// With a note, before the fields that were there before it.
+/// Settings with a note, which is before the older fields.
 #[derive(Debug, Clone, PartialEq, Record)]
 #[record(collection = "settings", key = ["name"], writes = "overwrite")]
 struct NotedSetting {
@@ -280,7 +282,7 @@ async fn handles_from_before_keep_working(kind: Kind) {
     let fresh = Fresh::new(kind);
     let recto = fresh.open().await;
     recto.apply(&parse(BEFORE)).await.unwrap();
-    // Another process, which does not look at the schema, where there can be one.
+    // Another process that does not refresh its schema, if the store allows several processes.
     let other = match kind {
         Kind::Embedded => recto.clone(),
         Kind::Cassandra => fresh.open().await,
@@ -311,15 +313,16 @@ async fn handles_from_before_keep_working(kind: Kind) {
     );
     assert_eq!(all(&new, r#"name = "b""#).await, [json!(null); 0]);
     assert_eq!(all(&new, r#"name = "c""#).await, [setting("c", "3")]);
-    // The other process looks, and its handle follows.
+    // The other process refreshes its schema, and its handle follows.
     assert_eq!(other.refresh().await.unwrap(), kind == Kind::Cassandra);
     assert_eq!(all(&old, r#"name = "a""#).await, found);
 }
 
-/// Version 1 of a program, started anew beside version 2 of it, which added a field: it reads what it knows,
-/// applies its own schema, and leaves the field alone, whether it knows the fields before or after it.
+/// Version 1 of a program starts again while version 2, which added a field, is running. Version 1 reads the
+/// fields that it knows, applies its own schema, and does not change the new field, whether its own fields
+/// are before the new field or after it.
 async fn an_older_program_beside_a_newer_one(kind: Kind) {
-    /// Which knows neither the value nor the fields after it.
+    /// Type that knows neither the value nor the fields after it.
     #[derive(Debug, Clone, PartialEq, Record)]
     #[record(collection = "settings", key = ["name"], writes = "overwrite")]
     struct Owned {
@@ -342,7 +345,7 @@ async fn an_older_program_beside_a_newer_one(kind: Kind) {
         note: Some(note.into()),
     };
     newer.put(&noted(Some("1"), "n")).await.unwrap();
-    // It applies its schema at its start, as programs do.
+    // The older program applies its schema at its start, as programs do.
     let applied = recto
         .apply(&recto::schema_of([Setting::collection()]))
         .await
@@ -383,8 +386,9 @@ async fn an_older_program_beside_a_newer_one(kind: Kind) {
     assert_eq!(newer.get("a").await.unwrap(), None);
 }
 
-/// Version 1 of a program puts its records again after version 2 of it, which added fields, gave them values: they
-/// are the same records, in what it knows. Version 2 knows more, so to it one without the value is another.
+/// Version 1 of a program puts its records again after version 2 added fields and gave them values. For
+/// version 1 these are the same records, because the fields that it knows are equal. Version 2 knows more
+/// fields, so for version 2 a record without the value is another record.
 async fn older_and_newer_programs_append(kind: Kind) {
     #[derive(Debug, Clone, PartialEq, Record)]
     #[record(collection = "notes", key = ["day", "id"], partition = ["day"], order = ["id"], writes = "append")]
@@ -430,14 +434,14 @@ async fn older_and_newer_programs_append(kind: Kind) {
             .unwrap();
         newer.put(&rated(3, Some("c"), None)).await.unwrap();
     }
-    // Both in one batch, of one partition.
+    // Both in one batch, in one partition.
     let mut batch = recto.batch();
     batch.put(&older, &note(1, Some("a"))).unwrap();
     batch.put(&newer, &rated(4, Some("d"), Some(1))).unwrap();
     batch.put(&older, &note(4, Some("d"))).unwrap();
     batch.commit().await.unwrap();
     assert_eq!(older.get((1, 4)).await.unwrap(), Some(note(4, Some("d"))));
-    // Cassandra cannot know what is there.
+    // Cassandra cannot see the stored record.
     if kind == Kind::Embedded {
         for text in [Some("b"), None] {
             let error = older.put(&note(1, text)).await.unwrap_err();
@@ -457,7 +461,7 @@ async fn older_and_newer_programs_append(kind: Kind) {
     );
 }
 
-/// Another collection.
+/// Schema with another collection.
 const MORE: &str = r#"
 [collection.more]
 fields = { id = "int" }
@@ -470,7 +474,7 @@ async fn what_a_schema_does_not_name_stays(kind: Kind) {
     recto.apply(&parse(AFTER)).await.unwrap();
     let settings = recto.dynamic("settings").unwrap();
     put(&settings, &[json!({ "name": "a", "value": "1" })]).await;
-    // A second module's schema, and the first one's as it was.
+    // The schema of a second module, and the unchanged schema of the first module.
     for (schema, changes, kept) in [(MORE, vec!["collection more: new"], 3), (BEFORE, vec![], 5)] {
         let schema = parse(schema);
         let plan = recto.plan(&schema).await.unwrap();
@@ -523,14 +527,14 @@ async fn a_collection_is_removed_by_name(kind: Kind) {
     assert_eq!(recto.dynamic("more").unwrap_err().kind(), ErrorKind::NotFound);
     let tables = recto.store().list_tables().await.unwrap();
     assert!(tables.iter().all(|table| table.name() != "more"), "{tables:?}");
-    // What had it open is told.
+    // Handles of the removed collection get an error.
     assert!(more.get(1).await.is_err());
-    // One of its name begins empty.
+    // A new collection of the same name is empty at first.
     recto.apply(&parse(MORE)).await.unwrap();
     assert!(recto.dynamic("more").unwrap().get(1).await.unwrap().is_none());
 }
 
-/// The schema is recorded and the table not dropped yet: so a removal stops that is interrupted.
+/// Simulates a removal that was interrupted: the schema is recorded, but the table is not dropped yet.
 async fn an_interrupted_removal_is_finished(kind: Kind) {
     let fresh = Fresh::new(kind);
     let recto = fresh.open().await;
@@ -549,7 +553,8 @@ async fn an_interrupted_removal_is_finished(kind: Kind) {
         .await
         .unwrap();
     recto.store().create_table(&table).await.unwrap();
-    // Whoever makes it anew is told whether it has rows; whoever removes it once more drops it.
+    // A program that creates the collection again gets a report about existing rows. A program that removes
+    // it again drops the table.
     let remove = ApplyOptions::new().remove("more");
     let applied = recto.apply_with(&parse(BEFORE), &remove).await.unwrap();
     assert_eq!(
@@ -561,7 +566,8 @@ async fn an_interrupted_removal_is_finished(kind: Kind) {
     assert!(tables.iter().all(|table| table.name() != "more"), "{tables:?}");
 }
 
-/// One removes a collection while another adds a field to it: if the field is recorded, the rows are there.
+/// One handle removes a collection while another adds a field to it. If the removal fails, the rows are still
+/// there.
 async fn who_lost_to_another_removes_nothing(kind: Kind) {
     let fresh = Fresh::new(kind);
     let (one, two) = two_handles(&fresh, kind).await;
@@ -586,7 +592,8 @@ async fn who_lost_to_another_removes_nothing(kind: Kind) {
     }
 }
 
-/// The handle, when it has looked; one opened anew, where only this process changes tables and so nobody looks.
+/// Returns a handle that has checked the tables again. A refresh does not check the tables of an embedded
+/// store, because only this process can change them. In that case, the function reopens the store.
 async fn looked(recto: Recto, fresh: &Fresh) -> Recto {
     match fresh.kind {
         Kind::Cassandra => {
@@ -600,7 +607,7 @@ async fn looked(recto: Recto, fresh: &Fresh) -> Recto {
     }
 }
 
-/// The one table of a collection is replaced by hand.
+/// Replaces the only table of a collection, as an administrator could do.
 async fn replace_table(recto: &Recto, table: &recto_model::Table) {
     recto.store().drop_table(table.name()).await.unwrap();
     let made = recto.store().create_table(table).await;
@@ -637,7 +644,7 @@ async fn a_table_that_is_gone_is_made_again(kind: Kind) {
         .await
         .unwrap();
 
-    // Also with a schema that does not name it, and with a further field.
+    // The result is the same with a schema that does not name the table, and with an additional field.
     let lost = "table settings: it is gone and is made again, empty; its rows are lost";
     assert_eq!(recto.plan(&parse(MORE)).await.unwrap().changes[1], lost);
     let plan = recto.plan(&parse(BEFORE)).await.unwrap();
@@ -676,7 +683,7 @@ async fn a_table_of_another_order_is_refused_and_the_others_go_on(kind: Kind) {
     let events = recto.dynamic("events").unwrap();
     replace_table(&recto, &ascending.collection("events").unwrap().base_table()).await;
     let recto = match kind {
-        // A handle of before is refused, too.
+        // Recto also rejects requests by earlier handles.
         Kind::Cassandra => {
             let recto = looked(recto, &fresh).await;
             message(events.query().filter("day = 1").await);
@@ -696,7 +703,7 @@ async fn a_table_of_another_order_is_refused_and_the_others_go_on(kind: Kind) {
     let plan = recto.plan(&parse(BEFORE)).await.unwrap();
     assert_eq!((plan.rejected.len(), plan.changes.len()), (1, 0), "{plan:?}");
     assert!(message(recto.apply(&parse(BEFORE)).await).contains("table events"));
-    // A module that does not name it goes on, and is told.
+    // A module that does not name the table continues, and gets a report.
     let settings = recto.dynamic("settings").unwrap();
     put(&settings, &[json!({ "name": "a" })]).await;
     let applied = recto.apply(&parse(MORE)).await.unwrap();
@@ -708,7 +715,7 @@ async fn a_table_of_another_order_is_refused_and_the_others_go_on(kind: Kind) {
         "{applied:?}"
     );
     drop(settings);
-    // What undoes it ends it.
+    // Restoring the table ends the error.
     replace_table(&recto, &table).await;
     let recto = looked(recto, &fresh).await;
     assert!(recto.unavailable_collections().is_empty());
@@ -745,7 +752,7 @@ async fn what_cannot_be_done_is_refused_and_changes_nothing(kind: Kind) {
     let tables = recto.store().list_tables().await.unwrap();
     let replaced = |from: &str, to: &str| {
         assert!(AFTER.contains(from), "{from}");
-        // And an addition, which must not be made alone.
+        // The schema also has an allowed addition, which must not be applied alone.
         with_note(&AFTER.replace(from, to))
     };
     let event_key = r#"key = ["day", "id"]"#;
@@ -780,15 +787,15 @@ async fn an_interrupted_apply_is_finished(kind: Kind) {
     let recto = Fresh::new(kind).open().await;
     recto.apply(&parse(BEFORE)).await.unwrap();
     let noted = with_note(BEFORE).keeping(&recto.schema());
-    // The table is changed, the schema not recorded: so an apply stops that is interrupted.
+    // Simulates an apply that was interrupted: the table is changed, but the schema is not recorded.
     let table = noted.collection("settings").unwrap().base_table();
     let recorded = recto.schema().collection("settings").unwrap().base_table();
     let outcome = recto.store().add_columns(&recorded, &table).await;
     assert!(matches!(outcome, Ok(TableOutcome::Done)), "{outcome:?}");
     let settings = recto.dynamic("settings").unwrap();
     put(&settings, &[json!({ "name": "a", "value": "1" })]).await;
-    // Another field in its place is refused with a hint where cells are kept by position, and nothing is
-    // recorded.
+    // A store that identifies cells by position rejects another field at this position, with a hint. It
+    // records nothing.
     if kind == Kind::Embedded {
         let other = parse(&BEFORE.replace(r#"value = "text""#, r#"value = "text", other = "text""#));
         let error = recto.apply(&other).await.unwrap_err();
@@ -797,7 +804,7 @@ async fn an_interrupted_apply_is_finished(kind: Kind) {
         assert!(error.hint().is_some_and(|hint| hint.contains("interrupted")));
         assert_eq!(recto.generation(), 1);
     }
-    // The same again, or more, goes on from there.
+    // The same schema, or a larger one, continues from this state.
     let both = parse(&BEFORE.replace(
         r#"value = "text""#,
         r#"value = "text", note = "text", other = "text""#,
@@ -812,8 +819,9 @@ async fn an_interrupted_apply_is_finished(kind: Kind) {
     assert_eq!(all(&settings, r#"name = "a" AND other = "x""#).await.len(), 1);
 }
 
-/// Of two who add different fields at once, the one whose schema is not recorded may be the last to say of the
-/// table what it has. The next who applies goes on from the schema that is recorded.
+/// Two processes add different fields concurrently, and only one schema is recorded. The other process may be
+/// the last one to change the columns of the table. The next process that applies a schema continues from the
+/// recorded schema.
 async fn an_addition_that_lost_is_in_nobodys_way(kind: Kind) {
     let recto = Fresh::new(kind).open().await;
     recto.apply(&parse(BEFORE)).await.unwrap();
@@ -846,7 +854,8 @@ async fn an_addition_that_lost_is_in_nobodys_way(kind: Kind) {
     assert!(listed.contains(&table(&recto.schema())), "{listed:?}");
 }
 
-/// Two handles on a store with the first schema: of two processes, where a store allows that.
+/// Returns two handles on a store with the first schema. They belong to two processes, if the store allows
+/// this.
 async fn two_handles(fresh: &Fresh, kind: Kind) -> (Recto, Recto) {
     let one = fresh.open().await;
     one.apply(&parse(BEFORE)).await.unwrap();
@@ -857,7 +866,8 @@ async fn two_handles(fresh: &Fresh, kind: Kind) -> (Recto, Recto) {
     (one, two)
 }
 
-/// One adds a field and the other a collection: whichever is recorded, what the other left stands in nobody's way.
+/// One process adds a field, and the other a collection. Whichever schema is recorded, the remains of the
+/// other do not block later changes.
 async fn two_who_apply_different_things_at_once(kind: Kind) {
     let fresh = Fresh::new(kind);
     let (one, two) = two_handles(&fresh, kind).await;
@@ -865,7 +875,7 @@ async fn two_who_apply_different_things_at_once(kind: Kind) {
     let collection = parse(&format!("{BEFORE}{MORE}"));
     let (first, second) = tokio::join!(one.apply(&collection), two.apply(&field));
     assert!(first.is_ok() || second.is_ok(), "{first:?} {second:?}");
-    // Without the note, if that was not recorded.
+    // Without the note, if it was not recorded.
     let recto = one;
     let noted = second.is_ok();
     let value = if noted {
@@ -894,7 +904,7 @@ async fn two_who_apply_at_once(kind: Kind) {
             &format!(r#"value = "text", {name} = "text""#),
         ))
     };
-    // The same addition, and then different ones.
+    // The same addition, and then different additions.
     let (same, before) = (with("n"), one.generation());
     let (first, second) = tokio::join!(one.apply(&same), two.apply(&same));
     assert!(first.is_ok() || second.is_ok(), "{first:?} {second:?}");
@@ -904,7 +914,8 @@ async fn two_who_apply_at_once(kind: Kind) {
     assert_eq!(one.apply(&same).await.unwrap().generation, before + 1);
     let (left, right) = (with("n = \"text\", left"), with("n = \"text\", right"));
     let (first, second) = tokio::join!(one.apply(&left), two.apply(&right));
-    // The second may look after the first is done: then it leaves what that one added as it is.
+    // The second process may read the schema after the first is done. In that case, it keeps the addition of
+    // the first.
     let both = first.is_ok() && second.is_ok();
     assert!(first.is_ok() || second.is_ok(), "{first:?} {second:?}");
     let recto = match kind {
@@ -926,14 +937,14 @@ async fn two_who_apply_at_once(kind: Kind) {
     );
 }
 
-/// Whatever fails and whatever is unknown, applying again ends with the fields there and the records kept.
+/// After any failures and unknown outcomes, repeated applies end with the new fields and the old records.
 #[test]
 fn applying_again_settles_every_fault() {
-    /// Runs; each is a few milliseconds.
+    /// Number of runs. Each takes a few milliseconds.
     const SEEDS: u64 = 40;
-    /// How often each fault strikes.
+    /// Probability of each fault.
     const FAULTS: f64 = 0.1;
-    /// How often to apply before giving up.
+    /// Maximum number of applies of a run.
     const MAX_APPLIES: usize = 200;
     let in_time = async |seed: u64| {
         let memory: Arc<dyn Store> = Arc::new(MemoryStore::new(Environment::system()));

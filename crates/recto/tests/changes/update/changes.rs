@@ -1,4 +1,4 @@
-//! What changes do.
+//! Effects of changes.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub(crate) struct Suspension {
     pub(crate) visits: Option<i32>,
 }
 
-/// As a program knows it that is older: without what two views are by.
+/// A suspension in an older program, without the fields by which two views sort.
 #[derive(Debug, Clone, PartialEq, Record)]
 #[record(collection = "suspensions", key = ["user"])]
 struct Narrow {
@@ -42,14 +42,14 @@ fn suspensions(recto: &Recto) -> Collection<Suspension> {
     recto.collection().unwrap()
 }
 
-/// Who has this status, newest first.
+/// Returns the users with this status, newest first.
 async fn users(recto: &Recto, status: &str) -> Vec<String> {
     let filter = format!(r#"status = "{status}""#);
     let page: Page<Suspension> = suspensions(recto).query().filter(filter).await.unwrap();
     page.iter().map(|one| one.user.clone()).collect()
 }
 
-/// The error, after which the views are as they were.
+/// Returns the error of a change, after which record and views are unchanged.
 async fn refused(recto: &Recto, change: impl IntoFuture<Output = recto::Result<recto::Changed>>) -> Error {
     let version = suspensions(recto).get_versioned("ada").await.unwrap();
     let error = change.await.unwrap_err();
@@ -69,7 +69,7 @@ pub(crate) async fn records_move_between_views(recto: Recto) {
     rises(all.insert(&suspension("ada", "open", 1)).await.unwrap());
     rises(all.put(&suspension("bob", "open", 2)).await.unwrap());
     assert_eq!(users(&recto, "open").await, ["bob", "ada"]);
-    // By one field, and to another place of the same partition.
+    // A change of one field moves the record within its partition.
     rises(all.update("ada").set("since", 3).await.unwrap());
     assert_eq!(users(&recto, "open").await, ["ada", "bob"]);
     rises(
@@ -84,7 +84,7 @@ pub(crate) async fn records_move_between_views(recto: Recto) {
         (vec!["bob".into()], vec!["ada".to_owned()])
     );
     assert_eq!(all.get("ada").await.unwrap().unwrap().visits, Some(7));
-    // Null: last in its order, and out of the view that it is the partition of.
+    // Null: the record is last in the order of one view, and leaves the view whose partition the field is.
     rises(
         all.update("ada")
             .set("since", None::<i64>)
@@ -102,7 +102,7 @@ pub(crate) async fn records_move_between_views(recto: Recto) {
     );
     assert_eq!(users(&recto, "open").await, ["bob"]);
     assert_eq!(assert_views_are_exact(&recto, "suspensions").await, 2);
-    // A put takes the place of all of it.
+    // A put replaces the whole record.
     rises(all.put(&suspension("ada", "open", 9)).await.unwrap());
     assert_eq!(all.get("ada").await.unwrap(), Some(suspension("ada", "open", 9)));
     rises(all.delete("bob").await.unwrap());
@@ -152,7 +152,7 @@ pub(crate) async fn versions_are_asked_for(recto: Recto) {
         .unwrap()
         .version;
     all.delete("ada").if_version(third).await.unwrap();
-    // Of what is not there no version holds, and nothing can be updated.
+    // No version holds for a missing record, and it cannot be updated.
     for change in [
         all.put(&suspension("ada", "open", 2)).if_version(third),
         all.delete("ada").if_version(third),
@@ -208,14 +208,14 @@ pub(crate) async fn what_is_refused_changes_nothing(recto: Recto) {
         .await
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
-    // All or none of several is refused by name.
+    // An atomic batch of several records is rejected with the name of the collection.
     let error = all
         .put_all(&[suspension("ada", "closed", 2), suspension("bob", "open", 2)])
         .await
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert!(error.message().contains("suspensions"), "{error}");
-    // Records that are written plainly have no versions to ask for.
+    // Records that are written plainly have no versions for a condition.
     let plain = recto.dynamic("plain").unwrap();
     let record = DynamicRecord::from_json_text(plain.definition(), r#"{"user": "ada"}"#).unwrap();
     plain.put(&record).await.unwrap();
@@ -233,7 +233,8 @@ pub(crate) async fn what_is_refused_changes_nothing(recto: Recto) {
     assert_eq!(all.get("ada").await.unwrap(), Some(suspension("ada", "open", 1)));
 }
 
-/// Writers of one record: each change is upon the one before, so that no count is lost, nor any other field.
+/// Several writers change one record. Each change is based on the previous one, so no count and no other
+/// field is lost.
 pub(crate) async fn nobody_is_lost_of_many_at_once(recto: Recto) {
     let all = suspensions(&recto);
     all.insert(&suspension("ada", "open", 1)).await.unwrap();
@@ -284,7 +285,7 @@ pub(crate) async fn who_knows_less_leaves_the_rest(recto: Recto) {
         ..suspension("ada", "closed", 1)
     };
     assert_eq!(all.get("ada").await.unwrap(), Some(expected));
-    // Where there is none the rest is null.
+    // If there is no record, the other fields are null.
     narrow.put(&known("bob", "open")).await.unwrap();
     assert_eq!(all.get("bob").await.unwrap().unwrap().reason, None);
     let error = narrow.insert(&known("bob", "closed")).await.unwrap_err();
@@ -295,7 +296,8 @@ pub(crate) async fn who_knows_less_leaves_the_rest(recto: Recto) {
 pub(crate) async fn records_expire_with_their_entries(recto: Recto) {
     let all = suspensions(&recto);
     let has_transactions = recto.store().limits().transactions;
-    // Long enough for all that is asked before it ends, beside other tests: Cassandra ends it up to a second early.
+    // Long enough for all requests before the end of the lifetime, even during other tests. Cassandra ends it
+    // up to a second early.
     let lifetime = Duration::from_secs(12);
     let put = all
         .put_for(&suspension("ada", "open", 1), lifetime)
@@ -307,13 +309,13 @@ pub(crate) async fn records_expire_with_their_entries(recto: Recto) {
     all.put_for(&suspension("eve", "open", 3), lifetime)
         .await
         .unwrap();
-    // Where several clocks decide, entries outlive their record by an hour.
+    // If several clocks decide, entries outlive their record by an hour.
     let longest = if has_transactions { 12 } else { 12 + 3_600 };
     let ends = entries_end_in(&recto, "suspensions").await;
     assert_eq!(ends.len(), 6);
     let is_soon = |end: &Option<u32>| end.is_some_and(|seconds| seconds <= longest);
     assert!(ends.iter().all(is_soon), "{ends:?}");
-    // An update leaves it its time, and a put gives it another.
+    // An update keeps the lifetime of a record, and a put sets a new one.
     all.update("ada").set("status", "closed").await.unwrap();
     all.put(&suspension("bob", "open", 2)).await.unwrap();
     let ends = entries_end_in(&recto, "suspensions").await;
@@ -333,13 +335,13 @@ pub(crate) async fn records_expire_with_their_entries(recto: Recto) {
     let again = all.insert(&suspension("ada", "open", 9)).await.unwrap();
     assert!(again.version > put.version);
     assert_eq!(users(&recto, "open").await, ["ada", "bob"]);
-    // What has expired is removed from the views by whoever deletes it.
+    // The deletion of an expired record removes its entries from the views.
     all.delete("eve").await.unwrap();
     assert_eq!(assert_views_are_exact(&recto, "suspensions").await, 2);
     assert_eq!(entries_end_in(&recto, "suspensions").await, [None; 4]);
 }
 
-/// A field is added, and a view by it, while a handle is there that knows neither.
+/// A field and a view by this field are added while there is a handle that knows neither.
 pub(crate) async fn handles_from_before_a_field_leave_it(recto: Recto) {
     let all = suspensions(&recto);
     let dynamic = recto.dynamic("suspensions").unwrap();
@@ -348,7 +350,7 @@ pub(crate) async fn handles_from_before_a_field_leave_it(recto: Recto) {
     let more = super::SCHEMA.replace("visits = \"int\" }", "visits = \"int\", note = \"text\" }");
     recto.apply(&parse(&more)).await.unwrap();
     dynamic.update("ada").set("note", "kept").await.unwrap();
-    // A record that was made before does not know the field.
+    // An earlier record object does not know the field.
     dynamic.put(&old).await.unwrap();
     let found = dynamic.get("ada").await.unwrap().unwrap();
     assert_eq!(found.to_json()["note"], "kept");
@@ -376,7 +378,8 @@ pub(crate) async fn what_cannot_stand_in_a_view_is_refused(recto: Recto) {
     );
 }
 
-/// Each of the two changes is small enough by itself.
+/// Rejects a change that would make a record too large, although each of the two changes alone is small
+/// enough.
 pub(crate) async fn what_would_become_too_large_is_refused(recto: Recto) {
     let letters = recto.dynamic("letters").unwrap();
     let half = "x".repeat(600 << 10);
@@ -387,7 +390,7 @@ pub(crate) async fn what_would_become_too_large_is_refused(recto: Recto) {
     let error = letters.update(1).set("back", &*half).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
     assert!(error.message().contains("letters would have 1"), "{error}");
-    // What is there is as it was, and may be changed.
+    // The stored record is unchanged, and can be changed.
     letters.update(1).set("front", "short").await.unwrap();
     letters.update(1).set("back", &*half).await.unwrap();
     let found = letters.get(1).await.unwrap().unwrap().to_json();
@@ -397,7 +400,7 @@ pub(crate) async fn what_would_become_too_large_is_refused(recto: Recto) {
     );
 }
 
-/// Though a deletion leaves no row.
+/// Versions do not repeat, although a deletion leaves no row.
 pub(crate) async fn deleted_records_do_not_repeat_a_version(recto: Recto) {
     let all = suspensions(&recto);
     let mut last = 0;

@@ -1,4 +1,4 @@
-//! A process that changes records, killed at random moments, again and again.
+//! A process that changes records and is killed at random moments, again and again.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -16,13 +16,13 @@ use crate::common::exact::assert_views_are_exact;
 use crate::common::stores::parse;
 use crate::common::{run, seed};
 
-/// Says to the child process where to write.
+/// Environment variable with the folder of the store, for the child process.
 const FOLDER: &str = "RECTO_TEST_UPDATE_FOLDER";
-/// How often it is killed.
+/// Number of kills.
 const LIVES: u64 = 8;
-/// How long it lives at most.
+/// Maximum lifetime of the process, in milliseconds.
 const LIFE_MS: u64 = 400;
-/// Records that it changes.
+/// Number of records that the process changes.
 const USERS: u64 = 5;
 
 async fn open(folder: &Path) -> Recto {
@@ -49,7 +49,7 @@ fn writer_that_gets_killed() {
                 0 => all.delete(&user).await.unwrap(),
                 _ => all.put(&suspension(&user, status, since)).await.unwrap(),
             };
-            // What is printed is acknowledged.
+            // A printed change is acknowledged.
             println!("\nacknowledged {user} {}", changed.version);
         }
     });
@@ -98,7 +98,7 @@ fn who_is_killed_leaves_views_exact_and_what_was_acknowledged() {
             assert_views_are_exact(&recto, "suspensions").await;
             let all = recto.collection::<Suspension>().unwrap();
             for (user, version) in &acknowledged {
-                // Nothing older than what was acknowledged is there.
+                // No record is older than its last acknowledged version.
                 if let Some(found) = all.get_versioned(user).await.unwrap() {
                     assert!(found.version.unwrap() >= *version, "{user}");
                 }

@@ -1,4 +1,5 @@
-//! Records that change: each with its entries in all views, or not at all, on the version that is there.
+//! Records that change together with their entries in all views, based on the stored version. Each change is
+//! applied completely or not at all.
 
 mod changes;
 mod killed;
@@ -33,10 +34,11 @@ key = ["user"]
 writes = "overwrite"
 "#;
 
-/// The behaviours on all stores; with the last one's end what they opened goes.
+/// Suite of these tests. The stores that they opened are removed after the last test.
 static TESTS: Suite = Suite::new(module_path!(), 4 * 11 + 1);
 
-/// Each behaviour on stores with transactions (in memory, and embedded), and without (in memory, and Cassandra).
+/// Defines the tests of each behavior on stores with transactions (in memory, and embedded), and without
+/// transactions (in memory, and Cassandra).
 macro_rules! behaviours {
     ($($name:ident),+ $(,)?) => {
         behaviours!(@store memory, super::in_memory(true); $($name,)+);
@@ -46,7 +48,7 @@ macro_rules! behaviours {
     };
     (@store $store:ident, $open:expr; $($name:ident,)+) => {
         mod $store {
-            #[allow(unused_imports)] // stores in memory are of no kind
+            #[allow(unused_imports)] // stores in memory have no kind
             use super::Kind;
 
             $(#[test]
@@ -72,13 +74,13 @@ behaviours! {
         records_expire_with_their_entries,
 }
 
-/// The same with a view in buckets of a few rows, and another one that is not.
+/// Returns the schema with one view in small buckets, and another view without buckets.
 fn in_buckets() -> String {
     let order = "order = [\"-since\"]\n";
     SCHEMA.replace(order, &format!("{order}bucket = {{ rows = 2 }}\n"))
 }
 
-/// With transactions, or without.
+/// Returns a store in memory, with or without transactions.
 async fn in_memory(transactions: bool) -> Recto {
     let recto = crate::common::stores::in_memory(transactions).await;
     recto.apply(&parse(&in_buckets())).await.unwrap();

@@ -1,4 +1,5 @@
-//! What a change sends to a real Cassandra: which statements, in how many stages; and what it leaves in the log.
+//! Statements that a change sends to a real Cassandra, in stages, and the remains of the change in the log of
+//! intents.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -19,19 +20,20 @@ use super::changes::{Suspension, suspension};
 use super::{SCHEMA, TESTS};
 use crate::common::{Fresh, Kind, Scope, run};
 
-/// After a process registered, and before it renews its registration and recovers.
+/// Wait after the registration of a process. It ends before the process renews its registration and recovers.
 const QUIET: Duration = Duration::from_secs(1);
-/// How long the mark may take, for which nobody waits.
+/// Maximum time until the mark is written, for which the change does not wait.
 const MARKED: Duration = Duration::from_millis(300);
-/// How often a change is made until nothing else is sent beside it.
+/// Maximum number of repetitions of a change until no other statements are sent meanwhile.
 const MAX_ATTEMPTS: usize = 5;
-/// Changes of one record, which leave it where it stands.
+/// Number of changes of one record that do not move the record.
 const CHANGES: i32 = 300;
-/// How long it may take until settled intents are gone: two renewals.
+/// Maximum time until settled intents are removed: two renewals.
 const GONE: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// What was sent, each with its stage: behind whatever had been answered when it was sent.
+/// Statements that were sent, each with its stage. The stage is the number of groups of statements that had
+/// been answered before.
 #[derive(Debug, Default)]
 struct Sent {
     requests: Mutex<Vec<(usize, String)>>,
@@ -52,7 +54,7 @@ impl Sent {
         stage
     }
 
-    /// What was sent since it was asked last.
+    /// Returns the statements since the last call.
     fn take(&self) -> Vec<(usize, String)> {
         self.answered.store(0, Ordering::SeqCst);
         let mut requests = std::mem::take(&mut *self.requests.lock().unwrap());
@@ -71,7 +73,7 @@ fn words(mutations: &[Mutation]) -> String {
     mutations.iter().map(word).collect::<Vec<_>>().join(" and ")
 }
 
-/// A store that notes what is sent to it.
+/// Store that records the statements sent to it.
 #[derive(Clone)]
 struct Noting {
     inner: Arc<dyn Store>,
@@ -113,7 +115,7 @@ impl StoreWrapper for Noting {
     }
 }
 
-/// Each is read through once.
+/// Reads of a snapshot. Each read passes once at its start and once at its end.
 struct NotingReads {
     inner: Arc<dyn Snapshot>,
     sent: Arc<Sent>,
@@ -134,13 +136,13 @@ impl SnapshotWrapper for NotingReads {
         if self.passed.fetch_add(1, Ordering::SeqCst).is_multiple_of(2) {
             self.sent.begin("read".to_owned());
         } else {
-            // It began in the first stage, or not at all before something else was answered.
+            // The read began in the first stage, or at least before any other answer.
             self.sent.answered.fetch_max(1, Ordering::SeqCst);
         }
     }
 }
 
-/// How many rows and how many deletions a node met that read all of a table.
+/// Returns the numbers of rows and deletions that a node met in a full read of a table.
 async fn rows_and_deletions(config: &CassandraConfig, table: &str) -> (usize, usize) {
     let cql = PlainCql::connect(config.clone(), Environment::system())
         .await
@@ -158,8 +160,8 @@ fn stages(lines: &[(usize, &str)]) -> Vec<(usize, String)> {
     lines
 }
 
-/// Asserts that a change sends this, and nothing else. The process renews its registration and recovers in between: the
-/// change is then made once more.
+/// Asserts that a change sends these statements, and no others. If the process renews its registration or
+/// recovers meanwhile, the change is repeated.
 async fn assert_sends(sent: &Sent, expected: &[(usize, &str)], change: impl AsyncFn(usize)) {
     let expected = stages(expected);
     let mut found = Vec::new();
@@ -209,7 +211,7 @@ fn a_change_takes_three_stages_and_leaves_no_deletion_in_the_log() {
             (3, "suspensions_by_status_1: put"),
         ];
         let inserts = async |attempt: usize| {
-            // With a null, what was at the entry's place would be cleared first.
+            // With a null, the change would first clear the position of the entry.
             let mut suspended = suspension(&format!("u{attempt}"), "open", 1);
             suspended.visits = Some(0);
             all.insert(&suspended).await.unwrap();
@@ -244,7 +246,7 @@ fn a_change_takes_three_stages_and_leaves_no_deletion_in_the_log() {
             rows_and_deletions(&config, "suspensions_by_reason_2").await,
         ];
         assert_eq!(after, before, "who stays where they are leaves nothing behind");
-        // Whole segments go, and nothing is met of them.
+        // Whole segments are removed, and a node meets nothing of them.
         let begun = Instant::now();
         loop {
             let (rows, deletions) = rows_and_deletions(&config, "recto_intents").await;

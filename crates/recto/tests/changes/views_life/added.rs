@@ -1,4 +1,4 @@
-//! Views that are added to records that are there, that change, and that go.
+//! Views that are added to existing records, views that change, and views that are removed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::{BASE, VIEWS, assert_all_is_well, fill, tables, with_views};
 use crate::common::clocks::Clocks;
 use crate::common::stores::parse;
 
-/// More than is filled in at a time.
+/// Number of records. It is larger than the number of records that one step of a fill writes.
 const RECORDS: i32 = 2_500;
 
 pub(crate) async fn a_view_that_is_added_has_every_record(recto: Recto) {
@@ -29,7 +29,7 @@ pub(crate) async fn a_view_that_is_added_has_every_record(recto: Recto) {
         assert_all_is_well(&recto).await,
         u64::from(expected.unsigned_abs())
     );
-    // They are read.
+    // Queries use the new views.
     let people = recto.dynamic("people").unwrap();
     let page = people
         .query()
@@ -37,10 +37,10 @@ pub(crate) async fn a_view_that_is_added_has_every_record(recto: Recto) {
         .await
         .unwrap();
     assert!(!page.items().is_empty());
-    // And there is nothing left to do.
+    // A second apply has nothing to do.
     let again = recto.apply(&with_views()).await.unwrap();
     assert_eq!((again.changes.len(), again.generation), (0, applied.generation));
-    // What is new from the beginning is ready at once, and written.
+    // Records that are written after the apply are in the views at once.
     fill(&recto, 10).await;
     assert_all_is_well(&recto).await;
 }
@@ -94,10 +94,11 @@ pub(crate) async fn a_view_is_dropped_by_name(recto: Recto) {
     assert_all_is_well(&recto).await;
 }
 
-/// Longer than anybody reads by what the catalog said.
+/// Time that is longer than any process reads by an old state of the catalog.
 const OLD: Duration = Duration::from_secs(16);
 
-/// A process that never writes has nothing else to learn it from, and the view's table may be there for long.
+/// A process that never writes learns of the dropped view only from the catalog, and the table of the view
+/// may exist for a long time.
 pub(crate) async fn who_only_reads_learns_that_a_view_is_dropped(recto: Recto) {
     recto.apply(&with_views()).await.unwrap();
     fill(&recto, 100).await;
@@ -116,7 +117,7 @@ pub(crate) async fn who_only_reads_learns_that_a_view_is_dropped(recto: Recto) {
     let less = parse(BASE);
     let dropped = recto.apply_with(&less, &options);
     let asked = async {
-        // It is not read any more long before it is gone.
+        // Processes stop reading the view long before its table is dropped.
         tokio::time::sleep(OLD).await;
         clocks.jump(OLD);
         let error = query.clone().await.unwrap_err();

@@ -1,4 +1,5 @@
-//! Processes that have one store without transactions open, in virtual time; what each asks of it can be held back, or fail.
+//! Processes with one shared store without transactions, in virtual time. Tests can hold back the requests of
+//! a process, or make them fail.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -19,7 +20,7 @@ use tokio::time::Instant;
 use super::clock::{Clock, Clocks};
 use super::gate::Gate;
 
-/// As Cassandra is.
+/// Limits like those of Cassandra.
 const LIMITS: Limits = Limits {
     remote: true,
     leaves_tombstones: true,
@@ -36,7 +37,7 @@ pub(crate) fn in_virtual_time<T>(future: impl Future<Output = T>) -> T {
     runtime.unwrap().block_on(future)
 }
 
-/// One store, and the processes that have it open.
+/// One store, and the processes that opened it.
 pub(crate) struct World {
     start: Instant,
     memory: Arc<dyn Store>,
@@ -50,12 +51,12 @@ impl World {
         Self { start, memory }
     }
 
-    /// A process whose clock is `off_micros` away from the others'.
+    /// Opens the store in a process whose clock differs by `off_micros` from the other clocks.
     pub(crate) async fn process(&self, seed: u64, off_micros: i64) -> (Recto, Arc<Doors>) {
         self.process_with(seed, off_micros, OpenOptions::new()).await
     }
 
-    /// One whose requests may take so long.
+    /// Opens the store in a process with this request timeout.
     pub(crate) async fn process_within(&self, seed: u64, time: Duration) -> (Recto, Arc<Doors>) {
         self.process_with(seed, 0, OpenOptions::new().request_timeout(time))
             .await
@@ -74,7 +75,7 @@ impl World {
         (Recto::with_store(store, options).await.unwrap(), doors)
     }
 
-    /// How many rows a table has.
+    /// Returns the number of rows of a table.
     pub(crate) async fn rows_of(&self, name: &str) -> usize {
         let tables = self.memory.list_tables().await.unwrap();
         let table = Arc::new(tables.into_iter().find(|table| table.name() == name).unwrap());
@@ -93,7 +94,7 @@ impl World {
     }
 }
 
-/// One kind of requests.
+/// Kind of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Door {
     /// Plain writes.
@@ -104,14 +105,14 @@ pub(crate) enum Door {
     Reads(&'static str),
 }
 
-/// A process' connection to the store.
+/// Connection of a process to the store.
 pub(crate) struct Doors {
     store: Arc<dyn Store>,
     pub(crate) gate: Gate,
     shut: Arc<Shut>,
 }
 
-/// What does not pass now.
+/// Kinds of requests that do not pass now.
 #[derive(Default)]
 struct Shut {
     held: Mutex<Vec<Door>>,
@@ -120,17 +121,17 @@ struct Shut {
 }
 
 impl Doors {
-    /// Requests of this kind stand still.
+    /// Holds back the requests of this kind.
     pub(crate) fn hold(&self, door: Door) {
         self.shut.held.lock().unwrap().push(door);
     }
 
-    /// Requests of this kind fail: too few replicas are alive.
+    /// Makes the requests of this kind fail, as if too few replicas were alive.
     pub(crate) fn fail(&self, door: Door) {
         self.shut.failing.lock().unwrap().push(door);
     }
 
-    /// Everything passes again.
+    /// Lets all requests pass again.
     pub(crate) fn open(&self) {
         self.shut.held.lock().unwrap().clear();
         self.shut.failing.lock().unwrap().clear();
@@ -217,7 +218,7 @@ impl SnapshotWrapper for Reads {
     }
 }
 
-/// Waits until something holds, for five minutes at most.
+/// Waits until a condition holds, for at most five minutes.
 pub(crate) async fn until(mut holds: impl FnMut() -> bool) {
     for _ in 0..3_000 {
         if holds() {

@@ -1,4 +1,4 @@
-//! Views that somebody else wrote to.
+//! Views whose tables another program changed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,20 +15,20 @@ use serde_json::Value as Json;
 use super::{assert_all_is_well, event, fill, person, record, verify, with_views};
 
 const RECORDS: i32 = 300;
-/// Who changes other records meanwhile.
+/// Number of writers that change other records meanwhile.
 const WRITERS: i32 = 3;
-/// How long each waits after a change.
+/// Wait of each writer after a change.
 const WRITER_PAUSE: Duration = Duration::from_millis(2);
-/// Difference between the numbers of a record and of an absent one.
+/// Difference between the numbers of a record and of an absent record.
 const FIRST_ABSENT: i32 = 100_000;
-/// Old entries that no record has, of each kind.
+/// Number of old entries without a record, of each kind.
 const OLD_ORPHANS: usize = 40;
-/// By so much clocks may be apart.
+/// Maximum difference between clocks.
 const HOUR_MICROS: i64 = 3_600_000_000;
-/// Little enough for a dozen passes.
+/// Memory that is small enough for a dozen passes.
 const LITTLE_MEMORY_BYTES: u64 = 2_000;
 
-/// Rows of a view's table, written plainly.
+/// Rows of the table of a view, and plain writes to them.
 struct Rows {
     recto: Recto,
     table: Arc<Table>,
@@ -37,10 +37,10 @@ struct Rows {
 }
 
 impl Rows {
-    /// The rows of the records of [`fill`]: others are changed meanwhile.
+    /// Reads the rows of the records of [`fill`]. Other records change meanwhile.
     async fn read(recto: &Recto, view: &str) -> Self {
         let mut rows = Self::read_all(recto, view).await;
-        // The last cell of the key is the record's number.
+        // The last cell of the key is the number of the record.
         let last = rows.table.key_len() - 1;
         let ours = rows.cells.into_iter().zip(rows.stamps).filter(|(row, _)| {
             row.get(last)
@@ -76,7 +76,8 @@ impl Rows {
         }
     }
 
-    /// Writes to the row of a key, which is that of the row of this number with one key cell changed, if it says so.
+    /// Writes to the row of this number. If `key` has a key cell, the write goes to the row whose key differs
+    /// in this cell.
     async fn write(&self, number: usize, key: Option<(usize, Vec<u8>)>, stamp: i64, cells: Option<Cells>) {
         let row = &self.cells[number];
         let cell = |column: usize| match &key {
@@ -107,26 +108,26 @@ impl Rows {
         assert!(matches!(outcome.await.unwrap(), WriteOutcome::Done));
     }
 
-    /// The number of the record whose entry a row is.
+    /// Returns the number of the record to which a row belongs.
     fn id(&self, number: usize) -> i32 {
         let cell = self.cells[number].get(self.table.key_len() - 1).unwrap();
         i32::from_be_bytes(cell.try_into().unwrap())
     }
 
-    /// The key cell that makes a row the entry of a record that is not there.
+    /// Returns the key cell that makes a row the entry of an absent record.
     fn absent(&self, number: usize) -> (usize, Vec<u8>) {
         let id = self.id(number) + FIRST_ABSENT;
         (self.table.key_len() - 1, id.to_be_bytes().to_vec())
     }
 
-    /// The record of that entry.
+    /// Returns the absent record of that entry.
     fn absent_record(&self, number: usize) -> Json {
         let mut record = person(self.id(number));
         record["id"] = (self.id(number) + FIRST_ABSENT).into();
         record
     }
 
-    /// The key of the record whose entry a row is, for people.
+    /// Returns the key of the record to which a row belongs, as text.
     fn key_text(&self, number: usize) -> String {
         let id = self.id(number);
         match &event(id)["day"] {
@@ -135,7 +136,7 @@ impl Rows {
         }
     }
 
-    /// The regular cells of a row, the one behind the version changed.
+    /// Returns the regular cells of a row, with a changed last cell, and with or without the version.
     fn regular(&self, number: usize, changed: Option<&[u8]>, version: bool) -> Cells {
         let row = &self.cells[number];
         let (key_len, last) = (self.table.key_len(), self.table.columns().len() - 1);
@@ -148,7 +149,7 @@ impl Rows {
     }
 }
 
-/// Loses two entries, invents three, changes three. Returns what is wrong then, and with which records.
+/// Removes two entries, adds three, and changes three. Returns the faults and the keys of their records.
 pub(crate) async fn plant(recto: &Recto, view: &str) -> Vec<(&'static str, String)> {
     let rows = Rows::read(recto, view).await;
     let newest = rows.stamps.iter().max().unwrap();
@@ -161,7 +162,8 @@ pub(crate) async fn plant(recto: &Recto, view: &str) -> Vec<(&'static str, Strin
         .await;
     rows.write(2, place("elsewhere"), newest + 5, Some(invented))
         .await;
-    // Where neither the store nor a version says when that was, it is deleted when it is more than an hour old.
+    // If neither the store nor a version gives the time of the entry, the repair deletes the entry only after
+    // an hour.
     let is_told = view == "by_city" || !recto.store().limits().remote;
     let nothing = Some(rows.regular(3, None, false));
     let stamp = if is_told { newest + 6 } else { newest - HOUR_MICROS };
@@ -179,7 +181,7 @@ pub(crate) async fn plant(recto: &Recto, view: &str) -> Vec<(&'static str, Strin
         )
         .await;
     }
-    // The same, but that nothing says of when it is.
+    // An entry with the same content, but without a version.
     let same = rows.cells[8]
         .get(rows.table.columns().len() - 1)
         .map(<[u8]>::to_vec);
@@ -195,7 +197,7 @@ pub(crate) async fn plant(recto: &Recto, view: &str) -> Vec<(&'static str, Strin
     wrong
 }
 
-/// What is told of a view, and with which records.
+/// Returns the faults that the report has for a view, with the keys of their records.
 fn told(view: &VerifiedView) -> Vec<(&str, String)> {
     let examples = view.examples.iter();
     let mut told: Vec<_> = examples.map(|drift| (&*drift.kind, drift.key.clone())).collect();
@@ -203,7 +205,7 @@ fn told(view: &VerifiedView) -> Vec<(&str, String)> {
     told
 }
 
-/// Changes people of higher numbers until it is told to stop.
+/// Changes people with higher numbers until `stop` is set.
 async fn write_beside(recto: Recto, writer: i32, stop: Arc<AtomicBool>) -> i32 {
     let people = recto.dynamic("people").unwrap();
     let mut turn = 0;
@@ -226,17 +228,19 @@ fn of<'r>(report: &'r VerifyReport, view: &str) -> &'r VerifiedView {
     report.views.iter().find(|one| one.view == view).unwrap()
 }
 
-/// So slowly that there are steps of so few rows, and time between them.
+/// Rate in rows per second. It is so low that a step has only a few rows, and that there is time between
+/// steps.
 const FEW_ROWS: u32 = 20;
 
-/// Each step is read once more for what is missing, and other rows stand between its own by then.
+/// The comparison reads each step again to find missing entries. At that time, other rows are between the
+/// rows of the step.
 pub(crate) async fn what_is_missing_is_found_beside_who_inserts(recto: Recto) {
     recto.apply(&with_views()).await.unwrap();
     let people = recto.dynamic("people").unwrap();
     let put = async |number: i32| {
         people.put(&record(&people, &person(number))).await.unwrap();
     };
-    // Every other number.
+    // Every second number.
     for number in 0..RECORDS / 2 {
         put(number * 2).await;
     }
@@ -275,7 +279,7 @@ pub(crate) async fn what_is_missing_is_found_beside_who_inserts(recto: Recto) {
     );
 }
 
-/// How long what a page met left over may take to be gone.
+/// Maximum time until a stale entry that a page met is removed.
 const GONE: Duration = Duration::from_secs(10);
 
 pub(crate) async fn what_a_page_meets_left_over_is_removed(recto: Recto) {
@@ -363,8 +367,8 @@ pub(crate) async fn what_drifted_is_found_and_repaired(recto: Recto) {
     );
 }
 
-/// Orphans that are older than clocks may be apart are removed together, and their records keep their versions. A record that
-/// is inserted later has its entry.
+/// Orphans that are older than the maximum difference between clocks are removed together, and their records
+/// keep their versions. A record that is inserted later has its entry.
 pub(crate) async fn old_orphans_are_removed_and_records_keep_their_versions(recto: Recto) {
     recto.apply(&with_views()).await.unwrap();
     fill(&recto, RECORDS).await;
@@ -404,7 +408,8 @@ pub(crate) async fn old_orphans_are_removed_and_records_keep_their_versions(rect
     assert_eq!(found.cells.len(), rows.cells.len() + OLD_ORPHANS);
 }
 
-/// What is too new to be replaced, or may be, stays until it is older: `verify` says so of the one, `repair` of both.
+/// An entry that is too new to be replaced, or that may be too new, stays until it is older. `verify` reports
+/// the first kind, and `repair` reports both.
 pub(crate) async fn what_cannot_be_repaired_is_told_before_and_after(recto: Recto) {
     recto.apply(&with_views()).await.unwrap();
     fill(&recto, RECORDS).await;

@@ -1,5 +1,5 @@
-//! Whoever applies a schema, or repairs views, is killed at each call to the store, before it is done or after; who does it
-//! again goes on.
+//! A process that applies a schema or repairs views is killed at each call to the store, before the call or
+//! after it. The next process completes the work.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ use crate::common::killing::{Cut, Killing};
 use crate::common::run;
 use crate::common::stores::{in_memory, parse};
 
-/// More than is filled in at a time.
+/// Number of records. It is larger than the number of records that one step of a fill writes.
 const RECORDS: i32 = 1_100;
-/// As many records as drift is planted among.
+/// Number of records of the test that repairs planted faults.
 const REPAIRED: i32 = 40;
-/// More than an apply takes, and a repair.
+/// Upper bound of the number of calls of an apply, and of a repair.
 const MOST_CALLS: i64 = 400;
 
 async fn open(store: &Arc<dyn Store>) -> Recto {
@@ -26,7 +26,8 @@ async fn open(store: &Arc<dyn Store>) -> Recto {
     Recto::with_store(Arc::clone(store), options).await.unwrap()
 }
 
-/// Applies a schema until the store has been asked for so much; whether it came to its end.
+/// Applies a schema in a process that is killed after this number of calls. Returns whether the apply was
+/// complete before.
 async fn apply_for(store: &Arc<dyn Store>, calls: i64, cut: Cut, schema: &Schema) -> bool {
     let killing = Killing::new(store, cut, |_| true);
     killing.arm(calls);
@@ -41,7 +42,7 @@ async fn apply_for(store: &Arc<dyn Store>, calls: i64, cut: Cut, schema: &Schema
 #[test]
 fn who_adds_changes_and_drops_views_is_killed_at_any_call() {
     let before = with_views();
-    // One view is added, one changes, one goes.
+    // One view is added, one is changed, and one is removed.
     let changed = VIEWS.replace(r#"order = ["age"]"#, r#"order = ["-age"]"#);
     let kept = changed.split("[collection.people.view.ages]").next().unwrap();
     let after = parse(&format!(
@@ -56,7 +57,7 @@ fn who_adds_changes_and_drops_views_is_killed_at_any_call() {
                 recto.apply(&before).await.unwrap();
                 fill_each(&recto, RECORDS, RECORDS / 10).await;
                 ended += i32::from(apply_for(&store, calls, cut, &after).await);
-                // Meanwhile another process writes, by what is recorded.
+                // Meanwhile another process writes, based on the recorded schema.
                 let recto = open(&store).await;
                 fill_each(&recto, RECORDS / 10, RECORDS / 5).await;
                 let views = recto.views().await.unwrap();
@@ -92,7 +93,8 @@ fn who_adds_changes_and_drops_views_is_killed_at_any_call() {
     });
 }
 
-/// Whether whoever repairs what drifted came to its end before.
+/// Repairs planted faults in a process that is killed after this number of calls. Returns whether the repair
+/// was complete before.
 async fn repair_for(transactions: bool, calls: i64, cut: Cut) -> bool {
     let recto = in_memory(transactions).await;
     recto.apply(&with_views()).await.unwrap();
@@ -117,7 +119,7 @@ async fn repair_for(transactions: bool, calls: i64, cut: Cut) -> bool {
 
 #[test]
 fn who_repairs_is_killed_at_any_call() {
-    // What waits, waits in no time.
+    // With a paused clock, waits take no time.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .start_paused(true)

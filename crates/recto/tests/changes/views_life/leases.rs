@@ -1,5 +1,5 @@
-//! Processes whose lease is over, who lose their registration or end, while they write, recover and delete: on a store
-//! without transactions, in virtual time.
+//! Processes whose lease has ended, or that lose their registration or end while they write, recover and
+//! delete. The tests use a store without transactions, in virtual time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,11 +19,11 @@ use crate::common::stores::parse;
 const PEOPLE: &str = "[collection.people]\nfields = { id = \"int\", city = \"text\" }\nkey = [\"id\"]\n";
 const BY_CITY: &str = "[collection.people.view.by_city]\npartition = [\"city\"]\n";
 const RECORDS: i32 = 20;
-/// Longer than a lease, and shorter than it takes to be found dead.
+/// Time that is longer than a lease, and shorter than the time until a process is found dead.
 const LAPSED: Duration = Duration::from_secs(18);
-/// Longer than it takes to be found dead, and until what was left is resolved.
+/// Time that is longer than the time until a process is found dead and its changes are resolved.
 const LONG: Duration = Duration::from_secs(90);
-/// How long who has much time waits for one request.
+/// Timeout of a request of a process that may wait for long.
 const PATIENT: Duration = Duration::from_secs(60);
 
 fn people() -> String {
@@ -53,7 +53,7 @@ async fn put_many(recto: &Recto) {
     }
 }
 
-/// Two processes of which the first declared people with a view, and the second put some.
+/// Returns two processes. The first declared people with a view, and the second put some people.
 async fn two(world: &World) -> (Recto, Arc<Doors>, Recto, Arc<Doors>) {
     let (one, doors) = world.process(1, 0).await;
     one.apply(&parse(&people())).await.unwrap();
@@ -79,14 +79,14 @@ fn a_change_waits_for_the_lease() {
         changing.await.unwrap().unwrap();
         assert_eq!(one.writer_metrics().lost, 0);
         assert_views_are_exact(&one, "people").await;
-        // In vain, for as long as it has time.
+        // The change waits in vain until its timeout.
         doors.hold(Door::Registrations);
         sleep(LAPSED).await;
         let began = Instant::now();
         let error = put(&one, 1, "jena").await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
         assert_eq!(began.elapsed().as_secs(), 10);
-        // Where too few replicas are alive, not at all.
+        // If too few replicas are alive, the change does not wait at all.
         doors.open();
         doors.fail(Door::Registrations);
         sleep(LAPSED).await;
@@ -122,8 +122,8 @@ fn a_change_that_waits_is_made_by_the_next_registration_when_this_one_is_lost() 
     });
 }
 
-/// Has a change stand still between its intent and its read, until the lease is over; the read passes then, and the lease
-/// does not come back.
+/// Starts a change that is held back between its intent and its read until the lease has ended. Then the read
+/// passes, but the lease is not renewed.
 async fn changing_without_a_lease(
     world: &World,
     seed: u64,
@@ -151,7 +151,7 @@ fn a_change_whose_lease_ends_before_it_is_decided_waits_for_it() {
         let (one, _) = world.process(1, 0).await;
         one.apply(&parse(&people())).await.unwrap();
         let (other, doors, changing) = changing_without_a_lease(&world, 2).await;
-        // Somebody else changes the record meanwhile.
+        // Another process changes the record meanwhile.
         put(&one, 1, "jena").await.unwrap();
         doors.open();
         changing.await.unwrap().unwrap();
@@ -189,7 +189,7 @@ fn a_change_whose_lease_does_not_come_back_is_told_so_when_its_time_is_over() {
         assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
         doors.open();
         assert_eq!(city_of(&one, 1).await, "ulm");
-        // Where too few replicas are alive for one it is told at once.
+        // If too few replicas are alive for a renewal, the change fails at once.
         let (_third, doors, changing) = changing_without_a_lease(&world, 3).await;
         doors.open();
         doors.fail(Door::Registrations);
@@ -239,7 +239,8 @@ fn who_ends_is_waited_for_while_a_plain_write_of_it_is_under_way() {
         plain::fill(&other, RECORDS).await;
         doors.hold(Door::Registrations);
         sleep(LAPSED).await;
-        // It waits for the lease; then the process ends, which is told before the write goes on.
+        // The write waits for the lease. Then the process starts to close the store, before the write
+        // continues.
         let writing = other.clone();
         let written = tokio::spawn(async move {
             let events = writing.dynamic("events").unwrap();
@@ -297,7 +298,7 @@ fn what_the_dead_left_of_a_collection_that_was_made_anew_keeps_nobody_waiting() 
     }
 }
 
-/// Recovers on and on, whatever fails; how often it looked, and how often that failed.
+/// Starts a recovery that continues after every error. Returns the numbers of its passes and of its errors.
 fn recovering(recto: &Recto) -> (JoinHandle<()>, Arc<[AtomicUsize; 2]>) {
     let counts = Arc::<[AtomicUsize; 2]>::default();
     let (session, counted) = (LocalSession::new(recto.clone()), Arc::clone(&counts));
@@ -328,7 +329,7 @@ fn a_recovering_process_goes_on_when_it_was_found_dead_itself() {
         sleep(LAPSED).await;
         other.close().await.unwrap();
         assert_eq!(one.writer_metrics().lost, 1);
-        // Nobody else is there.
+        // No other process is running.
         let (last, doors) = world.process(3, 0).await;
         put_many(&last).await;
         doors.gate.open(false);

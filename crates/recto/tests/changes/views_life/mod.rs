@@ -1,5 +1,5 @@
-//! The life of views: added to records that are there, changed, dropped, lost and found; compared with their records, and
-//! repaired; whoever does that killed at any point.
+//! The life of views: they are added to existing records, changed, dropped, lost and found, compared with
+//! their records, and repaired. The process that does this is killed at any point.
 
 mod added;
 #[allow(dead_code)]
@@ -23,7 +23,7 @@ use recto::session::{VerifyReport, VerifyRequest};
 use recto::{Collection, DynamicRecord, Recto};
 use serde_json::{Value as Json, json};
 
-/// One collection whose records are never changed, and one whose records are.
+/// A collection whose records never change, and a collection whose records change.
 pub(crate) const BASE: &str = r#"
 [collection.events]
 fields = { day = "int", id = "int", what = "text", score = "int", note = "text" }
@@ -37,7 +37,7 @@ fields = { id = "int", city = "text", age = "int", note = "text" }
 key = ["id"]
 "#;
 
-/// Views of both.
+/// Views of both collections.
 pub(crate) const VIEWS: &str = r#"
 [collection.events.view.by_what]
 partition = ["what"]
@@ -54,9 +54,9 @@ nulls = "skip"
 fields = ["note"]
 "#;
 
-/// Records that are put together, which are less than a logged batch holds.
+/// Number of records that are put together. It is smaller than the maximum of a logged batch.
 const BATCH_RECORDS: usize = 200;
-/// The tests that open stores in files, or on Cassandra.
+/// Suite of the tests that open stores in files, or on Cassandra.
 static TESTS: Suite = Suite::new(module_path!(), 13);
 
 macro_rules! behaviours {
@@ -91,7 +91,7 @@ behaviours! {
 }
 
 mod memory_by_writer {
-    /// Tokio's time goes by as nobody has anything to do.
+    /// Runs in virtual time: the clock of Tokio advances while all tasks wait.
     #[tokio::test(start_paused = true)]
     async fn who_only_reads_learns_that_a_view_is_dropped() {
         let recto = crate::common::stores::in_memory(false).await;
@@ -243,12 +243,12 @@ pub(crate) fn record(collection: &Collection<DynamicRecord>, json: &Json) -> Dyn
     DynamicRecord::from_json(collection.definition(), json.as_object().unwrap()).unwrap()
 }
 
-/// Puts so many records into both collections.
+/// Puts this number of records into both collections.
 pub(crate) async fn fill(recto: &Recto, count: i32) {
     fill_each(recto, count, count).await;
 }
 
-/// Puts so many events, and so many people.
+/// Puts these numbers of events and of people.
 pub(crate) async fn fill_each(recto: &Recto, event_count: i32, person_count: i32) {
     let events = recto.dynamic("events").unwrap();
     let records: Vec<DynamicRecord> = (0..event_count)
@@ -269,7 +269,7 @@ pub(crate) async fn verify(recto: &Recto, request: &VerifyRequest) -> VerifyRepo
     recto.verify(request, &|_| {}).await.unwrap()
 }
 
-/// Asserts that every view is ready and has what it should; returns how many entries they have.
+/// Asserts that every view is ready and exact. Returns the number of entries of all views.
 pub(crate) async fn assert_all_is_well(recto: &Recto) -> u64 {
     let views = recto.views().await.unwrap();
     assert!(views.iter().all(|view| view.state == "ready"), "{views:?}");
@@ -285,7 +285,7 @@ pub(crate) async fn assert_all_is_well(recto: &Recto) -> u64 {
     report.views.iter().map(|view| view.entries).sum()
 }
 
-/// The tables that are there.
+/// Returns the names of the existing tables.
 pub(crate) async fn tables(recto: &Recto) -> Vec<String> {
     let tables = recto.store().list_tables().await.unwrap();
     let names = tables.iter().map(|table| table.name().to_owned());

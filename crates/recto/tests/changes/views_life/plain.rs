@@ -1,5 +1,5 @@
-//! Views that are added to records that are written plainly, by processes that know nothing of them yet: on a store
-//! without transactions, in virtual time.
+//! Views that are added to plainly written records while other processes do not know the views yet. The tests
+//! use a store without transactions, in virtual time.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -16,7 +16,7 @@ use super::{event, record, verify};
 use crate::common::exact::assert_views_are_exact;
 use crate::common::stores::parse;
 
-/// Records that are never changed, and some that are overwritten.
+/// Records that never change, and records that are overwritten.
 pub(crate) const PLAIN: &str = r#"
 [collection.events]
 fields = { day = "int", id = "int", what = "text", score = "int", note = "text" }
@@ -33,7 +33,8 @@ order = ["hour"]
 writes = "overwrite"
 "#;
 
-/// Views of both: by other fields than the key's where records never change, by the key's where they are overwritten.
+/// Views of both collections. If records never change, the view is by fields outside the key. If records are
+/// overwritten, the view is by fields of the key.
 pub(crate) const PLAIN_VIEWS: &str = r#"
 [collection.events.view.by_what]
 partition = ["what"]
@@ -45,9 +46,10 @@ order = ["-sensor"]
 "#;
 
 const RECORDS: i32 = 400;
-/// Longer than it takes to be found dead, but for the lease, which one who is waited for renews.
+/// Time that is longer than the time until a process is found dead. A process for which others wait renews
+/// its lease, so it is not found dead.
 const LONG: Duration = Duration::from_secs(60);
-/// More than it takes until views are filled when nobody is waited for.
+/// Time that is longer than a fill of views takes if it does not wait for other processes.
 const QUICK: Duration = Duration::from_secs(12);
 
 pub(crate) fn schema() -> String {
@@ -84,7 +86,7 @@ pub(crate) async fn fill(recto: &Recto, count: i32) {
     }
 }
 
-/// Asserts that all views are ready and have what they should; how many records there are.
+/// Asserts that all views are ready and exact. Returns the number of records.
 pub(crate) async fn assert_views_are_true(recto: &Recto) -> usize {
     let views = recto.views().await.unwrap();
     assert!(views.iter().all(|view| view.state == "ready"), "{views:?}");
@@ -101,7 +103,7 @@ pub(crate) async fn assert_views_are_true(recto: &Recto) -> usize {
     records
 }
 
-/// How many entries all views have.
+/// Returns the number of entries of all views.
 async fn entries(world: &World, recto: &Recto) -> usize {
     let mut entries = 0;
     for view in recto.views().await.unwrap() {
@@ -115,8 +117,8 @@ fn apply(recto: &Recto, schema: &str) -> JoinHandle<recto::session::Applied> {
     tokio::spawn(async move { recto.apply(&schema).await.unwrap() })
 }
 
-/// Two processes, of which the first applied a schema with a view of events, so that to delete one is to read it first, and the
-/// second put so many records; and the schema.
+/// Returns a schema and two processes. The first applied the schema, which has a view of events, so that the
+/// deletion of an event reads it first. The second put this number of records.
 pub(crate) async fn two_with_a_view(world: &World, count: i32) -> (String, Recto, Recto, Arc<Doors>) {
     let (one, _) = world.process(1, 0).await;
     let before =
@@ -135,7 +137,7 @@ fn who_adds_a_view_waits_for_a_plain_write_that_does_not_know_it() {
         one.apply(&parse(PLAIN)).await.unwrap();
         let (other, doors) = world.process(2, -1_800_000_000).await;
         fill(&other, RECORDS).await;
-        // Its renewals pass, its writes of records stand still.
+        // Its renewals pass, but its writes of records are held back.
         doors.hold(Door::Writes);
         let writing = other.clone();
         let written = tokio::spawn(async move { put(&writing, RECORDS, 1).await });
@@ -194,7 +196,7 @@ fn who_is_waited_for_is_told_and_not_for_ever() {
                 .iter()
                 .all(|view| view.state == "building")
         );
-        // The same again goes on.
+        // A second apply of the same schema continues.
         doors.open();
         written.await.unwrap();
         one.apply(&parse(&schema())).await.unwrap();
@@ -239,7 +241,7 @@ fn a_plain_write_of_who_was_frozen_is_in_views_that_were_added_meanwhile() {
             events.delete((3, 10)).await.map(drop).unwrap();
         });
         sleep(Duration::from_secs(1)).await;
-        // Nothing of it passes any more; it is found dead, and not waited for.
+        // No request of this process passes any more. It is found dead, and others do not wait for it.
         doors.gate.open(false);
         timeout(2 * LONG, apply(&one, &(before + PLAIN_VIEWS)))
             .await
@@ -329,7 +331,7 @@ fn views_of_plain_records_are_exact_after_they_were_added_while_others_wrote() {
     }
 }
 
-/// Puts and deletes records of its own for half a minute; how many.
+/// Puts and deletes records of its own for half a minute. Returns the number of writes.
 async fn write_on(recto: Recto, writer: i32, random: Random) -> u32 {
     let (events, readings) = (
         recto.dynamic("events").unwrap(),
@@ -337,7 +339,8 @@ async fn write_on(recto: Recto, writer: i32, random: Random) -> u32 {
     );
     let (begun, mut done) = (Instant::now(), 0);
     while begun.elapsed() < LONG / 2 {
-        // Who puts and deletes one plain record at once, by clocks that are apart, may leave an entry behind.
+        // Each writer uses its own records. Concurrent puts and deletions of the same plain record, by
+        // different clocks, may leave an entry behind.
         let number = 3 * i32::try_from(random.below(u64::from(RECORDS.unsigned_abs()))).unwrap() + writer - 1;
         match random.below(4) {
             0 => events.delete((number % 7, number)).await.map(drop).unwrap(),

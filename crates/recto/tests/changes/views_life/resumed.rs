@@ -1,4 +1,4 @@
-//! Comparisons that are stopped, and gone on with; how much of them is done at once, and in what memory.
+//! Comparisons that are stopped and resumed, the number of their concurrent reads, and their memory.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -18,11 +18,11 @@ use super::{BASE, VIEWS, drift, fill, fill_each, verify, with_views};
 use crate::common::stores::{in_memory, parse};
 
 const RECORDS: i32 = 300;
-/// Little enough for several passes of each view.
+/// Memory that is small enough for several passes of each view.
 const LITTLE_MEMORY_BYTES: u64 = 16_000;
-/// Places after which a comparison is stopped, each time; it may be further by then.
+/// Number of checkpoints after which a comparison is stopped. It may have continued further by then.
 const PLACES: u64 = 1;
-/// Views at a time, and ranges of the table of each.
+/// Maximum number of concurrent reads: views at a time, multiplied by the ranges of the table of each.
 const MAX_READS_AT_ONCE: i64 = 2 * 8;
 
 fn little(resume: Option<String>) -> VerifyRequest {
@@ -33,14 +33,14 @@ fn little(resume: Option<String>) -> VerifyRequest {
     }
 }
 
-/// What a comparison came to.
+/// Result of a comparison.
 enum Ended {
     Done(VerifyReport),
-    /// Where it was then.
+    /// The comparison was stopped at this checkpoint.
     Stopped(String),
 }
 
-/// Compares, until so many places were told; how many rows were read.
+/// Compares until this number of checkpoints was reported. Returns the number of rows that were read.
 async fn compare(recto: &Recto, request: &VerifyRequest, places: u64) -> (Ended, u64) {
     let (place, rows) = (Mutex::new(request.resume.clone()), AtomicU64::new(0));
     let (told, enough) = (AtomicU64::new(0), Notify::new());
@@ -53,7 +53,7 @@ async fn compare(recto: &Recto, request: &VerifyRequest, places: u64) -> (Ended,
         let mut place = place.lock().unwrap();
         if at.resume.is_some() && *place != at.resume {
             *place = at.resume;
-            // The first says where it goes on from.
+            // The first report only repeats the checkpoint from which the comparison resumes.
             let told = told.fetch_add(1, Ordering::Relaxed) + 1;
             if told >= places + u64::from(request.resume.is_some()) {
                 enough.notify_one();
@@ -73,7 +73,7 @@ async fn compare(recto: &Recto, request: &VerifyRequest, places: u64) -> (Ended,
     (ended, rows.into_inner())
 }
 
-/// What was found of each view, whatever the order.
+/// Returns the result of each view, independent of the order of the examples.
 fn found(report: &VerifyReport) -> BTreeMap<String, VerifiedView> {
     let views = report.views.iter().cloned();
     let sorted = views.map(|mut view| {
@@ -121,7 +121,8 @@ pub(crate) async fn who_goes_on_finds_what_is_before_and_after(recto: Recto) {
         report.begun_seconds_ago.is_some_and(|seconds| seconds < 600),
         "{report:?}"
     );
-    // What is before the place was found, and is not looked at again; what is after it is right by now.
+    // Faults before the checkpoint were found earlier, and are not checked again. Faults after it are
+    // repaired by now.
     let repair = VerifyRequest {
         repair: true,
         ..VerifyRequest::default()
@@ -153,7 +154,7 @@ pub(crate) async fn who_repairs_goes_on_with_what_is_left(recto: Recto) {
         stops += 1;
     };
     assert!(stops > 2, "it was stopped {stops} times");
-    // What it repaired in a pass that was not done is not told again.
+    // A fault that was repaired in an incomplete pass is not reported again.
     assert!(
         report.left() == 0 && report.wrong() <= planted as u64,
         "{report:?}"
@@ -214,7 +215,7 @@ fn a_place_is_of_one_store_one_comparison_and_one_schema() {
     });
 }
 
-/// A store that counts the reads that are under way.
+/// Store that counts concurrent reads.
 struct Counting {
     inner: Arc<dyn Store>,
     counts: Arc<Counts>,
@@ -223,7 +224,7 @@ struct Counting {
 #[derive(Default)]
 struct Counts {
     begun: AtomicI64,
-    /// Each read passes when it begins, and when it ends.
+    /// Number of passes. Each read passes once at its start and once at its end.
     passed: AtomicI64,
     most: AtomicI64,
 }
@@ -306,7 +307,7 @@ fn no_more_is_read_at_once_than_two_views_by_eight_ranges() {
 #[test]
 fn a_comparison_takes_the_memory_it_is_given_and_that_of_what_it_reads() {
     const MEMORY_BYTES: u64 = 512 << 10;
-    /// Rows that are read, and what is made of them.
+    /// Memory of the rows that are read, and of the data made from them, in bytes.
     const READ_BYTES: u64 = 5 << 18;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.unwrap();
@@ -331,6 +332,6 @@ fn a_comparison_takes_the_memory_it_is_given_and_that_of_what_it_reads() {
     let (little, much) = (taken(MEMORY_BYTES), taken(64 << 20));
     println!("a comparison takes {little} bytes, or {much}");
     assert!(little < MEMORY_BYTES + READ_BYTES, "{little}");
-    // Else it would say nothing.
+    // Otherwise the first assertion would show nothing.
     assert!(much > MEMORY_BYTES + READ_BYTES, "{much}");
 }

@@ -1,4 +1,4 @@
-//! Between both kinds of store, both ways.
+//! Copies between both kinds of store, in both directions.
 
 use recto::session::CopyRequest;
 use recto::{DynamicRecord, ErrorKind, OpenOptions};
@@ -7,14 +7,14 @@ use super::TESTS;
 use super::support::{CUSTOMERS, ORDERS, assert_is_copy, copy, filled, filled_and_empty, order};
 use crate::common::{Fresh, Kind, Scope, run};
 
-/// Where the customer of an order stands among them all; those without stand last.
+/// Returns the position of an order's customer among all customers. Orders without a customer come last.
 fn place(order: &DynamicRecord) -> usize {
     let customer = order.to_json().get("customer").cloned();
     let is_it = |name: &&str| customer.as_ref().is_some_and(|customer| customer == *name);
     CUSTOMERS.iter().position(is_it).unwrap_or(CUSTOMERS.len())
 }
 
-/// A copy has all that its store had; what was begun there goes on here.
+/// A copy has all records of its source, and cursors of the source continue on the copy.
 async fn all_goes_over(from: Kind, to: Kind) {
     let _scope = Scope::new(&TESTS);
     let ((_, source), target) = (filled(from).await, Fresh::new(to));
@@ -51,7 +51,7 @@ async fn all_goes_over(from: Kind, to: Kind) {
     assert_eq!(rows, [("orders", 0), ("events", 30), ("settings", 0)]);
     assert_is_copy(&source, &opened).await;
 
-    // Cursors go on, in another process too.
+    // Cursors continue, in another process too.
     for recto in [&opened, &target.open_if_many().await.unwrap_or(opened.clone())] {
         for (query, (cursor, expected)) in queries(recto).into_iter().zip(&pages) {
             let page = query.after(cursor.clone()).await.unwrap();
@@ -65,7 +65,7 @@ async fn all_goes_over(from: Kind, to: Kind) {
         places.len() > 200 && places.is_sorted(),
         "as people sort them: {places:?}"
     );
-    // Versions are good, and rise.
+    // Versions are valid, and continue to rise.
     let (here, there) = (
         source.dynamic("orders").unwrap(),
         opened.dynamic("orders").unwrap(),
@@ -81,13 +81,13 @@ async fn all_goes_over(from: Kind, to: Kind) {
         let now = there.put(&changed).if_version(version).await.unwrap().version;
         assert!(now > version);
     }
-    // It is a store like any other: it is not copied into once more.
+    // The copy is a normal store, so a second copy into it is rejected.
     let error = copy(&source, &opened).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Exists);
 }
 
 impl Fresh {
-    /// Another handle on the store, where there may be several.
+    /// Returns another handle on the store, if the store allows several.
     async fn open_if_many(&self) -> Option<recto::Recto> {
         (self.kind == Kind::Cassandra).then_some(())?;
         Some(self.open_with(OpenOptions::new()).await)
@@ -115,7 +115,7 @@ fn cassandra_to_cassandra() {
     run(all_goes_over(Kind::Cassandra, Kind::Cassandra));
 }
 
-/// Some collections, into a store that has others: its keys stay.
+/// Copies some collections into a store that has other collections. The store keeps its keys.
 #[test]
 fn a_named_collection_into_a_store_with_others() {
     let _scope = Scope::new(&TESTS);

@@ -1,4 +1,4 @@
-//! Copies whose processes are killed, and gone on with by others.
+//! Copies whose processes are killed, and that other processes continue.
 
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -16,12 +16,12 @@ use crate::common::{Fresh, Kind, Scope, run, stores};
 
 const FROM: &str = "RECTO_TEST_COPY_FROM";
 const TO: &str = "RECTO_TEST_COPY_TO";
-/// So slow that a copy is not over before it is killed.
+/// Rate of a copy in rows per second. It is so low that the copy does not end before it is killed.
 const ROWS_PER_SECOND: u32 = 700;
-/// At how many rows of which collection it is killed.
+/// Collections and numbers of rows at which the copy is killed.
 const KILLED_AT: [(&str, u64); 2] = [("orders", 600), ("events", 1_200)];
 
-/// At which of its calls a copy is cut off: all of them would take minutes.
+/// Interval between the calls at which a copy is interrupted. A test of all calls would take minutes.
 const CUT_EVERY: usize = 7;
 
 fn text(address: &StoreAddress) -> String {
@@ -54,7 +54,8 @@ fn a_copy_that_gets_killed() {
     });
 }
 
-/// Killed in the middle of one collection, and again in the middle of the next.
+/// A copy is correct although its process is killed in the middle of one collection, and again in the middle
+/// of the next.
 fn ends_as_if_it_had_not_been_killed(from: Kind, to: Kind) {
     let _scope = Scope::new(&TESTS);
     let ((from, source), to) = (run(filled(from)), Fresh::new(to));
@@ -118,7 +119,7 @@ fn cassandra_to_embedded() {
     ends_as_if_it_had_not_been_killed(Kind::Cassandra, Kind::Embedded);
 }
 
-/// Cut off before or after every some of its calls that change something.
+/// Interrupts a copy before or after some of its calls that change something.
 #[tokio::test]
 #[ignore = "slow: four minutes"]
 async fn at_any_call() {
@@ -149,7 +150,7 @@ async fn at_any_call() {
                 .await
                 .unwrap();
             let report = match copy(&source, &target).await {
-                // Its last call was done: nothing says any more that it was a copy.
+                // The last call of the copy was executed, so nothing records any more that there was a copy.
                 Err(error) if cut == Cut::After && error.kind() == ErrorKind::Exists => {
                     assert_is_copy(&source, &target).await;
                     ended += 1;

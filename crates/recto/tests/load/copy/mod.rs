@@ -1,4 +1,5 @@
-//! One store copied into another: both kinds, both ways; refused, cut off, gone on with.
+//! Copies of one store into another, between both kinds of store and in both directions: rejected,
+//! interrupted and resumed.
 
 mod both_ways;
 mod killed;
@@ -7,5 +8,5 @@ mod support;
 
 use crate::common::Suite;
 
-/// The tests that open stores in files, or on Cassandra.
+/// Suite of the tests that open stores in files, or on Cassandra.
 static TESTS: Suite = Suite::new(module_path!(), 15);

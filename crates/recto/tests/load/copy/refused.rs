@@ -1,4 +1,4 @@
-//! What is refused, with nothing changed; and what is told.
+//! Copies that are rejected without any change, and their reports.
 
 use std::future::IntoFuture;
 
@@ -39,7 +39,7 @@ async fn refuses_what_is_not_empty(kind: Kind) {
             .unwrap()
             .is_none()
     );
-    // Of what was deleted the version goes on.
+    // The version of a deleted record continues to rise.
     orders.delete(7).await.unwrap();
     if kind == Kind::Cassandra {
         refused(&target).await;
@@ -93,7 +93,8 @@ fn what_is_declared_otherwise_or_not_there_or_the_same_store() {
     });
 }
 
-/// What was copied and removed is copied again, though it is recorded how far that was; and nobody is told to remove what was copied.
+/// A collection that was copied and then removed is copied again, although a checkpoint records its progress.
+/// No hint recommends to remove the copied records.
 #[test]
 fn what_was_removed_is_copied_again() {
     let _scope = Scope::new(&TESTS);
@@ -113,7 +114,7 @@ fn what_was_removed_is_copied_again() {
             let options = ApplyOptions::new().remove(removed);
             target.apply_with(&Schema::default(), &options).await.unwrap();
         }
-        // The one is declared by somebody else before, the other is not.
+        // Another program declares one of the collections before the copy, and not the other.
         let declared = source.schema();
         let mut of_events = Schema::clone(&declared);
         of_events.collections.retain(|one| one.name == "events");
@@ -131,7 +132,7 @@ fn what_was_removed_is_copied_again() {
     });
 }
 
-/// Records of which some have the same values of fields that are to be unique cannot be there where those are.
+/// Records with equal values in a field that becomes unique cannot be copied.
 #[test]
 fn fields_that_are_not_unique_yet() {
     let _scope = Scope::new(&TESTS);
@@ -157,7 +158,7 @@ fn fields_that_are_not_unique_yet() {
     });
 }
 
-/// Waits for a call in a thread of its own: who tells of progress cannot.
+/// Waits for a call in a separate thread, because a progress callback cannot wait.
 fn block_on_elsewhere<T: Send>(call: impl IntoFuture<Output = recto::Result<T>, IntoFuture: Send> + Send) {
     std::thread::scope(|scope| {
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -168,7 +169,8 @@ fn block_on_elsewhere<T: Send>(call: impl IntoFuture<Output = recto::Result<T>, 
     });
 }
 
-/// Queues are named; a record that comes to the source too late is told, and what was copied goes on being known.
+/// The report names queues, and a record that reached the source too late. A later copy still recognizes the
+/// copied records.
 #[test]
 fn what_is_left_out_is_said() {
     let _scope = Scope::new(&TESTS);
@@ -206,7 +208,7 @@ fn what_is_left_out_is_said() {
             report.collections[0].source.records,
             report.collections[0].target.records + 1
         );
-        // The same once more: what is copied is known, and compared again.
+        // The copy is repeated. It recognizes the copied rows, and compares them again.
         let again = copy(&source, &target).await.unwrap();
         assert!(!again.is_equal());
         source.dynamic("orders").unwrap().delete(9_999).await.unwrap();

@@ -1,4 +1,4 @@
-//! Collections of all kinds with records of all kinds, and what must hold of a copy.
+//! Collections and records of all kinds, and the conditions that hold for a copy.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::common::exact::assert_views_are_exact;
 use crate::common::stores::parse;
 use crate::common::{Fresh, Kind};
 
-/// Collections of all modes of writes, with views and buckets.
+/// Collections of all write modes, with views and buckets.
 const SCHEMA: &str = r#"
 [collection.orders]
 fields = { id = "int", status = "text", due = "timestamp", total = "decimal", customer = "text", note = "text", tags = "list<text>" }
@@ -60,14 +60,14 @@ key = ["name"]
 writes = "overwrite"
 "#;
 
-/// In the order of German.
+/// Customers in German order.
 pub(crate) const CUSTOMERS: [&str; 7] = ["Aal", "äpfel", "Ärger", "Otto", "Ötzi", "Oz", "Zorn"];
 pub(crate) const ORDERS: i32 = 1_300;
 pub(crate) const EVENTS: i32 = 3_000;
-/// For how long what ends lives, but for what ends before it is copied.
+/// Lifetimes of records: longer than the test, and so short that the records expire before the copy.
 const LIFE: Duration = Duration::from_secs(40 * 24 * 3_600);
 const SHORT_LIFE: Duration = Duration::from_secs(1);
-/// How many puts are under way at a time.
+/// Number of concurrent puts.
 const PUTS: usize = 64;
 
 pub(crate) async fn apply(recto: &Recto) {
@@ -97,7 +97,8 @@ fn event(recto: &Recto, number: i32) -> DynamicRecord {
     record(&recto.dynamic("events").unwrap(), &json)
 }
 
-/// A store that has records of all collections: its own, or of Cassandra one for all tests, none of which changes it.
+/// Returns a store with records in all collections. On Cassandra, all tests share one store, and none changes
+/// it.
 pub(crate) async fn filled(kind: Kind) -> (Fresh, Recto) {
     static ON_CASSANDRA: OnceCell<(Fresh, Recto)> = OnceCell::const_new();
     let make = async || {
@@ -113,13 +114,14 @@ pub(crate) async fn filled(kind: Kind) -> (Fresh, Recto) {
     }
 }
 
-/// An embedded store that has records of all collections, and one of another kind that has nothing.
+/// Returns an embedded store with records in all collections, and an empty store of the given kind.
 pub(crate) async fn filled_and_empty(kind: Kind) -> (Recto, Recto) {
     let (_, source) = filled(Kind::Embedded).await;
     (source, Fresh::new(kind).open().await)
 }
 
-/// Records of all kinds: changed and moved, deleted, with nulls, with a time to live, some of it over.
+/// Stores records of all kinds: changed and moved records, deleted records, records with nulls, and records
+/// with lifetimes, some of which have expired.
 pub(crate) async fn fill(recto: &Recto) {
     let orders = recto.dynamic("orders").unwrap();
     let put = |id: i32, status: &'static str, life: Option<Duration>| {
@@ -173,7 +175,7 @@ pub(crate) async fn copy(source: &Recto, target: &Recto) -> Result<CopyReport> {
     source.copy_to(target, &CopyRequest::default(), &|_| {}).await
 }
 
-/// All records of a collection by their keys.
+/// Returns all records of a collection as sorted texts.
 async fn records(recto: &Recto, collection: &str) -> Vec<String> {
     use futures::TryStreamExt;
     let records = recto.dynamic(collection).unwrap();
@@ -186,7 +188,8 @@ async fn records(recto: &Recto, collection: &str) -> Vec<String> {
     records
 }
 
-/// For each row of a table by its key: its stamp, and in how many seconds it ends, if it does.
+/// Returns the timestamp of each row of a table by its key, and the remaining lifetime in seconds if the row
+/// expires.
 async fn written(recto: &Recto, collection: &str) -> BTreeMap<Vec<u8>, (i64, Option<u32>)> {
     let table = Arc::new(recto.dynamic(collection).unwrap().definition().base_table());
     let options = ReadOptions {
@@ -205,7 +208,7 @@ async fn written(recto: &Recto, collection: &str) -> BTreeMap<Vec<u8>, (i64, Opt
             let key: Vec<u8> = (0..table.key_len())
                 .flat_map(|column| row.get(column).unwrap().to_vec())
                 .collect();
-            // A store need not tell when a row was written that has a key only.
+            // A store need not report the timestamp of a row that has only a key.
             let told = (read.stamps[index], read.ends_in_seconds[index]);
             rows.insert(key, if has_values { told } else { (0, None) });
         }
@@ -216,7 +219,7 @@ async fn written(recto: &Recto, collection: &str) -> BTreeMap<Vec<u8>, (i64, Opt
     }
 }
 
-/// The target has what the source has: records, versions, times to live, views.
+/// Asserts that the target has the records, versions, lifetimes and views of the source.
 pub(crate) async fn assert_is_copy(source: &Recto, target: &Recto) {
     for collection in ["orders", "events", "settings"] {
         let (here, there) = (

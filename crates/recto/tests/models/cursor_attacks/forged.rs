@@ -1,4 +1,4 @@
-//! Bytes and texts that somebody changed.
+//! Cursors with altered bytes or altered text.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -7,7 +7,7 @@ use recto_plan::cursor::{CursorError, MAX_CURSOR_CHARACTERS};
 
 use super::support::{events, refused, times};
 
-/// Where the content begins: after version, key id and nonce.
+/// Length in bytes of the part before the content: version, key id and nonce.
 const HEADER_BYTES: usize = 29;
 const TAG_BYTES: usize = 16;
 
@@ -32,7 +32,7 @@ pub(crate) async fn every_flipped_bit_is_refused(recto: Recto) {
             _ => assert_eq!(reason, CursorError::NotOurs, "bit {bit}"),
         }
     }
-    // The same in the text, wherever that gives text.
+    // Change each bit of the text, if the result is valid UTF-8.
     for bit in 0..cursor.len() * 8 {
         let mut altered = cursor.clone().into_bytes();
         altered[bit / 8] ^= 1 << (bit % 8);
@@ -72,8 +72,8 @@ pub(crate) async fn every_truncation_and_extension_is_refused(recto: Recto) {
     }
 }
 
-/// Header, content and tag of one cursor with those of another of the same query: in none of the
-/// six mixtures do they fit.
+/// Rejects mixtures of two cursors of the same query. Each of the six mixtures of header, content and tag is
+/// invalid.
 pub(crate) async fn two_cursors_do_not_make_a_third(recto: Recto) {
     let query = events(&recto, "mixed", 6).await;
     let page = query.clone().first(4).await.unwrap();

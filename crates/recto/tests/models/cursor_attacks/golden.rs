@@ -1,4 +1,4 @@
-//! Cursors that earlier releases gave to people, each kept with its query and the page it leads to.
+//! Cursors of earlier releases, each stored with its query and the page that it leads to.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -8,8 +8,8 @@ use recto_plan::cursor::{CursorError, CursorName};
 use super::support::{SCHEMA, fresh, kind, refused, rows_of, times};
 use crate::common::Subject;
 
-/// A file of each version of a cursor's content: `key: value` lines, then one line a cursor. They
-/// must keep opening in every later release, and are never edited.
+/// Files, one for each version of the content of a cursor. A file has `key: value` lines, and then one line
+/// for each cursor. Every later release must open these cursors. The files are never edited.
 const GOLDEN: [&str; 2] = [
     include_str!("golden/cursor-v1.txt"),
     include_str!("golden/cursor-v2.txt"),
@@ -23,7 +23,7 @@ struct File {
     cursors: Vec<Line>,
 }
 
-/// How it is used, the cursor, and the page: two rows.
+/// Use of a cursor, the cursor, and the page of two rows.
 struct Line {
     used: &'static str,
     filter: &'static str,
@@ -83,7 +83,7 @@ pub(crate) async fn cursors_of_every_version_open(recto: Recto) {
     }
 }
 
-/// What a later release makes is refused by its number, before anything else is said of it.
+/// Rejects a cursor of a later release because of its version number, before any other check.
 pub(crate) async fn a_cursor_of_a_later_version_is_refused_by_its_number(recto: Recto) {
     let file = read(GOLDEN[0]);
     let store = fresh(kind(&recto), SCHEMA, OpenOptions::new().cursor_keys(&file.keys)).await;

@@ -1,7 +1,7 @@
-//! Cursors under attack, on both stores: altered, cut, extended, put together from two, of other
-//! queries, collections, sort orders and keys, expired, and of other releases; and so the resume tokens
-//! of scans. Each is a typed
-//! error that says what to do; none panics, none reads a row that is not the query's.
+//! Attacks on cursors, on both stores: cursors that are altered, truncated, extended, combined from two,
+//! expired, or of another query, collection, sort order, key or release. The same attacks are made on the
+//! resume tokens of scans. Each attack causes a typed error with a hint. No attack causes a panic, and none
+//! reads a row that the query does not have.
 #![allow(clippy::cast_possible_wrap)]
 
 #[path = "../../page_costs/counting.rs"]

@@ -1,4 +1,4 @@
-//! Keys that are rotated while cursors are in people's hands.
+//! Rotation of keys while clients have cursors.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ pub(crate) async fn old_cursors_open_while_their_key_is_kept(recto: Recto) {
     for cursor in &cursors[1..] {
         query.clone().first(1).after(cursor.as_str()).await.unwrap();
     }
-    // Whoever opens the store now has the same keys.
+    // A handle that opens the store now has the same keys.
     let again = second_handle(&recto, OpenOptions::new()).await;
     assert_eq!(again.export_cursor_keys(), recto.export_cursor_keys());
     for key in recto.cursor_keys().await.unwrap() {
@@ -53,7 +53,7 @@ pub(crate) async fn a_retired_key_is_an_error(recto: Recto) {
     recto.rotate_cursor_keys(0).await.unwrap();
     assert_eq!(ids(&recto).await, [(2, true)]);
     assert_eq!(refused(&query, &cursor).await, CursorError::NotOurs);
-    // A page that was read before encrypts with the new key.
+    // A page that was read before the rotation encrypts its cursors with the new key.
     let cursor = page.cursor(2);
     assert_eq!(times(&query.first(3).after(cursor).await.unwrap()), [2, 1, 0]);
 }
@@ -64,7 +64,8 @@ pub(crate) async fn another_handle_learns_of_a_new_key(recto: Recto) {
     let query_of_one = events(&one, "learned", 9).await;
     let query_of_two = events(&two, "learned", 0).await;
     one.rotate_cursor_keys(1).await.unwrap();
-    // Until it is given a cursor of the new key, it encrypts with the old one, which is kept.
+    // Until the second handle meets a cursor of the new key, it encrypts with the old key, which the store
+    // keeps.
     let of_two = query_of_two.clone().first(2).await.unwrap().cursor(1);
     assert_eq!(cursor::key_id(of_two.as_str()), Some(1));
     assert_eq!(
@@ -84,7 +85,7 @@ pub(crate) async fn another_handle_learns_of_a_new_key(recto: Recto) {
 }
 
 pub(crate) async fn a_handle_that_looks_takes_over_keys_and_schemas(recto: Recto) {
-    // Opened before there is a schema, so before there are lasting keys.
+    // This handle opens before there is a schema, and therefore before the store has permanent keys.
     let one = Fresh::new(kind(&recto)).open_with(OpenOptions::new()).await;
     let two = second_handle(&one, OpenOptions::new()).await;
     assert!(!two.refresh().await.unwrap());
@@ -103,17 +104,17 @@ pub(crate) async fn a_handle_that_looks_takes_over_keys_and_schemas(recto: Recto
         [2, 1, 0]
     );
 
-    // Dropped there, a key opens nothing here either.
+    // A key that another handle dropped opens nothing here either.
     let given = second_handle(&one, OpenOptions::new().cursor_keys(&one.export_cursor_keys())).await;
     one.rotate_cursor_keys(0).await.unwrap();
     assert!(!two.refresh().await.unwrap());
     assert_eq!(two.export_cursor_keys(), one.export_cursor_keys());
     assert_eq!(refused(&of_two, &cursor).await, CursorError::NotOurs);
-    // But keys from configuration stay.
+    // Keys from the configuration stay.
     given.refresh().await.unwrap();
     assert_ne!(given.export_cursor_keys(), one.export_cursor_keys());
 
-    // A field that is added is there for collections that are asked for from then on.
+    // Collections that are opened from now on have the added field.
     one.apply(&parse(
         &SCHEMA.replace("note = \"text\" }", "note = \"text\", rank = \"int\" }"),
     ))
@@ -142,7 +143,8 @@ pub(crate) async fn a_handle_that_looks_takes_over_keys_and_schemas(recto: Recto
     );
 }
 
-/// Anybody can write a cursor that names a key: the catalog is read once a second for that, at most.
+/// Limits how often unknown key ids cause a read of the catalog: at most once a second. The limit is
+/// necessary because anybody can write a cursor that names a key.
 pub(crate) async fn unknown_keys_are_asked_for_at_a_limited_rate(recto: Recto) {
     let recto = fresh(kind(&recto), SCHEMA, OpenOptions::new()).await;
     let (clock, calls) = (Clock::new(), Arc::new(Calls::default()));
@@ -151,7 +153,8 @@ pub(crate) async fn unknown_keys_are_asked_for_at_a_limited_rate(recto: Recto) {
         calls: Arc::clone(&calls),
     });
     let options = OpenOptions::new().environment(clock.environment());
-    // Written by another handle: one that writes renews its registration meanwhile.
+    // Another handle writes the rows, because a handle that writes renews its registration meanwhile, and
+    // this would count as calls.
     events(&recto, "limited", 6).await;
     let watched = Recto::with_store(store, options).await.unwrap();
     let query = events(&watched, "limited", 0).await;
@@ -170,7 +173,7 @@ pub(crate) async fn unknown_keys_are_asked_for_at_a_limited_rate(recto: Recto) {
         assert_eq!(calls.take(), (1, 0, 1), "in second {second}");
         clock.pass_seconds(1);
     }
-    // What was asked in vain does not stand in the way of a key that is made later.
+    // Earlier lookups of unknown keys do not block a key that is created later.
     recto.rotate_cursor_keys(1).await.unwrap();
     let other = events(&recto, "limited", 0).await;
     let newer = other.first(3).await.unwrap().cursor(2);
@@ -200,7 +203,7 @@ pub(crate) async fn what_cannot_be_rotated_is_refused(recto: Recto) {
     let error = given.rotate_cursor_keys(1).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     assert!(error.hint().is_some());
-    // Keys from configuration stay, whatever the store's are.
+    // Keys from the configuration stay, independent of the keys in the store.
     recto.rotate_cursor_keys(1).await.unwrap();
     let query = events(&recto, "given", 3).await;
     let cursor = query.first(1).await.unwrap().cursor(0).to_string();
@@ -212,7 +215,7 @@ pub(crate) async fn what_cannot_be_rotated_is_refused(recto: Recto) {
         empty.rotate_cursor_keys(1).await.unwrap_err().kind(),
         ErrorKind::NotFound
     );
-    // As many as can be are kept.
+    // The store keeps at most the maximum number of earlier keys.
     for _ in 0..20 {
         recto.rotate_cursor_keys(MAX_EARLIER_CURSOR_KEYS).await.unwrap();
     }
@@ -221,8 +224,8 @@ pub(crate) async fn what_cannot_be_rotated_is_refused(recto: Recto) {
     assert_eq!((kept[0], kept[15]), ((7, false), (22, true)));
 }
 
-/// Version 1 of stored keys, which says nothing of their age: the form that configuration may hold
-/// from an earlier release.
+/// Opens and rotates keys in version 1 of the stored format, which has no age of a key. The configuration of
+/// an earlier release may contain this form.
 pub(crate) async fn keys_stored_by_an_earlier_release_open_and_rotate(recto: Recto) {
     let golden = include_str!("../../../../recto-plan/tests/golden/cursor-keys-v1.txt");
     let stored = golden.lines().find(|line| !line.starts_with('#')).unwrap();

@@ -1,5 +1,5 @@
-//! The resume tokens of scans under attack, as cursors are: a token goes on with the scan that made
-//! it, for whoever may see the same rows, and with nothing else.
+//! Attacks on the resume tokens of scans, like the attacks on cursors. A token resumes only the scan that
+//! created it, and only in sessions that may see the same rows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error as _;
@@ -16,11 +16,11 @@ use recto_plan::scan_token::ScanTokenError;
 
 use super::support::{BEGIN_SECONDS, Clock, SCHEMA, fresh, kind, other, refused, rows_of};
 
-/// Streams of the rows, each with as many.
+/// Streams of the rows. Each stream has the same number of rows.
 const STREAMS: [&str; 6] = ["a", "b", "c", "d", "e", "scanned"];
 const ROWS: i32 = 30;
 
-/// A store of its own with rows in several partitions.
+/// Returns a session with a new store that has rows in several partitions.
 async fn filled(recto: &Recto, options: OpenOptions) -> LocalSession {
     let recto = fresh(kind(recto), SCHEMA, options).await;
     for stream in STREAMS {
@@ -33,7 +33,7 @@ fn asking(filter: &str, resume: Option<&str>) -> ScanRequest {
     ScanRequest {
         filter: filter.to_owned(),
         resume_token: resume.map(str::to_owned),
-        // So that the embedded store has more than one range to tell of, too.
+        // With this number, the embedded store also splits the scan into several ranges.
         parallel: 4,
         ..ScanRequest::default()
     }
@@ -48,12 +48,12 @@ async fn first(session: &LocalSession, filter: &str, resume: Option<&str>) -> Re
     steps.next().await.unwrap()
 }
 
-/// The token after a scan's first step.
+/// Returns the token after the first step of a scan.
 async fn token(session: &LocalSession, filter: &str) -> String {
     first(session, filter, None).await.unwrap().resume.unwrap()
 }
 
-/// Why a scan does not go on from a text; it says what to do.
+/// Returns the reason why a scan rejects a token. Asserts that the error has a hint.
 async fn refusal(session: &LocalSession, filter: &str, text: &str) -> ScanTokenError {
     let error = first(session, filter, Some(text)).await.expect_err(text);
     assert_eq!(error.kind(), ErrorKind::InvalidCursor, "{error}");
@@ -62,7 +62,7 @@ async fn refusal(session: &LocalSession, filter: &str, text: &str) -> ScanTokenE
     reason.unwrap().clone()
 }
 
-/// Every row of a scan that is cut after each step, and how many steps there were.
+/// Returns every row of a scan that is interrupted after each step, and the number of steps.
 async fn all(session: &LocalSession, filter: &str) -> (Vec<(String, i64)>, usize) {
     let (mut found, mut resume, mut steps) = (Vec::new(), None::<String>, 0);
     loop {
@@ -119,7 +119,7 @@ pub(crate) async fn every_truncation_and_extension_is_refused(recto: Recto) {
     }
 }
 
-/// The cursor of a page is no token, and a token is no cursor, whichever way the scan reads.
+/// Rejects the cursor of a page as a token, and a token as a cursor, for both kinds of scans.
 pub(crate) async fn cursors_and_tokens_are_no_substitutes(recto: Recto) {
     let session = filled(&recto, OpenOptions::new()).await;
     let filter = r#"stream = "scanned""#;
@@ -145,7 +145,8 @@ pub(crate) async fn cursors_and_tokens_are_no_substitutes(recto: Recto) {
     }
 }
 
-/// The same collection and keys with other conditions, in the filter or in what the session may see.
+/// Rejects a token with other conditions on the same collection and keys. The conditions differ in the filter
+/// or in the row filter of the session.
 pub(crate) async fn other_filters_and_row_filters_are_refused(recto: Recto) {
     let session = filled(&recto, OpenOptions::new()).await;
     let of_all = token(&session, "").await;
@@ -160,7 +161,8 @@ pub(crate) async fn other_filters_and_row_filters_are_refused(recto: Recto) {
             ScanTokenError::OtherFilter
         );
     }
-    // A foreign token, of somebody who sees more or other rows: refused, though the key ring is one.
+    // Reject the token of another session that sees more rows or other rows, although both sessions use the
+    // same keys.
     let mine = restricted(&session, "note >= \"note 1\"");
     let theirs = restricted(&session, "note < \"note 1\"");
     let token_of_theirs = token(&theirs, "").await;
@@ -171,11 +173,11 @@ pub(crate) async fn other_filters_and_row_filters_are_refused(recto: Recto) {
     }
     let of_mine = token(&mine, "").await;
     assert_eq!(refusal(&session, "", &of_mine).await, ScanTokenError::OtherFilter);
-    // Who asks for what they are restricted to anyway asks for the same rows.
+    // A session without a row filter that uses the same condition as its filter selects the same rows.
     first(&session, "note >= \"note 1\"", Some(&of_mine))
         .await
         .unwrap();
-    // Nothing of the rows that are hidden stands in what a token shows.
+    // The text of a token contains nothing of the hidden rows.
     let bytes = URL_SAFE_NO_PAD.decode(&of_mine).unwrap();
     for hidden in STREAMS.iter().filter(|stream| stream.len() > 1) {
         assert!(!bytes.windows(hidden.len()).any(|part| part == hidden.as_bytes()));
@@ -203,8 +205,9 @@ pub(crate) async fn other_collections_and_sort_orders_are_refused(recto: Recto) 
     assert_eq!(reason, ScanTokenError::OtherSortOrder);
 }
 
-/// Each kind of store has an order of its own, so that the token of a whole scan stays with it. One of
-/// a filter that pages are served for is a position, and goes on with a copy anywhere.
+/// Rejects the token of a scan of all rows on the other kind of store, because each kind of store has its own
+/// order. If pages can be served for a filter, its token is a position, and continues on a copy of the rows
+/// in any store.
 pub(crate) async fn on_the_other_kind_of_store(recto: Recto) {
     let keys = fresh(kind(&recto), SCHEMA, OpenOptions::new())
         .await
@@ -257,15 +260,16 @@ pub(crate) async fn they_expire_and_follow_the_keys(recto: Recto) {
     let old = token(&session, "").await;
     recto.rotate_cursor_keys(1).await.unwrap();
     first(&session, "", Some(&old)).await.unwrap();
-    // Another handle learns of the new key from the token.
+    // Another handle learns the new key from the token.
     let new = token(&session, "").await;
     first(&brief, "", Some(&new)).await.unwrap();
     recto.rotate_cursor_keys(0).await.unwrap();
     assert_eq!(refusal(&session, "", &old).await, ScanTokenError::NotOurs);
 }
 
-/// Whoever sees some rows only, cut after every step, gets each of them once: rows of one partition,
-/// read as pages are; rows of all partitions, read row by row.
+/// Returns each row exactly once to sessions with a row filter, even if the scan is interrupted after every
+/// step. The cases are rows of one partition, which the scan reads like pages, and rows of all partitions,
+/// which it reads row by row.
 pub(crate) async fn every_row_comes_once_for_everyone(recto: Recto) {
     let session = filled(&recto, OpenOptions::new()).await;
     let whole = STREAMS.len() * ROWS as usize;
@@ -298,7 +302,7 @@ pub(crate) async fn every_row_comes_once_for_everyone(recto: Recto) {
     assert!(steps > 1, "one step for each range that has rows");
 }
 
-/// What is wrong with a filter is said as for a page.
+/// Reports an invalid filter of a scan like an invalid filter of a page.
 pub(crate) async fn filters_that_are_none_are_refused(recto: Recto) {
     let session = filled(&recto, OpenOptions::new()).await;
     for (filter, kind) in [
@@ -316,8 +320,9 @@ pub(crate) async fn filters_that_are_none_are_refused(recto: Recto) {
     assert_eq!(error.kind(), ErrorKind::Forbidden);
 }
 
-/// A file of each version of the token's format: the keys that sealed them, the rows they were made
-/// over, and the rows that each still leads to. They must keep opening, and are never edited.
+/// Files, one for each version of the token's format. A file has the keys that encrypted the tokens, the rows
+/// of the store, and the rows that each token still leads to. Every later release must open these tokens. The
+/// files are never edited.
 const GOLDEN: [&str; 1] = [include_str!("golden/scan-token-v1.txt")];
 
 pub(crate) async fn tokens_of_every_version_open(recto: Recto) {

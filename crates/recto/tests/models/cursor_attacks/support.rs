@@ -1,4 +1,4 @@
-//! The rows that cursors are made over, and how refusals are looked at.
+//! Rows that the cursors lead to, and checks of rejections.
 
 use std::error::Error as _;
 use std::sync::Arc;
@@ -33,15 +33,15 @@ order = ["-at"]
 writes = "append"
 "#;
 
-/// A moment that tests begin at: 2026-01-01T00:00:00Z.
+/// Time at which tests begin: 2026-01-01T00:00:00Z.
 pub(crate) const BEGIN_SECONDS: i64 = 1_767_225_600;
 
-/// The query for the events `0..count` of a stream, newest first.
+/// Stores the events `0..count` of a stream and returns the query for them, newest first.
 pub(crate) async fn events(recto: &Recto, stream: &str, count: i32) -> PageQuery<DynamicRecord> {
     rows_of(recto, "events", stream, count).await
 }
 
-/// The same of a collection.
+/// Stores rows as [`events`] does, in a given collection.
 pub(crate) async fn rows_of(
     recto: &Recto,
     collection: &str,
@@ -54,7 +54,7 @@ pub(crate) async fn rows_of(
     subject.text(&format!("stream = \"{stream}\""), "")
 }
 
-/// A collection of [`SCHEMA`], or the view that a store has in its place.
+/// Returns a collection of [`SCHEMA`], or the view that replaces it in the store.
 pub(crate) fn subject(recto: &Recto, collection: &str) -> Subject {
     let schema = recto.schema();
     let stored = schema.collection(collection).unwrap();
@@ -69,8 +69,8 @@ fn oracle(collection: &Arc<Collection>) -> Oracle {
     Oracle::new(Arc::clone(collection))
 }
 
-/// A store with views in place of the collections of [`SCHEMA`], in their sort orders: one for all tests, as tables take long to
-/// make.
+/// Returns a store with views in place of the collections of [`SCHEMA`], in their sort orders. All tests
+/// share the store of a kind and a view, because creating tables takes long.
 pub(crate) async fn viewed(kind: Kind, view: &'static str) -> Recto {
     static STORES: Mutex<Vec<(Kind, &str, Recto)>> = Mutex::const_new(Vec::new());
     let mut stores = STORES.lock().await;
@@ -89,7 +89,7 @@ pub(crate) async fn viewed(kind: Kind, view: &'static str) -> Recto {
     recto
 }
 
-/// The times of a page's events, as numbers.
+/// Returns the times of a page's events, as numbers.
 pub(crate) fn times(page: &Page<DynamicRecord>) -> Vec<i64> {
     let records = page.items().iter();
     records
@@ -97,8 +97,8 @@ pub(crate) fn times(page: &Page<DynamicRecord>) -> Vec<i64> {
         .collect()
 }
 
-/// Asks for pages after, before and around a text, and by it as a token: each is refused, as a
-/// cursor, with a hint. Returns why.
+/// Requests the pages after, before and around a text, and the page with the text as page token. Asserts that
+/// each request is rejected as an invalid cursor with a hint. Returns the reason.
 pub(crate) async fn refused(query: &PageQuery<DynamicRecord>, text: &str) -> CursorError {
     let mut reasons = Vec::new();
     for asked in [
@@ -114,20 +114,20 @@ pub(crate) async fn refused(query: &PageQuery<DynamicRecord>, text: &str) -> Cur
         assert!(error.hint().is_some_and(|hint| !hint.is_empty()), "{error}");
         let reason = error.source().unwrap().downcast_ref::<CursorError>().unwrap();
         reasons.push(reason.clone());
-        // An empty token is the first page, so it was not asked for above.
+        // Callers never pass an empty text, because an empty page token means the first page.
     }
     assert!(reasons.windows(2).all(|pair| pair[0] == pair[1]), "{reasons:?}");
     reasons.swap_remove(0)
 }
 
-/// A new store of a kind that holds `schema`.
+/// Returns a new store of a kind, with `schema`.
 pub(crate) async fn fresh(kind: Kind, schema: &str, options: OpenOptions) -> Recto {
     let recto = Fresh::new(kind).open_with(options).await;
     recto.apply(&parse(schema)).await.unwrap();
     recto
 }
 
-/// The other kind.
+/// Returns the other kind of store.
 pub(crate) fn other(kind: Kind) -> Kind {
     match kind {
         Kind::Embedded => Kind::Cassandra,
@@ -135,14 +135,15 @@ pub(crate) fn other(kind: Kind) -> Kind {
     }
 }
 
-/// A second handle on the store of `recto`, as another process would have it: with keys of its own.
+/// Returns a second handle on the store of `recto`, as another process would open it. It has its own copy of
+/// the keys.
 pub(crate) async fn second_handle(recto: &Recto, options: OpenOptions) -> Recto {
     Recto::with_store(Arc::clone(recto.store()), options)
         .await
         .unwrap()
 }
 
-/// Clocks that stand where they are put, and a count of how often they were read.
+/// Clocks that show the time that a test sets, and a count of their readings.
 #[derive(Debug, Clone)]
 pub(crate) struct Clock {
     now_micros: Arc<AtomicI64>,

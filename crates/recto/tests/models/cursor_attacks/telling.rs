@@ -1,4 +1,4 @@
-//! What an answer, and what it costs, tells of a cursor that is refused.
+//! Information that the error of a rejected cursor, or its cost, reveals.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,7 +12,7 @@ use recto_plan::cursor::CursorError;
 use super::counting::{Calls, Counting};
 use super::support::{BEGIN_SECONDS, Clock, events, refused, times};
 
-/// How many requests [`refused`] makes.
+/// Number of requests that [`refused`] makes.
 const REQUESTS: u64 = 4;
 
 pub(crate) async fn an_expired_cursor_says_when(recto: Recto) {
@@ -41,10 +41,9 @@ pub(crate) async fn an_expired_cursor_says_when(recto: Recto) {
     }
 }
 
-/// Nothing is done for an expired cursor that is not done for a forged one, counted: no call of the
-/// store for either, the clock read once for either, whatever part of it was altered. That the tags
-/// are compared in constant time and that nothing else is looked at before stands in the comment on
-/// `recto_plan::cursor::open`.
+/// Handles a forged cursor at the same cost as an expired one: no call of the store, and one reading of the
+/// clock, for an alteration of any part of the cursor. The comment on `recto_plan::cursor::open` explains
+/// that the comparison of tags takes constant time, and that nothing else is checked before it.
 pub(crate) async fn a_forged_cursor_costs_what_an_expired_one_costs(recto: Recto) {
     let (clock, calls) = (Clock::new(), Arc::new(Calls::default()));
     let store = Arc::new(Counting {
@@ -54,7 +53,8 @@ pub(crate) async fn a_forged_cursor_costs_what_an_expired_one_costs(recto: Recto
     let options = OpenOptions::new()
         .environment(clock.environment())
         .cursor_lifetime(Duration::from_secs(60));
-    // Written by another handle: one that writes renews its registration meanwhile.
+    // Another handle writes the rows, because a handle that writes renews its registration meanwhile, and
+    // this would count as calls.
     events(&recto, "telling", 6).await;
     let recto = Recto::with_store(store, options).await.unwrap();
     let query = events(&recto, "telling", 0).await;
@@ -67,7 +67,7 @@ pub(crate) async fn a_forged_cursor_costs_what_an_expired_one_costs(recto: Recto
     assert!(matches!(expired, CursorError::Expired { .. }), "{expired}");
     assert_eq!(expired_calls, (0, 0, 0));
     assert_eq!(expired_readings, REQUESTS);
-    // Nonce, flags, fingerprints, expiry, cells, tag: one bit of each byte.
+    // Change one bit of each byte of nonce, flags, fingerprints, expiry, cells and tag.
     for at in 5..bytes.len() {
         let mut forged = bytes.clone();
         forged[at] ^= 1 << (at % 8);

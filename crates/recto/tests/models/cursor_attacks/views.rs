@@ -1,5 +1,5 @@
-//! The attacks on cursors of views, which no release writes yet: the tests do. Each attack is on one kind of view at
-//! least, and every kind is under attack.
+//! Attacks on cursors of views. Each attack is tried on at least one kind of view, and each kind of view
+//! meets at least one attack.
 
 use recto::Recto;
 
@@ -29,6 +29,6 @@ pub(crate) async fn those_of_others_are_refused(recto: Recto) {
         foreign::another_query_of_the_collection_is_refused(recto.clone()).await;
         foreign::another_collection_is_refused(recto).await;
     }
-    // A cursor that does not open is not looked into: of which view it is is all the same.
+    // Recto does not interpret a cursor that it cannot open, so the kind of view makes no difference.
     foreign::another_sealing_key_is_refused(viewed(kind(&recto), VIEWS[0]).await).await;
 }

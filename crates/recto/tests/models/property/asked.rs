@@ -1,4 +1,4 @@
-//! A case put to a store, and how it fails.
+//! Execution of a test case on a store, and its failures.
 
 use recto::{Cursor, Direction, DynamicRecord, Error, ErrorKind, Page, PageQuery};
 use recto_testkit::generate::{Case, Change, Move, Place};
@@ -7,19 +7,19 @@ use recto_testkit::oracle::{Cut, Row, Sequence};
 use crate::common::Subject;
 use crate::common::subject::rows;
 
-/// What is not as it should be.
+/// Reason why a case failed.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) message: String,
     pub(crate) kind: FailureKind,
 }
 
-/// A case is not made simpler into one that fails in another way.
+/// Kind of a failure. A simplified case must fail in the same way as the original case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FailureKind {
-    /// A page is wrong.
+    /// A page has wrong content.
     Wrong,
-    /// The query was refused.
+    /// The query was rejected.
     Refused,
     /// Another error.
     Error,
@@ -45,7 +45,7 @@ impl Failure {
     }
 }
 
-/// Whether the query was refused, whatever page was asked for.
+/// Returns whether the query itself was rejected, which does not depend on the requested page.
 pub(crate) fn is_refusal(error: &Error) -> bool {
     matches!(
         error.kind(),
@@ -53,7 +53,7 @@ pub(crate) fn is_refusal(error: &Error) -> bool {
     )
 }
 
-/// Returns a failure unless something holds.
+/// Returns a failure if a condition is false.
 macro_rules! ensure {
     ($holds:expr, $($message:tt)+) => {
         if !$holds {
@@ -63,7 +63,7 @@ macro_rules! ensure {
 }
 pub(crate) use ensure;
 
-/// A case put to the collection that has its rows.
+/// A case, and a collection that has its rows.
 pub(crate) struct Asked<'a> {
     pub(crate) subject: &'a mut Subject,
     pub(crate) case: &'a Case,
@@ -71,14 +71,14 @@ pub(crate) struct Asked<'a> {
     pub(crate) pages: usize,
 }
 
-/// All rows of a question, with a cursor of each.
+/// All rows of a question, and the cursor of each row.
 pub(crate) struct Whole {
     pub(crate) sequence: Sequence,
     pub(crate) cursors: Vec<Cursor>,
 }
 
 impl Whole {
-    /// The row and cursor that a move means; none if there are no rows.
+    /// Returns the row and the cursor that a move refers to, or `None` if there are no rows.
     pub(crate) fn of(&self, page: &Move) -> Option<(&Row, &Cursor)> {
         let index = page.row.checked_rem(self.cursors.len())?;
         Some((&self.sequence.rows()[index], &self.cursors[index]))
@@ -96,7 +96,7 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// The move of the page of this number, counted round.
+    /// Returns the move of the page with this number. Moves repeat after the last one.
     pub(crate) fn page_move(&self, page: usize) -> &'a Move {
         &self.case.moves[page % self.case.moves.len()]
     }
@@ -110,7 +110,7 @@ impl<'a> Asked<'a> {
         query.await.map_err(|error| Failure::of(&error, what))
     }
 
-    /// One page of everything, which is the oracle's answer.
+    /// Reads all rows as one page and checks that they agree with the oracle.
     pub(crate) async fn whole(&mut self) -> Result<Whole, Failure> {
         let sequence = self.subject.oracle.ask(&self.case.question);
         let page = self.page(self.query.clone().page_size(1_000), "all rows").await?;
@@ -121,7 +121,8 @@ impl<'a> Asked<'a> {
         })
     }
 
-    /// The query of a move beside a row's cursor or from its values, and the rows it should have.
+    /// Returns the query of a move, relative to a row's cursor or from the values of the move, and the rows
+    /// that its page must have.
     pub(crate) fn beside<'s>(
         &self,
         sequence: &'s Sequence,
@@ -134,7 +135,8 @@ impl<'a> Asked<'a> {
             query = query.both_edges();
         }
         if page.place == Place::From {
-            // Whether a field without a value left is pinned is nobody's business.
+            // If the question leaves a field without any possible value, it is undefined whether that field
+            // is fixed by `=`.
             let is_open = !self.subject.oracle.leaves_no_value(&self.case.question)
                 && self.can_start_at(sequence, page);
             return is_open.then(|| (query.from(page.from.clone()), sequence.from(&page.from, size)));
@@ -148,8 +150,8 @@ impl<'a> Asked<'a> {
         })
     }
 
-    /// Whether the values of `from` are of the subject's own columns: in a view, a key of the store's follows those
-    /// of the order, before the partition's.
+    /// Returns whether the values of `from` belong only to columns of the subject. In a view, a key column of
+    /// the store's collection follows the columns of the order and precedes the columns of the partition.
     fn can_start_at(&self, sequence: &Sequence, page: &Move) -> bool {
         let base = self.case.collection.base();
         let is_behind = |(field, _): &(usize, Direction)| {
@@ -161,7 +163,7 @@ impl<'a> Asked<'a> {
         self.subject.view.is_none() || own.is_none_or(|own| page.from.len() <= own)
     }
 
-    /// Writes what a move writes; the rows stored, and the rows deleted.
+    /// Executes the changes of a move. Returns the stored rows and the deleted rows.
     pub(crate) async fn write(&mut self, writes: &[Change]) -> (Vec<Row>, Vec<Row>) {
         let (mut stored, mut deleted) = (Vec::new(), Vec::new());
         for change in writes {
@@ -199,7 +201,8 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// A page says this of its ends, and has a cursor wherever there may be more.
+/// Checks that a page reports these values for both ends, and has a cursor at each end beyond which there may
+/// be rows.
 pub(crate) fn edges_are(
     page: &Page<DynamicRecord>,
     before: Option<bool>,

@@ -1,4 +1,4 @@
-//! Guarantees 1 and 3: pages after, before and around positions, and from values.
+//! Guarantees 1 and 3: pages after, before and around positions, and pages from values.
 
 use recto_testkit::generate::Place;
 use recto_testkit::oracle::Row;
@@ -6,7 +6,8 @@ use recto_testkit::oracle::Row;
 use super::asked::{Asked, Failure, ensure};
 use crate::common::subject::rows;
 
-/// The pages of a case's moves are the rows beside their rows; and a page back from values.
+/// Checks that the pages of a case's moves have the rows next to the positions of the moves, and checks a
+/// page backwards from values.
 pub(crate) async fn after_and_before(asked: &mut Asked<'_>) -> Result<(), Failure> {
     let whole = asked.whole().await?;
     let all = whole.sequence.rows();
@@ -29,8 +30,8 @@ pub(crate) async fn after_and_before(asked: &mut Asked<'_>) -> Result<(), Failur
     Ok(())
 }
 
-/// Cursors are taken, rows come and go (their own among them), and each cursor still leads to the rows
-/// beside its place.
+/// Checks that each cursor still leads to the rows next to its position after rows were written and deleted.
+/// The rows of the cursors themselves are among the deleted rows.
 pub(crate) async fn cursors_of_rows_that_may_be_gone(asked: &mut Asked<'_>) -> Result<(), Failure> {
     let before = asked.whole().await?;
     for page in &asked.case.moves {
@@ -49,7 +50,7 @@ pub(crate) async fn cursors_of_rows_that_may_be_gone(asked: &mut Asked<'_>) -> R
         };
         let found = asked.page(query, &what).await?;
         asked.same_rows(&rows(&found), cut.rows, &what)?;
-        // And on from its own rows, which any of them can say.
+        // Continue from the cursor of any row of the page that was found.
         let Some(last) = found.len().checked_sub(1) else {
             continue;
         };

@@ -1,4 +1,4 @@
-//! Guarantee 6: what a page reads.
+//! Guarantee 6: number of rows that a page reads.
 
 use recto::session::{Explanation, PageRequest, Pages};
 use recto::{DynamicRecord, LocalSession, Page};
@@ -7,8 +7,8 @@ use recto_testkit::generate::Place;
 
 use super::asked::{Asked, Failure, ensure};
 
-/// A page reads its rows and one more of each source it has, wherever it lies; nothing that it could do
-/// without. Where rows are checked one by one, that is another guarantee's.
+/// A page at any position reads its rows and one more row of each source, and reads nothing unnecessary.
+/// Filter scans are excluded, because another guarantee covers them.
 pub(crate) async fn of_pages(asked: &mut Asked<'_>) -> Result<(), Failure> {
     let filter = asked.case.question.filter_text(&asked.case.collection);
     if asked.case.question.allow_filter_scan || filter.len() > MAX_TEXT_BYTES {
@@ -43,7 +43,7 @@ pub(crate) async fn of_pages(asked: &mut Asked<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A page read so many rows at most, of each source.
+/// Checks that a page read at most `most` rows of each source.
 async fn is_low(asked: &Asked<'_>, page: &Page<DynamicRecord>, most: u64, what: &str) -> Result<(), Failure> {
     let plan = explained(asked).await?;
     let sources = plan.sources.len() as u64;

@@ -1,4 +1,4 @@
-//! Guarantee 5: which queries a cursor opens for.
+//! Guarantee 5: queries that accept a cursor.
 
 use recto::{Cursor, DynamicRecord, ErrorKind, PageQuery};
 use recto_testkit::generate::{Move, Place};
@@ -7,10 +7,10 @@ use recto_testkit::oracle::{Condition, Question};
 use super::asked::{Asked, Failure, Whole, ensure, is_refusal};
 use crate::common::subject::rows;
 
-/// Letters of base64url, to alter a cursor with.
+/// Characters of base64url, to alter a cursor.
 const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/// Cursors open for their question however it is written, for no other, and only unaltered.
+/// A cursor opens for its question in every notation, for no other question, and only if it is unaltered.
 pub(crate) async fn own_query(asked: &mut Asked<'_>) -> Result<(), Failure> {
     let whole = asked.whole().await?;
     for page in &asked.case.moves {
@@ -48,7 +48,7 @@ pub(crate) async fn own_query(asked: &mut Asked<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The question with everything in another order, and values twice.
+/// Returns the question with its conditions and values in another order, and with repeated values.
 fn rewritten(question: &Question) -> Question {
     let mut again = question.clone();
     again.conditions.reverse();
@@ -61,8 +61,9 @@ fn rewritten(question: &Question) -> Question {
     again
 }
 
-/// Questions that a cursor is not of: the other way round, and with one condition less. Those whose
-/// answer is the same may be the same question.
+/// Returns questions to which the cursor does not belong: the question in reverse order, and the question
+/// without one of its conditions. A question with the same result is excluded, because it may be the same
+/// question.
 fn others(asked: &Asked<'_>, page: &Move, whole: &Whole) -> Vec<Question> {
     let question = &asked.case.question;
     let order = whole.sequence.order().iter();
@@ -86,7 +87,8 @@ fn others(asked: &Asked<'_>, page: &Move, whole: &Whole) -> Vec<Question> {
     others
 }
 
-/// The cursor with another letter, without its last ones, and with one more.
+/// Returns the cursor with one character changed, without its last characters, and with one additional
+/// character.
 fn altered(cursor: &Cursor, choice: usize) -> Vec<String> {
     let text = cursor.to_string();
     let index = choice % text.len();
@@ -100,7 +102,7 @@ fn altered(cursor: &Cursor, choice: usize) -> Vec<String> {
     ]
 }
 
-/// A query takes this for no cursor of its own, and says so.
+/// Checks that a query rejects a cursor as invalid.
 async fn refuses(
     asked: &mut Asked<'_>,
     query: PageQuery<DynamicRecord>,
@@ -120,7 +122,7 @@ async fn refuses(
             let rows = asked.subject.show(&rows(&page));
             Err(Failure::new(format!("{what}: it was opened\n{rows}")))
         }
-        // A question made of another may be none that the sort order serves.
+        // A modified question may be one that the sort order cannot serve.
         Err(error) if is_refusal(&error) => Ok(()),
         Err(error) => {
             ensure!(error.kind() == ErrorKind::InvalidCursor, "{what}: {error}");

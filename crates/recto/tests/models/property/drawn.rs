@@ -1,4 +1,4 @@
-//! Drawing cases, and what is done with one that fails.
+//! Random test cases, and the report of a failed case.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,19 +17,20 @@ use crate::common::stores::parse;
 use crate::common::subject::{NULLS, NULLS_FIRST, VIEWS};
 use crate::common::{Fresh, Kind, Subject};
 
-/// The variable that holds the seed to draw with.
+/// Environment variable with the seed of the random cases.
 const SEED_VARIABLE: &str = "RECTO_TEST_SEED";
-/// The variable that holds by how much to multiply what is drawn.
+/// Environment variable with the factor that multiplies the number of random cases.
 const SCALE_VARIABLE: &str = "RECTO_TEST_SCALE";
-/// How long a failure is made simpler: one that is planted takes 30 s, and its test asserts what is left, so that a machine may be as busy as it likes.
+/// Maximum duration of the simplification of a failure. A planted failure takes 30 s, and its test asserts
+/// the simplified case, so the limit leaves time for a busy machine.
 const MAX_SHRINKING: Duration = Duration::from_secs(300);
-/// How often a case is tried on Cassandra while it is made simpler: each takes a keyspace of the node
+/// Maximum number of attempts on Cassandra during simplification. Each attempt creates a keyspace on the node
 /// that all tests share.
 const MAX_CASSANDRA_TRIES: usize = 100;
-/// Collections made in one store.
+/// Number of collections in one store.
 const COLLECTIONS_PER_STORE: u64 = 60;
 
-/// How much one test draws.
+/// Number of random cases of one test.
 struct Amount {
     collections: u64,
     rows: usize,
@@ -41,7 +42,7 @@ const EMBEDDED: Amount = Amount {
     rows: 80,
     questions: 12,
 };
-/// Where pages are of views.
+/// Number of cases if pages are of views.
 const VIEWED: Amount = Amount {
     collections: 15,
     rows: 40,
@@ -53,23 +54,23 @@ const CASSANDRA: Amount = Amount {
     questions: 40,
 };
 
-/// Where cases are put to.
+/// Store on which the cases run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ground {
     pub(crate) kind: Kind,
-    /// What is wrong there, to be found.
+    /// Defect of the store that the test must find.
     pub(crate) defect: Option<Defect>,
-    /// Whether pages are of views that the test keeps; and of a store in memory.
+    /// Whether the pages are of views that the test declares.
     pub(crate) views: bool,
     pub(crate) in_memory: bool,
 }
 
-/// A defect that is there to be found.
+/// Planted defect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Defect {
-    /// Of the store's reads.
+    /// The reads of the store lose a row.
     Reads,
-    /// The store is told nothing of the collations: they are ignored.
+    /// The store does not receive the collations, and therefore ignores them.
     ForgetsCollations,
 }
 
@@ -83,7 +84,7 @@ impl Ground {
         }
     }
 
-    /// As Rust; without what is there to be found.
+    /// Returns the Rust expression of this value, without the planted defect.
     fn expression(self) -> String {
         let new = format!("Ground::new(Kind::{:?})", self.kind);
         match (self.views, self.in_memory) {
@@ -93,7 +94,7 @@ impl Ground {
         }
     }
 
-    /// The view that a collection's pages are of, by its number.
+    /// Returns the view that serves the pages of the collection with this number.
     fn view(self, number: u64) -> Option<&'static str> {
         self.views.then(|| VIEWS[(number % VIEWS.len() as u64) as usize])
     }
@@ -115,7 +116,7 @@ impl Ground {
             .unwrap()
     }
 
-    /// A store of its own with the collection and rows of a case.
+    /// Creates a store with the collection and the rows of a case.
     async fn subject(self, case: &Case) -> Subject {
         let number = case.collection.name.rsplit('_').next();
         let number = number.and_then(|number| number.parse().ok()).unwrap_or(0);
@@ -126,7 +127,7 @@ impl Ground {
         subject
     }
 
-    /// The collections of these numbers, made in a store.
+    /// Creates the collections of these numbers in a store.
     async fn subjects(self, recto: Recto, collections: &[(u64, Oracle)]) -> Vec<Subject> {
         if !self.views {
             let collections = || collections.iter().map(|(_, oracle)| oracle.collection());
@@ -146,7 +147,7 @@ impl Ground {
         subjects.collect()
     }
 
-    /// What the store is told of an oracle's collection.
+    /// Returns the declaration that the store receives for an oracle's collection.
     fn said(self, oracle: &Oracle) -> Oracle {
         if self.defect == Some(Defect::ForgetsCollations) {
             return Oracle::new(Arc::clone(oracle.collection()));
@@ -180,7 +181,7 @@ fn seed() -> u64 {
     from_environment(SEED_VARIABLE).unwrap_or_else(now)
 }
 
-/// Asserts that a guarantee holds of everything drawn.
+/// Asserts that a guarantee holds for all random cases.
 pub(crate) async fn holds(guarantee: Guarantee, ground: Ground) {
     let kind = ground.kind;
     let seed = seed();
@@ -213,8 +214,8 @@ pub(crate) async fn holds(guarantee: Guarantee, ground: Ground) {
     assert!(!is_collated || tally.kinds.contains_key(COLLATED), "{tally}");
 }
 
-/// A store that holds some of the drawn collections, with the data of each. Every collection is drawn
-/// from a seed of its own.
+/// Returns a store with some of the random collections, and the data of each. Each collection has its own
+/// seed.
 async fn draw(
     ground: Ground,
     numbers: std::ops::Range<u64>,
@@ -240,8 +241,8 @@ async fn draw(
     subjects
 }
 
-/// A collection; of those that are asked by a view, half have collations, of fields of its order and sometimes of one that
-/// is checked row by row.
+/// Returns a random collection. If pages are of views, half of the collections have collations for fields of
+/// their order, and sometimes for a field that a filter scan checks.
 fn draw_collection(ground: Ground, number: u64, rng: &mut Rng) -> Oracle {
     let mut collection = generate::collection(rng, &format!("drawn_{number}"));
     let mut collations = Collations::new();
@@ -259,7 +260,7 @@ fn draw_collection(ground: Ground, number: u64, rng: &mut Rng) -> Oracle {
 
 fn draw_case(subject: &Subject, data: &Data, rng: &mut Rng) -> Case {
     let mut question = generate::question(rng, data);
-    // Tuple ranges over fields that may be null are checked row by row.
+    // Recto checks tuple ranges over nullable fields by a filter scan.
     let view = subject.view.as_ref();
     question.allow_filter_scan |= view.is_some_and(|view| [NULLS, NULLS_FIRST].contains(&view.name));
     let moves = generate::moves(rng, data, &subject.oracle, &question);
@@ -273,10 +274,10 @@ fn draw_case(subject: &Subject, data: &Data, rng: &mut Rng) -> Case {
     }
 }
 
-/// Makes a failure simpler and panics with it: the seed, what is wrong, and a test to paste.
+/// Simplifies a failed case, and panics with the seed, the failure, and a test to paste.
 async fn report(ground: Ground, guarantee: Guarantee, seed: u64, case: Case, failure: Failure) {
     println!("{SEED_VARIABLE}={seed}: {}; making it simpler", failure.message);
-    // Where it fails on the embedded store too, that is where steps are cheap.
+    // Try the embedded store first: if the case also fails there, attempts are cheap.
     let embedded = Ground {
         kind: Kind::Embedded,
         ..ground
@@ -295,7 +296,7 @@ async fn report(ground: Ground, guarantee: Guarantee, seed: u64, case: Case, fai
     panic!("{}", message(ground, guarantee, seed, &case, &failure));
 }
 
-/// What is printed of a failure.
+/// Returns the printed message of a failure.
 pub(crate) fn message(
     ground: Ground,
     guarantee: Guarantee,
@@ -314,7 +315,7 @@ pub(crate) fn message(
     )
 }
 
-/// A failure as a test.
+/// Returns a failure as a Rust test.
 pub(crate) fn test(ground: Ground, guarantee: Guarantee, case: &Case, seed: u64) -> String {
     case.rust_test(
         &format!("seed_{seed}"),
@@ -322,7 +323,7 @@ pub(crate) fn test(ground: Ground, guarantee: Guarantee, case: &Case, seed: u64)
     )
 }
 
-/// The simplest case found that fails in the same way.
+/// Returns the simplest case that fails in the same way.
 pub(crate) async fn shrink(
     ground: Ground,
     guarantee: Guarantee,
@@ -359,19 +360,19 @@ pub(crate) async fn shrink(
     (case, failure)
 }
 
-/// How much was drawn, of what kinds.
+/// Number of random cases of each kind.
 #[derive(Debug, Default)]
 struct Tally {
     cases: usize,
     pages: usize,
     kinds: BTreeMap<&'static str, usize>,
-    /// Types of order columns, and how many columns of each kind collections have.
+    /// Types of the order columns, and numbers of columns of each kind that the collections have.
     types: BTreeSet<String>,
     partition_columns: BTreeSet<usize>,
     order_columns: BTreeSet<usize>,
 }
 
-/// The kinds of conditions and questions that are drawn.
+/// Kinds of conditions and questions in the random cases.
 const KINDS: [&str; 9] = [
     "equality",
     "list",
@@ -384,7 +385,7 @@ const KINDS: [&str; 9] = [
     "several rows",
 ];
 
-/// Drawn where pages are of views.
+/// Kind that appears only if pages are of views.
 const COLLATED: &str = "collated";
 
 impl Tally {

@@ -1,4 +1,4 @@
-//! The guarantees of a page, each checked of a case.
+//! Guarantees of a page. Each is checked for a test case.
 
 use std::fmt;
 use std::panic::AssertUnwindSafe;
@@ -10,29 +10,32 @@ use super::asked::{Asked, Failure};
 use super::{beside, cost, cursors, keys, traversal};
 use crate::common::Subject;
 
-/// What is promised of pages; the numbers are those of the list of guarantees.
+/// Guarantee of pages. The numbers are those of the list of guarantees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Guarantee {
-    /// 1: the page after a position is the first rows strictly after it, the page before it those
-    /// nearest before it, in the query's order; around and from likewise.
+    /// 1: the page after a position has the first rows strictly after it, in the query's order. The page
+    /// before a position has the rows nearest before it. Pages around a position and from values follow the
+    /// same rule.
     AfterAndBefore,
-    /// 2: every row that is there throughout a traversal is returned exactly once, whatever comes and
-    /// goes, forwards or backwards, in pages of changing sizes. (That a page is of one moment on the
-    /// embedded store, `tests/behaviour/snapshot.rs` shows.)
+    /// 2: a traversal returns every row exactly once that exists during the whole traversal. Other rows may
+    /// be added and deleted meanwhile, and the traversal may run forwards or backwards with changing page
+    /// sizes. (`tests/behaviour/snapshot.rs` shows that a page on the embedded store is of one moment.)
     EveryRowOnce,
-    /// 3: a cursor is a position, not a row: it works after its row is deleted, and any row gives one.
+    /// 3: a cursor is a position, not a row. It works after its row is deleted, and any row gives a cursor.
     Position,
-    /// 4: what a page says of both ends is true: exact in the direction of travel, unknown at the other
-    /// end unless asked for; no cursor only where there is nothing; no empty page ends a list early.
+    /// 4: a page reports both of its ends correctly. The report is exact in the direction of travel, and
+    /// unknown at the other end unless the query requests it. A cursor is missing only if there are no rows
+    /// in its direction. No empty page ends a list early.
     Edges,
-    /// 5: a cursor opens for the query that made it, however that is written, and only unaltered.
+    /// 5: a cursor opens for the query that created it, in every notation of the query, and only if the
+    /// cursor is unaltered.
     OwnQuery,
-    /// 6: a page reads its rows and one more of each source, at any depth.
+    /// 6: a page at any depth reads its rows and one more row of each source.
     Cost,
-    /// 7: a page on a budget says what cut it short, and a traversal of such pages loses nothing. (Rows
-    /// and bytes; time, which no seed replays, is a behaviour of its own.)
+    /// 7: a page with a budget reports the limit that ended it, and a traversal with such pages loses no row.
+    /// This guarantee covers rows and bytes. Another test covers time, because no seed can repeat it.
     Budgets,
-    /// Besides: reads by key and scans of everything find what there is.
+    /// Reads by key and scans of all rows find the existing rows. This is no numbered guarantee of pages.
     KeysAndScans,
 }
 
@@ -52,7 +55,7 @@ impl fmt::Display for Guarantee {
 }
 
 impl Guarantee {
-    /// How many pages were asked for to find that it holds of a case, whose rows `subject` has.
+    /// Checks a guarantee for a case whose rows `subject` has. Returns the number of pages that were read.
     pub(crate) async fn check(self, subject: &mut Subject, case: &Case) -> Result<usize, Failure> {
         let mut asked = Asked::new(subject, case);
         let checked = AssertUnwindSafe(async {

@@ -1,4 +1,4 @@
-//! Beside the guarantees of pages: reads by key, and scans of whole collections.
+//! Reads by key, and scans of whole collections.
 
 use std::sync::Arc;
 
@@ -11,13 +11,13 @@ use recto_testkit::oracle::{Oracle, Row};
 
 use super::asked::{Asked, Failure, ensure};
 
-/// The most token ranges read side by side.
+/// Maximum number of token ranges that are read concurrently.
 const MAX_PARALLEL: usize = 6;
 
-/// Reads by key, of rows there are and of others, and a scan of everything find what the oracle has.
+/// Reads by key find existing rows and no others, and a scan of all rows finds the rows of the oracle.
 pub(crate) async fn and_scans(asked: &mut Asked<'_>) -> Result<(), Failure> {
     if asked.subject.view.is_some() {
-        // They are of the base table, which has another key there.
+        // These reads use the base table, which has another key in this case.
         return Ok(());
     }
     for page in &asked.case.moves {
@@ -43,7 +43,7 @@ pub(crate) async fn and_scans(asked: &mut Asked<'_>) -> Result<(), Failure> {
     }
     let all = asked.subject.oracle.rows().to_vec();
     scan(asked, String::new(), &all).await?;
-    // Whatever the filter, whether pages could be served for it or not.
+    // A scan accepts every filter, even if pages could not be served for it.
     let filter = asked.case.question.filter_text(&asked.subject.definition);
     if filter.len() > MAX_TEXT_BYTES {
         return Ok(());
@@ -52,7 +52,7 @@ pub(crate) async fn and_scans(asked: &mut Asked<'_>) -> Result<(), Failure> {
     scan(asked, filter, sequence.rows()).await
 }
 
-/// A scan finds these rows, each once.
+/// Checks that a scan finds each of these rows once.
 async fn scan(asked: &mut Asked<'_>, filter: String, rows: &[Row]) -> Result<(), Failure> {
     let session = LocalSession::new(asked.subject.recto.clone());
     let what = format!("scanned, {filter:?}");
@@ -67,7 +67,7 @@ async fn scan(asked: &mut Asked<'_>, filter: String, rows: &[Row]) -> Result<(),
     };
     let mut found = 0;
     loop {
-        // Each step is one of a scan of its own, which resumes the one before.
+        // Each step belongs to a new scan, which resumes the previous one.
         let mut steps = session.scan(&asked.case.collection.name, &request);
         let Some(step) = steps.next().await else { break };
         let step = step.map_err(|error| Failure::of(&error, "scan"))?;

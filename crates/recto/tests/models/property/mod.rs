@@ -1,11 +1,11 @@
-//! Each guarantee of a page as a property: random collections of every orderable type, rows at the
-//! edges of their types, questions of every kind, pages of changing sizes; on both stores, against the
-//! oracle.
+//! Property tests of each guarantee of a page, on both stores. The tests compare pages with the oracle, for
+//! random collections of every orderable type, rows at the limits of their types, questions of every kind,
+//! and pages of changing sizes.
 //!
-//! Each run draws anew. A failure is made simpler, names its seed, and prints itself as a Rust test to
-//! be pasted into `pasted.rs`. `RECTO_TEST_SEED=…` draws again what a seed drew. `RECTO_TEST_SCALE=20`
-//! draws twenty times as much, for a long run: collections on the embedded store; questions on
-//! Cassandra, whose every table takes memory of the node that all tests share.
+//! Each run draws new cases. A test simplifies a failure, names its seed, and prints it as a Rust test that
+//! can be pasted into `pasted.rs`. `RECTO_TEST_SEED=…` repeats the cases of a seed. `RECTO_TEST_SCALE=20`
+//! draws twenty times as much, for a long run. On the embedded store it multiplies the collections. On
+//! Cassandra it multiplies the questions, because each table takes memory of the node that all tests share.
 
 mod asked;
 mod beside;
@@ -22,11 +22,11 @@ use crate::common::{Kind, Scope, Suite, run};
 use drawn::Ground;
 use guarantee::Guarantee;
 
-/// Makes `embedded::NAME` and `cassandra::NAME` of each guarantee, and the same with pages of views that the test
-/// keeps, on three stores.
+/// Defines `embedded::NAME` and `cassandra::NAME` for each guarantee, and tests of the same guarantee with
+/// pages of views that the test declares, on three stores.
 macro_rules! properties {
     ($($name:ident: $guarantee:ident),+ $(,)?) => {
-        /// The tests of this module that have not ended.
+        /// Suite of the tests of this module.
         static TESTS: Suite = Suite::new(
             module_path!(),
             5 * (0 $(+ { let _ = stringify!($name); 1 })+) + planted::TESTS + pasted::TESTS

@@ -1,4 +1,4 @@
-//! Failures that were found, as they were printed; and what the tests of the printer expect.
+//! Failures of earlier runs as printed tests, and the expected output of the tests of the printer.
 
 use recto_testkit::generate::{Case, Move, Place};
 
@@ -6,10 +6,10 @@ use super::drawn::Ground;
 use super::guarantee::Guarantee;
 use crate::common::{Kind, Scope, run};
 
-/// The tests of this module: one more for each that is pasted.
+/// Number of tests of this module. Increase it for each pasted test.
 pub(crate) const TESTS: usize = 3;
 
-/// Asserts that a guarantee holds of a case.
+/// Asserts that a guarantee holds for a case.
 fn holds(guarantee: Guarantee, ground: Ground, case: &Case) {
     let _scope = Scope::new(&super::TESTS);
     let pages = run(ground.check(guarantee, case)).unwrap_or_else(|failure| panic!("{}", failure.message));

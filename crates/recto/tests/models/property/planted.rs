@@ -1,5 +1,5 @@
-//! A store with a defect that is there to be found: that a failure is found, made simple, and printed as
-//! a test that compiles and says the same.
+//! Stores with a planted defect. The tests check that the property tests find the failure, simplify it, and
+//! print it as a test that compiles and describes the same case.
 
 use std::sync::Arc;
 
@@ -14,12 +14,12 @@ use super::drawn::{Defect, Ground, message, shrink, test};
 use super::guarantee::Guarantee;
 use crate::common::{Kind, Scope, run};
 
-/// The tests of this module.
+/// Number of tests of this module.
 pub(crate) const TESTS: usize = 3;
-/// The row that a slice read backwards loses.
+/// Index of the row that a backward read of a slice loses.
 const LOST: usize = 2;
 
-/// A store that loses the third row of what it reads backwards.
+/// Store that loses the third row of each backward read.
 pub(crate) struct Planted(Arc<dyn Store>);
 
 struct PlantedSnapshot(Arc<dyn Snapshot>);
@@ -61,7 +61,7 @@ impl StoreWrapper for Planted {
     }
 }
 
-/// What stands in `pasted.rs` is what is printed.
+/// Asserts that `pasted.rs` contains the printed text.
 fn assert_is_pasted(printed: &str) {
     let pasted = include_str!("pasted.rs");
     assert!(
@@ -70,7 +70,7 @@ fn assert_is_pasted(printed: &str) {
     );
 }
 
-/// Rows, fields, conditions and pages of which the defect needs few.
+/// Returns a case with more rows, fields, conditions and pages than the defect needs.
 fn large() -> Case {
     let mut case = Case::declared(
         r#"
@@ -136,7 +136,7 @@ fn a_planted_defect_is_found_made_simple_and_printed() {
             test(planted, guarantee, &case, 0)
         );
         assert_eq!((case.collection.fields.len(), case.moves.len()), (2, 1));
-        // The defect is still what fails, and nothing else.
+        // The planted defect still causes the failure, and nothing else does.
         assert!(sound.check(guarantee, &case).await.is_ok());
         let printed = test(planted, guarantee, &case, 0);
         assert!(message(planted, guarantee, 0, &case, &failure).contains(&printed));
@@ -144,7 +144,7 @@ fn a_planted_defect_is_found_made_simple_and_printed() {
     });
 }
 
-/// A view that sorts by the bytes of a text, where the case says by which language.
+/// Finds a view that sorts by the bytes of a text although the case declares a language.
 #[test]
 fn a_collation_that_is_ignored_is_found() {
     let _scope = Scope::new(&super::TESTS);
@@ -189,7 +189,7 @@ writes = "append"
     });
 }
 
-/// Everything that a case can have, as a failure would print it.
+/// Prints all parts that a case can have, as a failure would print them.
 #[test]
 fn all_of_a_case_is_printed() {
     let _scope = Scope::new(&super::TESTS);

@@ -1,4 +1,4 @@
-//! Guarantees 2, 4 and 7: from one end of a query to the other.
+//! Guarantees 2, 4 and 7: traversals from one end of a query to the other.
 
 use recto::{DynamicRecord, Page, PageQuery, Stop};
 use recto_testkit::generate::Place;
@@ -7,11 +7,11 @@ use recto_testkit::oracle::Row;
 use super::asked::{Asked, Failure, edges_are, ensure};
 use crate::common::subject::rows;
 
-/// The most pages a traversal may take for each row it finds or looks at, before it is taken to
-/// stand still.
+/// Maximum number of pages of a traversal for each row that it finds or examines. A traversal with more pages
+/// counts as stuck.
 const MAX_PAGES_PER_ROW: usize = 4;
 
-/// A traversal: what it found, in the query's order.
+/// A traversal and the rows that it found, in the query's order.
 struct Traversal {
     backwards: bool,
     found: Vec<Row>,
@@ -30,7 +30,7 @@ impl Traversal {
         }
     }
 
-    /// The first page asked for.
+    /// Returns the query of the first page.
     fn start(&self, asked: &Asked<'_>) -> PageQuery<DynamicRecord> {
         let (query, size) = (asked.query.clone(), asked.page_move(0).size);
         if self.backwards {
@@ -40,7 +40,7 @@ impl Traversal {
         }
     }
 
-    /// Takes a page's rows; the query of the next page, if there is one.
+    /// Adds the rows of a page, and returns the query of the next page, if there is one.
     fn next(
         &mut self,
         asked: &Asked<'_>,
@@ -72,8 +72,9 @@ impl Traversal {
     }
 }
 
-/// Rows come and go between pages. What is there all the time is returned exactly once, in order;
-/// nothing is returned twice, and nothing that never was. Without writes, it is the oracle's answer.
+/// Checks a traversal while rows are written and deleted between pages. It returns each row exactly once and
+/// in order that exists during the whole traversal. It returns no row twice, and no row that never existed.
+/// Without writes, the result agrees with the oracle.
 pub(crate) async fn every_row_once(asked: &mut Asked<'_>) -> Result<(), Failure> {
     for writing in [false, true] {
         let start = asked.subject.oracle.ask(&asked.case.question);
@@ -121,7 +122,7 @@ pub(crate) async fn every_row_once(asked: &mut Asked<'_>) -> Result<(), Failure>
     Ok(())
 }
 
-/// What pages say of both their ends: on the way, beside rows, and on budgets.
+/// Checks the reports of pages about both of their ends: during a traversal, next to rows, and with budgets.
 pub(crate) async fn edges(asked: &mut Asked<'_>) -> Result<(), Failure> {
     let whole = asked.whole().await?;
     let all = whole.sequence.rows();
@@ -173,8 +174,8 @@ pub(crate) async fn edges(asked: &mut Asked<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// From both ends, and from the middle both ways, while a page may look at a few rows or hold a few
-/// bytes only.
+/// Checks traversals from both ends, and in both directions from the middle, with pages that may examine only
+/// a few rows or hold only a few bytes.
 pub(crate) async fn on_budgets(asked: &mut Asked<'_>) -> Result<(), Failure> {
     let whole = asked.whole().await?;
     let all = whole.sequence.rows();
@@ -250,8 +251,8 @@ fn budgeted(asked: &Asked<'_>, mut query: PageQuery<DynamicRecord>, page: usize)
     query
 }
 
-/// A page that is short says why, one that was not cut short is full or the last, and what it says of
-/// the end it goes to is true.
+/// Checks that a short page names the reason, that other pages are full or the last, and that a page reports
+/// the end in its direction correctly.
 fn said_why(
     asked: &Asked<'_>,
     page: &Page<DynamicRecord>,

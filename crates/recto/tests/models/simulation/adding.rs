@@ -1,4 +1,5 @@
-//! A view is added while another process is in the middle of a change by the older schema: it is waited for.
+//! A process adds a view while another process changes a record by the older schema. The first process must
+//! wait for this change.
 
 use std::time::Duration;
 
@@ -11,14 +12,14 @@ use super::history::{History, Said};
 use super::records::{self, Asked, Becomes, Fields, Place, Tables};
 use super::two::Two;
 
-/// The record that is moved.
+/// Record that the test moves.
 const ID: i32 = 3;
-/// When the record has been read, and the conditional write is on its way.
+/// Time after which the writer has read the record and has sent the conditional write.
 const READ: Duration = Duration::from_millis(25);
-/// How long the process is frozen: it has its lease when it is let go.
+/// Time for which the writer is frozen. It still has its lease when it continues.
 const FROZEN: Duration = Duration::from_secs(8);
 
-/// Whether views are exact by the new schema, when the store keeps all its promises but perhaps one.
+/// Checks that views are exact by the new schema, on a store that breaks at most one promise.
 pub(crate) async fn a_view_is_added_beside_a_change(broken: Option<Broken>) -> Result<(), String> {
     let Two {
         memory,

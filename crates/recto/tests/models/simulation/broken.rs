@@ -1,4 +1,5 @@
-//! Stores that break one promise, which the protocol builds on: that the simulation notices, or it would notice nothing.
+//! Stores that break one promise on which the protocol relies. The tests check that the simulation notices
+//! each broken promise, because otherwise it would not test the promise.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,36 +20,36 @@ use tokio::time::Instant;
 use super::clock::{Clock, Clocks};
 use super::records::{COLLECTION, Tables};
 
-/// For how long pages read a record as it was.
+/// Time for which pages read a record as it was at the first read.
 const STALE: Duration = Duration::from_secs(60);
-/// How long after their acknowledgement entries are written.
+/// Delay of the writes of entries after their acknowledgement.
 const LATE: Duration = Duration::from_secs(2);
 
-/// What is not so.
+/// Broken promise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Broken {
-    /// Entries that are deleted are gone.
+    /// Deleted entries are removed.
     Deletions,
-    /// Entries that are put are there.
+    /// Entries that a process puts are stored.
     Entries,
-    /// Of two writes of an entry the one of the greater version stays.
+    /// Of two writes of an entry, the write with the greater version wins.
     Stamps,
-    /// Entries are there when it is said so.
+    /// Entries are stored when the store acknowledges them.
     Acknowledgements,
-    /// Intents outlive who stored them.
+    /// Intents outlive the process that stored them.
     Intents,
-    /// Who adds a view waits until nobody writes by an older schema.
+    /// A process that adds a view waits until no process writes by an older schema.
     Barrier,
-    /// The record is read after the entry.
+    /// A page reads the record after the entry.
     Records,
-    /// A conditional write is applied if it is said to be.
+    /// A conditional write is applied if the store reports it as applied.
     Decisions,
-    /// The same of the claim of a handle.
+    /// The conditional write of a claim of a handle is applied if the store reports it as applied.
     Claims,
 }
 
 impl Broken {
-    /// How the simulation says so.
+    /// Returns a text that the simulation's error contains if this promise is broken.
     pub(crate) fn said(self) -> &'static str {
         match self {
             Self::Deletions | Self::Entries | Self::Stamps | Self::Intents | Self::Barrier => {
@@ -61,14 +62,14 @@ impl Broken {
     }
 }
 
-/// A store that breaks a promise.
+/// Store that breaks a promise.
 #[derive(Clone)]
 pub(crate) struct BrokenStore {
     store: Arc<dyn Store>,
     broken: Broken,
     clock: Arc<Clock>,
     base: String,
-    /// Records as they were read, and when.
+    /// Records as the first read returned them, with the time of that read.
     read: Arc<Mutex<HashMap<Cells, (Instant, RowSet)>>>,
 }
 
@@ -87,7 +88,7 @@ impl BrokenStore {
         table.name().starts_with(COLLECTION) && table.name() != self.base
     }
 
-    /// What is left of a write of entries.
+    /// Removes the part of a write of entries that the broken promise loses.
     fn entries(&self, write: &mut PartitionWrite) {
         let now = Clocks(Arc::clone(&self.clock)).now_micros();
         match self.broken {
@@ -168,7 +169,7 @@ impl StoreWrapper for BrokenStore {
 struct BrokenReads {
     store: BrokenStore,
     snapshot: Arc<dyn Snapshot>,
-    /// Whether a view was read by it, before the records.
+    /// Whether this snapshot read a view before the records.
     is_of_a_page: AtomicBool,
 }
 

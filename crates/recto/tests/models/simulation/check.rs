@@ -1,4 +1,4 @@
-//! What must hold when all is over.
+//! Conditions that must hold at the end of a run.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,21 +11,24 @@ use super::handles;
 use super::history::History;
 use super::records::{ALL, Fields, LEDGERS, Tables};
 
-/// An entry: its cells and its stamp, by its key.
+/// Entries of a view: the cells and the timestamp of each, by its key.
 type Entries = BTreeMap<Vec<Vec<u8>>, (Cells, Version)>;
 
-/// What is looked at.
+/// State that is checked.
 pub(crate) struct Checked<'a> {
-    /// What rows are scanned in.
+    /// Store in which tables are scanned.
     pub(crate) scanned: &'a dyn Store,
-    /// What records are read from.
+    /// Store from which records are read.
     pub(crate) store: &'a dyn Store,
     pub(crate) tables: &'a Tables,
     pub(crate) history: &'a History,
 }
 
 impl Checked<'_> {
-    /// What the records are then; or what is wrong with them, or with their views.
+    /// Returns the final records as text.
+    ///
+    /// # Errors
+    /// A record, a view or an answer is wrong.
     pub(crate) async fn views(&self) -> Result<String, String> {
         let Self {
             scanned,
@@ -92,7 +95,8 @@ impl Checked<'_> {
         Ok(format!("{rows:?}\n"))
     }
 
-    /// What the dead left is gone when it was resolved twice, with all that the living have done with.
+    /// Checks that no dead processes and no intents remain after the work of the dead processes was resolved
+    /// twice.
     pub(crate) async fn remains(&self) -> Result<(), String> {
         let writers = scan(self.scanned, &Arc::new(Writer::table())).await;
         let dead = |row: &Cells| Writer::read(row.as_row()).unwrap().1.is_dead;
@@ -105,7 +109,7 @@ impl Checked<'_> {
     }
 }
 
-/// All entries of a view.
+/// Returns all entries of a view.
 async fn seen(store: &dyn Store, view: &ViewTable) -> Vec<Seen<KeyCells, Cells>> {
     let rows = scan(store, view.table()).await;
     rows.iter()
@@ -113,7 +117,7 @@ async fn seen(store: &dyn Store, view: &ViewTable) -> Vec<Seen<KeyCells, Cells>>
         .collect()
 }
 
-/// All rows of a table.
+/// Returns all rows of a table.
 pub(crate) async fn scan(store: &dyn Store, table: &Arc<Table>) -> Vec<Cells> {
     let snapshot = store.snapshot().unwrap();
     let options = ReadOptions::default();

@@ -1,5 +1,6 @@
-//! Changes of a handle whose process dies at any of its calls; then others want the old handle and the new one.
-//! A process that is frozen at any moment of such a change, and let go later, leaves no claim without its record.
+//! Changes of a handle by a process that dies at any of its calls. After each death, other records want the
+//! old and the new handle. If a process is frozen at any moment of such a change and continues later, no
+//! claim remains without its record.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,21 +18,21 @@ use super::stage::Stage;
 use crate::common::killing::{Cut, Killing};
 
 const TIME: Duration = Duration::from_secs(10);
-/// More than a change takes.
+/// Upper bound of the number of calls of a change.
 const MOST_CALLS: i64 = 50;
-/// The record whose handle is changed, and those that want handles.
+/// Record whose handle changes, and the records that want handles.
 const CHANGED: i32 = 2;
 const OTHER: i32 = 3;
 const ANOTHER: i32 = 10;
 const OLD: u8 = 1;
 const NEW: u8 = 2;
-/// Time that a request takes, there or back.
+/// Time of one way of a request: to the store, or back.
 const WAY: Duration = Duration::from_millis(50);
-/// More ways than a change takes, one after the other.
+/// Upper bound of the number of sequential ways of a change.
 const MOST_WAYS: u32 = 20;
-/// Freezes within which a lease ends, and within which the process is found dead.
+/// Duration of a freeze. In the first, a lease ends. In the second, other processes find the process dead.
 const FROZEN: [Duration; 2] = [Duration::from_secs(20), Duration::from_secs(60)];
-/// Time in which a process that was let go releases its claims.
+/// Time in which a process releases its claims after a freeze.
 const HEALING: Duration = Duration::from_secs(60);
 
 fn put(id: i32, handle: u8) -> Asked {
@@ -47,7 +48,7 @@ fn put(id: i32, handle: u8) -> Asked {
     Asked::new(id, Becomes::Put(fields))
 }
 
-/// Whether the one who dies after so many calls came to its end before.
+/// Kills a process after this number of calls of a change. Returns whether the change was complete before.
 async fn dies_after(calls: i64, cut: Cut) -> bool {
     let stage = Stage::new().await;
     let killing = Killing::new(&stage.memory, cut, |table| table != "recto_writers");
@@ -71,7 +72,7 @@ async fn dies_after(calls: i64, cut: Cut) -> bool {
             Err(error) => assert_eq!(error.kind(), ErrorKind::Conflict, "after {calls} calls: {error}"),
         }
     }
-    // The record has one of the two, and somebody else the other.
+    // The record has one of the two handles, and another record got the other.
     assert_eq!(holders, 1, "after {calls} calls, {cut:?}");
     stage.recover(&last).await;
     let found = stage.checked().views().await;
@@ -90,8 +91,8 @@ pub(crate) async fn who_changes_a_handle_is_killed_at_any_call() {
     panic!("the change of a handle takes more than {MOST_CALLS} calls");
 }
 
-/// Changes a handle in a process that is frozen this number of ways after the change began. Returns whether the change was
-/// answered before.
+/// Changes a handle in a process that is frozen this number of ways after the change began. Returns whether
+/// the change was answered before the freeze.
 async fn freezes_after(ways: u32, frozen: Duration) -> bool {
     let stage = Stage::new().await;
     let gate = Gate::steady(Arc::clone(&stage.memory), WAY);
@@ -113,7 +114,8 @@ async fn freezes_after(ways: u32, frozen: Duration) -> bool {
     is_answered
 }
 
-/// Freezes the process at each moment of a change. Others may resolve its intents, which do not name claims.
+/// Freezes the process at each moment of a change. Other processes may resolve its intents, which do not name
+/// claims.
 pub(crate) async fn freeze_changes_of_a_handle_at_any_moment() {
     for frozen in FROZEN {
         let mut ways = 0;

@@ -1,4 +1,4 @@
-//! The clocks and the randomness of one process, by a seed: they run with the time of sleeping tasks.
+//! Clocks and random numbers of one process, by a seed. The clocks follow the virtual time of sleeping tasks.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use recto_model::environment::Source;
 use tokio::time::Instant;
 
-/// When all begins, by a clock that is right: some day in 2026.
+/// Start time of a run by a correct clock: a day in 2026.
 const START_MICROS: i64 = 1_767_225_600_000_000;
 
-/// A small repeatable source of numbers: `SplitMix64`.
+/// Small repeatable generator of random numbers: `SplitMix64`.
 pub(crate) struct Random(Mutex<u64>);
 
 impl Random {
@@ -26,7 +26,7 @@ impl Random {
         bits ^ (bits >> 31)
     }
 
-    /// A number below `end`, which is not 0.
+    /// Returns a number below `end`, which must not be 0.
     pub(crate) fn below(&self, end: u64) -> u64 {
         self.bits() % end
     }
@@ -36,13 +36,13 @@ impl Random {
     }
 }
 
-/// One process' clocks.
+/// Clocks of one process.
 pub(crate) struct Clock {
     start: Instant,
-    /// How far its wall clock is off.
+    /// Offset of the wall clock.
     off_micros: AtomicI64,
     random: Random,
-    /// For how long its continuous clock stood still.
+    /// Time for which the continuous clock stood still.
     stood_still_nanos: Mutex<u64>,
 }
 
@@ -56,12 +56,12 @@ impl Clock {
         }
     }
 
-    /// It lost so much time.
+    /// Stops the continuous clock for this time, after the fact.
     pub(crate) fn lose(&self, nanos: u64) {
         *self.stood_still_nanos.lock().unwrap() += nanos;
     }
 
-    /// Its wall clock shows a later time.
+    /// Moves the wall clock forward.
     pub(crate) fn jump(&self, micros: i64) {
         self.off_micros.fetch_add(micros, Ordering::Relaxed);
     }
@@ -71,7 +71,7 @@ impl Clock {
     }
 }
 
-/// It as an environment's source.
+/// A [`Clock`] as the source of an environment.
 pub(crate) struct Clocks(pub(crate) std::sync::Arc<Clock>);
 
 impl Source for Clocks {

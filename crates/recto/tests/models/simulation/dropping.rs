@@ -1,5 +1,6 @@
-//! A view is dropped while another process is in the middle of a plain write, which has an entry there: it is waited for.
-//! (Who changes a record asks the catalog when a table is gone, and goes on.)
+//! A process drops a view while another process executes a plain write that has an entry in the view. The
+//! first process waits for the write. (A writer that changes a record reads the catalog if a table no longer
+//! exists, and continues.)
 
 use std::time::Duration;
 
@@ -21,11 +22,12 @@ const BY_WHAT: &str = r#"
 [collection.events.view.by_what]
 partition = ["what"]
 "#;
-/// Not as long as those who read are waited for, before those who write are.
+/// Time until the write begins. It is shorter than the time that a drop waits for readers, which precedes its
+/// wait for writers.
 const BEFORE: Duration = Duration::from_secs(12);
-/// When the write is on its way.
+/// Time after which the write is on its way.
 const SENT: Duration = Duration::from_millis(5);
-/// How long the process is frozen: it has its lease when it is let go.
+/// Time for which the writer is frozen. It still has its lease when it continues.
 const FROZEN: Duration = Duration::from_secs(9);
 
 async fn put(recto: &Recto, id: i32) -> recto::Result<()> {
@@ -35,7 +37,7 @@ async fn put(recto: &Recto, id: i32) -> recto::Result<()> {
     events.put(&event).await.map(drop)
 }
 
-/// Whether who writes is not told of it, when the store keeps all its promises but perhaps one.
+/// Checks that the writer does not notice the dropped view, on a store that breaks at most one promise.
 pub(crate) async fn a_view_is_dropped_beside_a_write(broken: Option<Broken>) -> Result<(), String> {
     let before = Schema::parse(&format!("{EVENTS}{BY_WHAT}")).unwrap();
     let Two {

@@ -1,4 +1,4 @@
-//! What a process' requests go through: they take a time that is drawn, and none passes while the process is frozen.
+//! Gate that delays the requests of a process by a random time, and stops them while the process is frozen.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,12 +12,13 @@ use tokio::sync::Notify;
 
 use super::clock::Random;
 
-/// The longest way of a request, or of its answer; of one in a few it is much longer.
+/// Maximum duration of one way of a request: to the store, or back. One in [`LONG_ONE_IN`] ways may take up
+/// to the long duration.
 const MAX_WAY_MICROS: u64 = 20_000;
 const MAX_LONG_WAY_MICROS: u64 = 1_000_000;
 const LONG_ONE_IN: u64 = 8;
 
-/// A process' connection to the store.
+/// Connection of a process to the store.
 #[derive(Clone)]
 pub(crate) struct Gate {
     store: Arc<dyn Store>,
@@ -25,7 +26,7 @@ pub(crate) struct Gate {
     is_open: Arc<AtomicBool>,
     opens: Arc<Notify>,
     is_calm: Arc<AtomicBool>,
-    /// Every way takes so long; none: it is drawn.
+    /// Duration of each way. `None`: a random duration.
     way: Option<Duration>,
     passed: Arc<AtomicU64>,
 }
@@ -43,7 +44,7 @@ impl Gate {
         }
     }
 
-    /// One whose ways all take as long.
+    /// Returns a gate whose ways all take the same time.
     pub(crate) fn steady(store: Arc<dyn Store>, way: Duration) -> Self {
         Self {
             way: Some(way),
@@ -51,18 +52,18 @@ impl Gate {
         }
     }
 
-    /// How many requests were sent and answered.
+    /// Returns the number of requests that were sent and answered.
     pub(crate) fn requests(&self) -> u64 {
         self.passed.load(Ordering::Relaxed) / 2
     }
 
-    /// Whether requests and answers pass. A process whose gate stays shut has crashed.
+    /// Sets whether requests and answers pass. A process whose gate stays closed has crashed.
     pub(crate) fn open(&self, is_open: bool) {
         self.is_open.store(is_open, Ordering::Relaxed);
         self.opens.notify_waiters();
     }
 
-    /// No way is long any more.
+    /// Stops long delays.
     pub(crate) fn calm(&self) {
         self.is_calm.store(true, Ordering::Relaxed);
     }

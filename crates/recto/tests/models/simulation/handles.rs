@@ -1,4 +1,5 @@
-//! Handles, of which there is one each: who has one for certain at a moment, and what must hold of them when all is over.
+//! Handles, which are unique: the records that certainly have a handle at a moment, and the conditions that
+//! must hold at the end.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -12,8 +13,8 @@ use super::check::scan;
 use super::history::Said;
 use super::records::{Fields, Tables};
 
-/// Which records have which handles for certain: each by what was said of its last change, if nothing else can have come to it
-/// since it began.
+/// Handles that records certainly have. A handle is certain by the answer to the record's last change, if no
+/// other change can have taken effect since this change began.
 #[derive(Default)]
 pub(crate) struct Handles(RefCell<BTreeMap<i32, Known>>);
 
@@ -22,11 +23,11 @@ struct Known {
     has: Option<u8>,
     begun: u64,
     under_way: u64,
-    /// Whether a change may still come of which nobody knows.
+    /// Whether a change with an unknown outcome may still take effect.
     is_uncertain: bool,
 }
 
-/// A change that began.
+/// Change that began.
 #[derive(Clone, Copy)]
 pub(crate) struct Begun {
     id: i32,
@@ -47,10 +48,11 @@ impl Handles {
         }
     }
 
-    /// A change was answered that gives the record this handle for as long as it lives; none: nothing is known of that.
+    /// Records the answer to a change that gives the record this handle for its whole life. `None`: the
+    /// handle is unknown.
     ///
     /// # Errors
-    /// Two have one.
+    /// Two records have the same handle.
     pub(crate) fn ends(&self, begun: Begun, said: Said, handle: Option<u8>) -> Result<(), String> {
         let mut all = self.0.borrow_mut();
         let known = all.entry(begun.id).or_default();
@@ -71,7 +73,7 @@ impl Handles {
     }
 }
 
-/// Each record that has a handle has its claim, and so no two have one.
+/// Checks that each record with a handle has its claim. It follows that no two records have the same handle.
 pub(crate) async fn check(
     scanned: &dyn Store,
     tables: &Tables,
@@ -92,7 +94,8 @@ pub(crate) async fn check(
         let claim = there.get(key[0].key.cells().next().unwrap());
         let owner = claim.and_then(|claim| claims.owner(claim.as_row()));
         let is_its_own = owner.is_some_and(|owner| owner.get(0) == record.get(0));
-        // By another token than the row says, if another change of the record took it anew and was not made.
+        // The claim may have another token than the row, if another change of the record claimed the handle
+        // again and was not applied.
         if !is_its_own || !row.claims.held.contains_key(&claims.number()) {
             return Err(format!(
                 "handle {handle} is claimed by {claim:?}, and should be by {row:?}"

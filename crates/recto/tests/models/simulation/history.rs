@@ -1,4 +1,4 @@
-//! What was asked and what was said, to be held to account when all is over.
+//! Log of requests and answers, which is checked at the end of a run.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,7 +9,7 @@ use recto_protocol::views::Version;
 use super::handles::Handles;
 use super::records::Place;
 
-/// What was said of a change.
+/// Answer to a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Said {
     Applied(Version),
@@ -17,7 +17,7 @@ pub(crate) enum Said {
     Unknown,
 }
 
-/// What happened so far.
+/// Log of the events so far.
 #[derive(Default)]
 pub(crate) struct History {
     told: RefCell<Told>,
@@ -26,16 +26,16 @@ pub(crate) struct History {
 
 #[derive(Default)]
 struct Told {
-    /// For each record, the greatest version that was acknowledged, or read serially.
+    /// Greatest version of each record that was acknowledged, or read serially.
     newest: BTreeMap<i32, Version>,
-    /// For each record, the greatest version that was acknowledged as shown by all views.
+    /// Greatest version of each record that was acknowledged as visible in all views.
     shown: BTreeMap<i32, Version>,
-    /// What each version was, if it was told or shown; none if the record was deleted.
+    /// Content of each version that an answer or a page reported. `None`: the record was deleted.
     was: BTreeMap<(i32, Version), Option<Place>>,
-    /// For each record, where it was ever asked to stand.
+    /// Places that clients requested for each record.
     asked: BTreeSet<(i32, Place)>,
     rows: u64,
-    /// For each ledger, what was said of each entry of its log.
+    /// Answer for each entry of the log of each ledger.
     entries: BTreeMap<(i32, u64), Said>,
     next_entry: u64,
     text: String,
@@ -48,7 +48,7 @@ impl History {
         self.told.borrow().newest.get(&id).copied()
     }
 
-    /// The number of another entry of a log. Until something is said of it, it may be there.
+    /// Returns the number of another entry of a log. Until an answer is known, the entry may exist.
     pub(crate) fn entry(&self, id: i32) -> u64 {
         let mut told = self.told.borrow_mut();
         told.next_entry += 1;
@@ -57,7 +57,7 @@ impl History {
         entry
     }
 
-    /// A change was answered, which began when `before` was the newest version that was known.
+    /// Records the answer to a change. `before` is the newest known version when the change began.
     pub(crate) fn says(&self, id: i32, entry: Option<u64>, before: Option<Version>, said: Said) {
         let mut told = self.told.borrow_mut();
         if let Said::Applied(version) = said {
@@ -75,7 +75,7 @@ impl History {
         writeln!(told.text, "{id} {entry:?} {said:?}").unwrap();
     }
 
-    /// A record is about to be changed.
+    /// Records that a client is about to change a record.
     pub(crate) fn asks(&self, id: i32, place: Option<Place>) {
         self.told
             .borrow_mut()
@@ -83,7 +83,7 @@ impl History {
             .extend(place.map(|place| (id, place)));
     }
 
-    /// A version of a record was told: where the record stands, none if it is deleted.
+    /// Records the reported place of a record in one of its versions. `None`: the record is deleted.
     pub(crate) fn was(&self, id: i32, version: Version, place: Option<Place>, is_shown: bool) {
         let mut told = self.told.borrow_mut();
         let known = *told.was.entry((id, version)).or_insert(place);
@@ -97,7 +97,8 @@ impl History {
         }
     }
 
-    /// What a page that is asked for now may not be older than: what was acknowledged; if it is verified, whatever is known.
+    /// Returns the versions that a page may not be older than if it is requested now. For a verified page
+    /// these are all known versions, and for other pages the acknowledged versions.
     pub(crate) fn known(&self, is_verified: bool) -> BTreeMap<i32, Version> {
         let told = self.told.borrow();
         if is_verified {
@@ -107,7 +108,7 @@ impl History {
         }
     }
 
-    /// A page showed a record, of these versions when the page was asked for.
+    /// Records that a page showed a record. `known` has the known versions when the page was requested.
     pub(crate) fn shows(&self, id: i32, version: Version, place: Place, known: &BTreeMap<i32, Version>) {
         self.was(id, version, Some(place), false);
         let mut told = self.told.borrow_mut();
@@ -125,17 +126,18 @@ impl History {
         }
     }
 
-    /// What a reader found wrong.
+    /// Records an error that a reader found.
     pub(crate) fn is_wrong(&self, wrong: String) {
         self.told.borrow_mut().wrong.get_or_insert(wrong);
     }
 
-    /// How many rows pages showed.
+    /// Returns the number of rows that pages showed.
     pub(crate) fn rows(&self) -> u64 {
         self.told.borrow().rows
     }
 
-    /// A record was read serially when `before` was the newest version that was known.
+    /// Records that a record was read serially. `before` is the newest version that was known when the read
+    /// began.
     pub(crate) fn reads(&self, id: i32, before: Option<Version>, version: Option<Version>) {
         let mut told = self.told.borrow_mut();
         if version < before {
@@ -148,7 +150,7 @@ impl History {
         }
     }
 
-    /// Whether each log has what was acknowledged once, and nothing of what was refused.
+    /// Checks that a log contains each acknowledged entry once, and no rejected entry.
     pub(crate) fn check_log(&self, id: i32, log: &str) -> Result<(), String> {
         let told = self.told.borrow();
         let entries: Vec<u64> = log
@@ -171,7 +173,7 @@ impl History {
         Ok(())
     }
 
-    /// What was wrong first with what was told or shown, if anything was.
+    /// Returns the first error in the answers and pages, if there is one.
     pub(crate) fn wrong(&self) -> Result<(), String> {
         self.told.borrow().wrong.clone().map_or(Ok(()), Err)
     }

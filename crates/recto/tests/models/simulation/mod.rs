@@ -1,10 +1,12 @@
-//! The product's own engine in virtual time: several processes that write, whose clocks are apart, some of which crash
-//! or are frozen and let go, on one store that has no transactions and that loses, delays and repeats requests, all
-//! drawn from a seed. When all is over, each view has exactly the current version's entries, every acknowledged write is
-//! there, and versions only rose. Pages that are read meanwhile, verified and not, show nothing older than what was
-//! acknowledged before, and each record that nothing happens to once. No two records have one handle. In every other run one process changes the schema.
+//! Simulation of the real engine in virtual time. Several processes write to one store. Their clocks differ,
+//! and some of them crash, or are frozen and continue. The store has no transactions, and loses, delays and
+//! repeats requests. A seed determines all of this. At the end of a run, each view has exactly the entries of
+//! the current versions, every acknowledged write is stored, and versions only rose. Meanwhile, verified and
+//! unverified pages show nothing older than the acknowledged versions, and show each unchanged record once.
+//! No two records have the same handle. In every other run, one process changes the schema.
 //!
-//! `RECTO_TEST_SEED=…` runs one seed again, step by step as it was; `RECTO_TEST_SCALE=20` runs twenty times as many.
+//! `RECTO_TEST_SEED=…` repeats the run of one seed exactly. `RECTO_TEST_SCALE=20` runs twenty times as many
+//! seeds.
 #![allow(dead_code)]
 
 mod adding;
@@ -38,7 +40,7 @@ const SCALE_VARIABLE: &str = "RECTO_TEST_SCALE";
 const SEEDS: u64 = 25;
 /// Number of seeds in the slow set.
 const SLOW_SEEDS: u64 = 500;
-/// With how many of them it is noticed at the latest that a promise is broken.
+/// Maximum number of seeds until the simulation notices a broken promise.
 const MAX_SEEDS_TO_NOTICE: u64 = 200;
 
 fn number(variable: &str) -> Option<u64> {
@@ -49,7 +51,7 @@ fn number(variable: &str) -> Option<u64> {
     )
 }
 
-/// Runs it in virtual time.
+/// Runs a future in virtual time.
 fn in_virtual_time<T>(future: impl Future<Output = T>) -> T {
     let runtime = Builder::new_current_thread()
         .enable_time()
@@ -58,7 +60,7 @@ fn in_virtual_time<T>(future: impl Future<Output = T>) -> T {
     runtime.unwrap().block_on(future)
 }
 
-/// One run: what it came to, to be compared, or why it is wrong.
+/// Executes one run. Returns its outcome as text for comparison, or the error.
 fn run(seed: u64) -> Result<String, String> {
     in_virtual_time(World::run(seed, None))
 }
@@ -94,7 +96,8 @@ fn views_are_exact_with_many_seeds() {
     run_seeds(SLOW_SEEDS);
 }
 
-/// Runs the seed that the environment names, or as many seeds as `count`, times the scale that it names.
+/// Runs the seed that the environment variable `RECTO_TEST_SEED` names. Without this variable, runs `count`
+/// seeds, multiplied by the factor in `RECTO_TEST_SCALE`.
 fn run_seeds(count: u64) {
     let seeds = match number(SEED_VARIABLE) {
         Some(seed) => seed..seed + 1,
@@ -117,10 +120,10 @@ fn run_seeds(count: u64) {
     });
 }
 
-/// The simulation says what is wrong if a promise is broken that the protocol builds on.
+/// Checks that the simulation reports an error if the store breaks this promise of the protocol.
 fn notices(broken: Broken) {
     for seed in 0..MAX_SEEDS_TO_NOTICE {
-        // Something else may go wrong first, which is no less wrong.
+        // The simulation may correctly report another error first. Such a seed does not count.
         if let Err(wrong) = in_virtual_time(World::run(seed, Some(broken)))
             && wrong.contains(broken.said())
         {

@@ -1,4 +1,4 @@
-//! One process: the product's engine behind a gate, and clients that ask it.
+//! One process: the engine behind a gate, and its clients.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -15,16 +15,16 @@ use super::history::{History, Said};
 use super::reader::Reader;
 use super::records::{self, Asked, Becomes, Fields, LEDGERS, Place, RARE, RECORDS, STAYING, Tables};
 
-/// How long a request may take, a change too.
+/// Maximum duration of a request, and of a change.
 const TIME: Duration = Duration::from_secs(3);
-/// The longest that a client waits between two changes.
+/// Maximum wait of a client between two changes.
 const MAX_THINKING_MILLIS: u64 = 700;
-/// How many clients a process has.
+/// Number of clients of a process.
 const CLIENTS: u64 = 3;
-/// How many handles there are: fewer than records that want one.
+/// Number of handles. There are fewer handles than records that want one.
 const HANDLES: u64 = 8;
 
-/// A process that writes.
+/// Process that writes.
 pub(crate) struct Process {
     pub(crate) gate: Gate,
     pub(crate) clock: Arc<Clock>,
@@ -60,7 +60,7 @@ impl Process {
         }))
     }
 
-    /// Its clients ask until it ends, and one reads.
+    /// Starts the clients, which send requests until the process rests, and one reader.
     pub(crate) fn work(self: &Rc<Self>) {
         let process = Rc::clone(self);
         tokio::task::spawn_local(async move {
@@ -80,7 +80,7 @@ impl Process {
         }
     }
 
-    /// Changes the schema while it can, asking again when it fails.
+    /// Changes the schema, and retries after failures until the process rests.
     pub(crate) fn change_schema(self: &Rc<Self>, in_buckets: bool) {
         let process = Rc::clone(self);
         tokio::task::spawn_local(async move {
@@ -92,7 +92,7 @@ impl Process {
         });
     }
 
-    /// Nobody asks any more.
+    /// Stops the clients and the long delays.
     pub(crate) fn rest(&self) {
         self.is_resting.set(true);
         self.gate.calm();
@@ -121,7 +121,7 @@ impl Process {
             }
         }
         if self.random.one_in(20) {
-            // A caller that goes away.
+            // Simulates a caller that cancels a change.
             let gone = self.change(self.moves(id), None);
             let soon = Duration::from_millis(self.random.below(100));
             drop(tokio::time::timeout(soon, gone).await);
@@ -164,13 +164,13 @@ impl Process {
         }
     }
 
-    /// Adds to a log what it has read of it.
+    /// Appends an entry to the log of a record, based on the version that it read.
     async fn append(&self, id: i32) {
         let Some(found) = self.tables.read(&self.gate, id, None).await else {
             return;
         };
         let entry = self.history.entry(id);
-        // Whoever resolved an intent of a record that there was none of left a row that says so.
+        // A process that resolved an intent of a record without a row left a row that records this.
         let found = found.row.and_then(|row| Some((row.version, row.record?)));
         let mut fields = found
             .as_ref()

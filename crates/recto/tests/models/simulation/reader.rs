@@ -1,4 +1,4 @@
-//! Readers go through lists, page after page, while others change what is in them.
+//! Readers traverse lists page by page, while other processes change the rows of the lists.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -13,36 +13,38 @@ use super::clock::Random;
 use super::history::History;
 use super::records::{Asked, Becomes, COLLECTION, Fields, Place, RECORDS, STAYING};
 
-/// How often a page is asked for until the reader gives up.
+/// Number of attempts to read a page before the reader gives up.
 const TRIES: u32 = 5;
-/// How long a reader waits before it asks again, or for the next page.
+/// Wait of a reader before each attempt to read a page.
 const PAUSE: Duration = Duration::from_millis(300);
-/// More rows than there are.
+/// Maximum number of rows of a page.
 const MAX_PAGE_ROWS: u64 = 4;
-/// Those that nothing happens to.
+/// Ids of the records that do not change.
 const STAYS: Range<i32> = RECORDS..RECORDS + STAYING;
-/// More pages than a list has, whatever moves.
+/// Upper bound of the number of pages of a list.
 const MAX_PAGES: usize = 100;
 
-/// What is read.
+/// List that a reader traverses.
 struct List {
-    /// In order; of two, rows are merged. None: of any.
+    /// Statuses of the list, in order. The rows of two statuses are merged. If empty, the list has rows of
+    /// any status.
     statuses: Vec<u8>,
-    /// Then it is only those that have a number, too.
+    /// Note of the list. With a note, the list only has records that have a number.
     note: Option<u8>,
-    /// The view that it is asked of.
+    /// View of the query.
     view: Option<&'static str>,
-    /// Whether numbers rise.
+    /// Whether numbers ascend.
     rises: bool,
     is_verified: bool,
-    /// Whether a record that moves may be in it twice for a moment: its entries are in two buckets, and nobody looks at the record.
+    /// Whether a moving record may appear twice for a moment: its entries are in two buckets, and the page
+    /// does not check the record.
     may_be_twice: bool,
-    /// How many rows a page has.
+    /// Number of rows of a page.
     rows: u32,
 }
 
 impl List {
-    /// One that the views of a schema are for.
+    /// Returns a random list that the views of a schema can serve.
     fn drawn(random: &Random, schema: &Schema) -> Self {
         let drawn = random.below(5);
         let note = (drawn > 2).then(|| random.below(2) as u8);
@@ -71,7 +73,7 @@ impl List {
             view,
             may_be_twice: !is_verified && views.iter().any(|view| view.bucket.is_some()),
             rises: note.is_some() != is_changed,
-            // Whoever asks for notes does not want them verified.
+            // A list of notes is not verified.
             is_verified,
             rows: 1 + random.below(MAX_PAGE_ROWS) as u32,
         }
@@ -83,13 +85,13 @@ impl List {
         has_note && (self.statuses.is_empty() || place.status.is_some_and(is_of_status))
     }
 
-    /// Where a record stands in it.
+    /// Returns the position of a record in the list.
     fn order(&self, id: i32, place: &Place) -> (bool, i32, i32) {
         let at = place.at.unwrap_or_default();
         (place.at.is_none(), if self.rises { at } else { -at }, id)
     }
 
-    /// Those that nothing happens to, as they stand in it.
+    /// Returns the ids of the records that do not change, in the order of the list.
     fn staying(&self) -> Vec<i32> {
         let mut ids: Vec<i32> = STAYS.filter(|id| self.has(&Place::of_staying(*id))).collect();
         ids.sort_by_key(|id| self.order(*id, &Place::of_staying(*id)));
@@ -118,7 +120,7 @@ impl List {
     }
 }
 
-/// One who reads lists, by pages.
+/// Reader of lists.
 pub(crate) struct Reader {
     recto: Recto,
     history: Rc<History>,
@@ -135,7 +137,8 @@ impl Reader {
         }
     }
 
-    /// From one end of a list to the other, or until too much fails: whether it came to the end.
+    /// Reads a list from one end to the other, until a page fails too often. Returns whether the reader
+    /// reached the end.
     pub(crate) async fn traverse(&self) -> bool {
         let list = List::drawn(&self.random, &self.recto.schema());
         let is_back = self.random.one_in(2);
@@ -167,7 +170,7 @@ impl Reader {
         false
     }
 
-    /// A page and the records on it; none if it cannot be had.
+    /// Returns a page and the ids of its records. `None`: the page failed too often.
     async fn page(
         &self,
         list: &List,
@@ -207,7 +210,7 @@ impl Reader {
     }
 }
 
-/// A record and where it stands.
+/// Returns the id and the place of a record.
 fn shown(record: &DynamicRecord) -> (i32, Place) {
     let json = Json::from(record.to_json());
     let number = |field: &str| json.get(field)?.as_i64().map(|number| number as i32);
@@ -220,7 +223,7 @@ fn shown(record: &DynamicRecord) -> (i32, Place) {
     (number("id").unwrap(), place)
 }
 
-/// Puts a record that nothing happens to.
+/// Stores a record that does not change later.
 pub(crate) async fn put_staying(recto: &Recto, history: &History, id: i32) {
     let place = Place::of_staying(id);
     let asked = Asked::new(id, Becomes::Put(Fields::at(place)));

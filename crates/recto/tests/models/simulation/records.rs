@@ -1,4 +1,5 @@
-//! The collection: records with a log that only grows, and records to which anything happens.
+//! Collection of the simulation. Some records have a log that only grows. Other records are changed in every
+//! way.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +32,7 @@ fields = ["status"]
 verify = false
 "#;
 
-/// What the schema becomes: a view is added, one is changed, one is dropped.
+/// Changed schema: one view is added, one is changed, and one is dropped.
 pub(crate) const CHANGED_SCHEMA: &str = r#"
 [collection.records]
 fields = { id = "int", status = "text", at = "int", log = "text", note = "text", handle = "text" }
@@ -48,17 +49,17 @@ order = ["-at"]
 nulls = "skip"
 "#;
 
-/// A schema whose views are in buckets of two rows at most, or not.
+/// Returns the schema of a text, with views in buckets of at most two rows if `in_buckets` is true.
 fn schema(text: &str, in_buckets: bool) -> Schema {
     let bucket = if in_buckets { "bucket = { rows = 2 }\n" } else { "" };
     let text = text.replace("order = [", &format!("{bucket}order = ["));
     Schema::parse(&text).unwrap()
 }
 
-/// Changes the schema to that, in buckets or not.
+/// Changes the schema to [`CHANGED_SCHEMA`], in buckets or not.
 pub(crate) async fn change_schema(recto: &Recto, in_buckets: bool) -> recto::Result<()> {
     let schema = schema(CHANGED_SCHEMA, in_buckets);
-    // Another may have begun, or this one before.
+    // Another process, or this one, may have begun the change before.
     let has_it = recto.schema().to_toml().contains("by_note");
     let options = if has_it {
         ApplyOptions::new().remove("records.by_note")
@@ -68,7 +69,7 @@ pub(crate) async fn change_schema(recto: &Recto, in_buckets: bool) -> recto::Res
     recto.apply_with(&schema, &options).await.map(drop)
 }
 
-/// The tables of that schema, which was applied.
+/// Returns the tables of [`CHANGED_SCHEMA`] after it was applied.
 pub(crate) async fn changed_tables(recto: &Recto, in_buckets: bool) -> Tables {
     let statuses = recto.views().await.unwrap();
     let number = |view: &str| statuses.iter().find(|one| one.view == view).unwrap().number;
@@ -76,15 +77,15 @@ pub(crate) async fn changed_tables(recto: &Recto, in_buckets: bool) -> Tables {
 }
 
 pub(crate) const COLLECTION: &str = "records";
-/// Records whose log grows, by changes on condition of the version that was read.
+/// Number of records whose log grows, by changes that are conditional on the version that was read.
 pub(crate) const LEDGERS: i32 = 2;
-/// These, and those that are put, inserted and deleted.
+/// Number of the ledgers plus the records that are put, inserted and deleted.
 pub(crate) const RECORDS: i32 = 4;
-/// Records that nothing happens to, beside these.
+/// Number of records that do not change.
 pub(crate) const STAYING: i32 = 5;
-/// Records that are changed so seldom that what one change did wrong is not undone by the next.
+/// Number of records that change so seldom that an error of one change is not undone by the next.
 pub(crate) const RARE: i32 = 16;
-/// All of them.
+/// Number of all records.
 pub(crate) const ALL: i32 = RECORDS + STAYING + RARE;
 
 const STATUS: usize = 1;
@@ -92,10 +93,10 @@ const AT: usize = 2;
 const LOG: usize = 3;
 const NOTE: usize = 4;
 const HANDLE: usize = 5;
-/// The number of the table of claims.
+/// Number of the table of claims.
 const UNIQUE: ViewNumber = ViewNumber(3);
 
-/// The collection's tables.
+/// Tables of the collection.
 pub(crate) struct Tables {
     pub(crate) schema: Arc<Schema>,
     pub(crate) base: BaseTable,
@@ -108,7 +109,7 @@ impl Tables {
         Self::of(schema(SCHEMA, in_buckets), number)
     }
 
-    /// Those of a schema whose views have these numbers.
+    /// Returns the tables of a schema whose views have these numbers.
     fn of(schema: Schema, number_of: impl Fn(&str) -> u64) -> Self {
         let collection = &schema.collections[0];
         let views = collection.views.iter();
@@ -131,7 +132,7 @@ impl Tables {
             .collect()
     }
 
-    /// A record as it stands in the store.
+    /// Reads the row of a record from the store.
     pub(crate) async fn read(
         &self,
         store: &dyn Store,
@@ -157,16 +158,16 @@ fn key(id: i32) -> Cells {
     std::iter::once(Some(&id.to_be_bytes()[..])).collect()
 }
 
-/// What a record holds beside its key.
+/// Fields of a record after its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fields {
     pub(crate) place: Place,
     pub(crate) log: String,
-    /// Of which there is one each.
+    /// Unique field.
     pub(crate) handle: Option<u8>,
 }
 
-/// Where a record stands in the views.
+/// Fields that determine the position of a record in the views.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
     pub(crate) status: Option<u8>,
@@ -175,7 +176,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Where one stands that nothing happens to.
+    /// Returns the place of a record that does not change.
     pub(crate) fn of_staying(id: i32) -> Self {
         Self {
             status: Some(u8::from(id % 2 == 0)),
@@ -204,7 +205,7 @@ fn text(which: Option<u8>) -> Option<String> {
 }
 
 impl Fields {
-    /// Those of a record whose log is empty.
+    /// Returns the fields of a record with an empty log.
     pub(crate) fn at(place: Place) -> Self {
         Self {
             place,
@@ -230,17 +231,17 @@ impl Fields {
     }
 }
 
-/// What is to become of a record.
+/// Effect of a change on a record.
 #[derive(Debug, Clone)]
 pub(crate) enum Becomes {
     Inserted(Fields),
     Put(Fields),
-    /// It stands at another place, whatever else it says.
+    /// The record moves to another place and keeps its other fields.
     Moved(Place),
     Deleted,
 }
 
-/// A change of a record.
+/// Change of a record.
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
     pub(crate) id: i32,
@@ -259,7 +260,7 @@ impl Asked {
         }
     }
 
-    /// Where the record is to stand then; none if it is to be deleted.
+    /// Returns the place of the record after the change. `None`: the change deletes the record.
     pub(crate) fn place(&self) -> Option<Place> {
         match &self.becomes {
             Becomes::Inserted(fields) | Becomes::Put(fields) => Some(fields.place),
@@ -268,7 +269,7 @@ impl Asked {
         }
     }
 
-    /// The handle that the record has then for as long as it lives; none: that is not known.
+    /// Returns the handle of the record after the change, for its whole life. `None`: the handle is unknown.
     pub(crate) fn handle(&self) -> Option<u8> {
         match &self.becomes {
             Becomes::Inserted(fields) | Becomes::Put(fields) if self.lives_for.is_none() => fields.handle,
@@ -276,7 +277,7 @@ impl Asked {
         }
     }
 
-    /// Asks for it as any user does.
+    /// Executes the change like a user of the library.
     pub(crate) async fn ask(&self, recto: &Recto) -> recto::Result<Changed> {
         let records = recto.dynamic(COLLECTION)?;
         let record = |fields: &Fields| fields.record(self.id, records.definition());

@@ -1,4 +1,5 @@
-//! Whoever looks after what a dead process left dies too, at each of its calls; who comes after brings it to its end.
+//! A process that recovers the work of a dead process also dies, at each of its calls. The next process
+//! completes the recovery.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,14 +14,14 @@ use super::stage::Stage;
 use crate::common::killing::{Cut, Killing};
 
 const TIME: Duration = Duration::from_secs(10);
-/// The record that the first process leaves half changed.
+/// Record that the first process leaves half changed.
 const ID: i32 = 3;
-/// The calls of a change: the intent and the conditional write are done, and no entry is.
+/// Number of calls of a change before the entries: the intent and the conditional write.
 const CALLS_BEFORE_ENTRIES: i64 = 2;
-/// More than recovering takes.
+/// Upper bound of the number of calls of a recovery.
 const MOST_CALLS: i64 = 200;
 
-/// A record is put, and moved by a process that dies before it wrote any entry.
+/// Stores a record, and moves it in a process that dies before it writes any entry.
 async fn die_between_the_tables(stage: &Stage) {
     let killing = Killing::new(&stage.memory, Cut::Before, |table| table != "recto_writers");
     let recto = stage.open(&(Arc::clone(&killing) as Arc<dyn Store>)).await;
@@ -42,7 +43,7 @@ async fn die_between_the_tables(stage: &Stage) {
     }
 }
 
-/// Whether the one who dies after so many calls came to its end before.
+/// Kills a recovering process after this number of calls. Returns whether the recovery was complete before.
 async fn dies_after(calls: i64, cut: Cut) -> bool {
     let stage = Stage::new().await;
     die_between_the_tables(&stage).await;

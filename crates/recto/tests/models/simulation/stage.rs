@@ -1,4 +1,4 @@
-//! One store, and one clock for all who use it, one process after the other.
+//! One store, and one clock for all processes, which run one after the other.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::history::History;
 use super::records::Tables;
 use super::world::{LATER_MICROS, LIMITS, RECOVERING};
 
-/// One store, and one clock for all.
+/// One store, and one clock for all processes.
 pub(crate) struct Stage {
     clock: Arc<Clock>,
     pub(crate) memory: Arc<dyn Store>,
@@ -44,7 +44,7 @@ impl Stage {
         Recto::with_store(Arc::clone(store), options).await.unwrap()
     }
 
-    /// What must hold when all is over.
+    /// Returns the state to be checked at the end.
     pub(crate) fn checked(&self) -> Checked<'_> {
         Checked {
             scanned: &*self.memory,
@@ -54,7 +54,7 @@ impl Stage {
         }
     }
 
-    /// Finds the dead, resolves what they left, and a day later once more, before it goes.
+    /// Finds dead processes and resolves their intents, and does so again a day later.
     pub(crate) async fn recover(&self, recto: &Recto) {
         for _ in 0..2 {
             recto.recover(|pass| !pass.is_done()).await.unwrap();

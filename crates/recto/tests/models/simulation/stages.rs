@@ -1,4 +1,4 @@
-//! What a change costs: how many requests, and how many one after the other.
+//! Cost of a change: the number of requests, and the number of sequential stages.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,10 +13,11 @@ use super::gate::Gate;
 use super::records::{Asked, Becomes, Fields, Place, Tables};
 use super::world::LIMITS;
 
-/// How long a request takes, there or back.
+/// Time of one way of a request: to the store, or back.
 const WAY: Duration = Duration::from_millis(50);
 
-/// Requests until the answer, requests after it, and how many stages were waited for.
+/// Returns the number of requests before the answer, the number of requests after it, and the number of
+/// sequential stages.
 async fn cost(recto: &Recto, gate: &Gate, asked: Asked) -> (u64, u64, u128) {
     let (before, begun) = (gate.requests(), Instant::now());
     asked.ask(recto).await.unwrap();
@@ -26,8 +27,8 @@ async fn cost(recto: &Recto, gate: &Gate, asked: Asked) -> (u64, u64, u128) {
     (answered - before, gate.requests() - answered, stages)
 }
 
-/// The intent beside the reading of the row, the conditional write, the entries side by side; and the mark, for which
-/// nobody waits.
+/// Counts the stages of a change: the intent concurrently with the read of the row, the conditional write,
+/// and the entries concurrently. The change does not wait for the mark that follows.
 pub(crate) async fn three_stages() {
     let clock = Arc::new(Clock::new(Instant::now(), 0, 0));
     let environment = Environment::new(Clocks(clock));
@@ -39,7 +40,7 @@ pub(crate) async fn three_stages() {
     first.close().await.unwrap();
     let gate = Gate::steady(memory, WAY);
     let recto = Recto::with_store(Arc::new(gate.clone()), options).await.unwrap();
-    // The first one registers the process, which then renews and recovers every five seconds.
+    // The first change registers the process, which then renews its lease and recovers every five seconds.
     let first = Asked::new(0, Becomes::Deleted);
     first.ask(&recto).await.unwrap();
     sleep(Duration::from_secs(3)).await;
@@ -49,16 +50,16 @@ pub(crate) async fn three_stages() {
         note: Some(note),
     };
     let moves = |status, at, note| Asked::new(1, Becomes::Moved(place(status, at, note)));
-    // Row, intent, conditional write, an entry in each view.
+    // Requests: row, intent, conditional write, and an entry in each view.
     let inserts = Asked::new(1, Becomes::Inserted(Fields::at(place(0, 0, 0))));
     assert_eq!(cost(&recto, &gate, inserts).await, (5, 1, 3));
-    // Out of one partition and into another of both views.
+    // The record moves from one partition to another in both views.
     assert_eq!(cost(&recto, &gate, moves(1, 1, 1)).await, (7, 1, 3));
-    // Within a partition: what goes and what comes is one request for each view.
+    // The record moves within a partition: the old and the new entry are one request for each view.
     assert_eq!(cost(&recto, &gate, moves(1, 2, 1)).await, (5, 1, 3));
-    // Between two renewals of the registration.
+    // Wait, so that the next requests fall between two renewals of the registration.
     sleep(Duration::from_secs(3)).await;
-    // A unique value is claimed before the conditional write; and it stays claimed.
+    // The change claims a unique value before the conditional write. Later changes keep the claim.
     let handle = Some(1);
     let named = Becomes::Inserted(Fields {
         handle,
@@ -69,7 +70,7 @@ pub(crate) async fn three_stages() {
         cost(&recto, &gate, Asked::new(2, Becomes::Moved(place(0, 1, 0)))).await,
         (5, 1, 3)
     );
-    // It is released beside the entries.
+    // The deletion releases the claim concurrently with the writes of the entries.
     let deletion = Asked::new(2, Becomes::Deleted);
     assert_eq!(cost(&recto, &gate, deletion).await, (6, 1, 3));
 }

@@ -1,4 +1,4 @@
-//! Two processes beside each other, of which one may be frozen in the midst of a request.
+//! Two concurrent processes, of which one may be frozen during a request.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,15 +14,15 @@ use super::clock::{Clock, Clocks};
 use super::gate::Gate;
 use super::world::LIMITS;
 
-/// How long a request of the second takes, there or back.
+/// Time of one way of a request of the second process: to the store, or back.
 const WAY: Duration = Duration::from_millis(10);
 
 pub(crate) struct Two {
     pub(crate) memory: Arc<dyn Store>,
-    /// Who applied the schema: its store may break a promise.
+    /// Process that applied the schema. Its store may break a promise.
     pub(crate) applies: Recto,
     pub(crate) writes: Recto,
-    /// What the requests of who writes go through.
+    /// Gate of the requests of the writer.
     pub(crate) gate: Gate,
 }
 

@@ -1,4 +1,5 @@
-//! One run: processes come, crash, are frozen and let go; then all heals, and is looked at.
+//! One run: processes start, crash, freeze and continue. After that, the faults stop and the run checks the
+//! result.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -23,7 +24,7 @@ use super::process::Process;
 use super::reader::{self, Reader};
 use super::records::{self, COLLECTION, RECORDS, STAYING, Tables};
 
-/// As Cassandra is.
+/// Limits like those of Cassandra.
 pub(crate) const LIMITS: Limits = Limits {
     remote: true,
     leaves_tombstones: true,
@@ -32,49 +33,49 @@ pub(crate) const LIMITS: Limits = Limits {
     ..DEFAULT_LIMITS
 };
 const PROCESSES: u64 = 3;
-/// For how long things go wrong.
+/// Duration of the faults.
 const WORK: Duration = Duration::from_secs(45);
-/// The longest that nothing happens to a process.
+/// Maximum time between two events that crash or freeze a process.
 const MAX_QUIET_SECONDS: u64 = 15;
-/// The longest that a process is frozen: longer than it takes to be found dead.
+/// Maximum duration of a freeze. It is longer than the time until other processes find the process dead.
 const MAX_FROZEN_SECONDS: u64 = 45;
-/// The longest until one of them begins to change the schema: time is left for others to write meanwhile.
+/// Maximum time until a process begins to change the schema. It leaves time for writes during the change.
 const MAX_BEFORE_CHANGE_SECONDS: u64 = 20;
-/// The longest that one is frozen when another begins to change the schema: not as long as its lease.
+/// Maximum duration of a freeze when another process begins to change the schema. It is shorter than a lease.
 const MAX_UNAWARE_SECONDS: u64 = 15;
-/// How long it takes at most until all is well, when nothing goes wrong any more.
+/// Maximum time until the state is correct after the faults stop.
 const HEALING: Duration = Duration::from_secs(75);
-/// How long it takes at most until what the dead left is removed, when it is time.
+/// Maximum time until the remains of dead processes are removed, once they may be removed.
 pub(crate) const RECOVERING: Duration = Duration::from_secs(20);
-/// When what the dead left is resolved once more: a day later.
+/// Time after which the remains of dead processes are resolved again: a day later.
 pub(crate) const LATER_MICROS: i64 = 25 * 3_600 * 1_000_000;
-/// How far clocks are off, at most: two of them, twice as far.
+/// Maximum offset of a clock. Two clocks can differ by twice this time.
 const MAX_OFF_MICROS: u64 = 1_790_000_000;
 
-/// How many lists are read in the end.
+/// Number of lists that are read at the end.
 const LAST_LISTS: u32 = 3;
 
 pub(crate) struct World {
     start: Instant,
     random: Random,
-    /// A clock that is right.
+    /// Environment with a correct clock.
     right: Environment,
-    /// When one of the processes begins to change the schema, if one does.
+    /// Time when a process begins to change the schema. `None`: no process does.
     changes_schema_after: Option<Duration>,
     memory: Arc<MemoryStore>,
-    /// Whether views are in buckets, and whether they are when the schema was changed.
+    /// Whether views are in buckets before the change of the schema, and after it.
     in_buckets: [bool; 2],
     store: Arc<FaultyStore>,
     tables: Rc<Tables>,
     history: Rc<History>,
     /// Whether a clock stood still while its process was frozen.
     stood_still: Cell<bool>,
-    /// What is not so for the processes.
+    /// Promise that the store breaks for the processes.
     broken: Option<Broken>,
 }
 
 impl World {
-    /// What a seed comes to, perhaps on a store that breaks a promise.
+    /// Returns the outcome of a seed. The store may break a promise.
     pub(crate) async fn run(seed: u64, broken: Option<Broken>) -> Result<String, String> {
         let world = Self::new(seed, broken).await;
         LocalSet::new().run_until(world.live()).await
@@ -138,7 +139,8 @@ impl World {
                 changes_after = None;
                 let changes = self.random.below(PROCESSES) as usize;
                 processes[changes].change_schema(self.in_buckets[1]);
-                // Others know nothing of it, and are let go so soon that they still have their leases.
+                // The other processes do not know of the change. They continue so soon that they still have
+                // their leases.
                 let others = processes.iter().enumerate().filter(|(one, _)| *one != changes);
                 for (_, other) in others.filter(|_| self.random.below(4) > 0) {
                     self.freeze(other, self.random.below(MAX_UNAWARE_SECONDS));
@@ -159,7 +161,7 @@ impl World {
                 _ => self.freeze(process, 1 + self.random.below(MAX_FROZEN_SECONDS)),
             }
         }
-        // From here on nothing goes wrong any more; who crashed stays away, and nobody asks.
+        // From here on, there are no faults. Crashed processes stay away, and clients send nothing.
         self.store.set_rates(FaultRates::NONE);
         for process in &all {
             process.rest();
@@ -175,7 +177,7 @@ impl World {
         checked.map_err(|wrong| format!("{wrong}\n{}", self.store.report()))
     }
 
-    /// Whoever began to change the schema may be dead: another brings it to its end.
+    /// Completes the change of the schema in another process, because the process that began it may be dead.
     async fn change_schema_at_last(&self) -> Result<Tables, String> {
         let recto = self.open_rightly().await;
         let changed = records::change_schema(&recto, self.in_buckets[1]).await;
@@ -191,7 +193,7 @@ impl World {
         Recto::with_store(store, options).await.unwrap()
     }
 
-    /// There are no tables of views but these, and the product finds nothing wrong with them.
+    /// Checks that there are no other tables of views, and that `verify` finds no errors in them.
     async fn verify(&self, tables: &Tables) -> Result<(), String> {
         let recto = self.open_rightly().await;
         let report = recto.verify(&VerifyRequest::default(), &|_| {}).await.unwrap();
@@ -202,10 +204,12 @@ impl World {
         let mut expected: Vec<String> = tables.all().iter().map(|table| table.name().to_owned()).collect();
         there.sort();
         expected.sort();
-        // Who dies between a sample and its row leaves it, and with it a bucket that is cut a little sooner.
+        // A process that dies between a sample and its row leaves the sample, which only causes a slightly
+        // earlier split of a bucket.
         let orphans = |one: &VerifiedBuckets| one.found.get("orphan_sample").copied();
         let orphans: u64 = report.buckets.iter().filter_map(orphans).sum();
-        // And who dies between a claim and its record leaves the claim, which whoever wants it takes over.
+        // A process that dies between a claim and its record leaves the claim. The next record that wants the
+        // value takes the claim.
         let orphans = orphans + report.views.last().unwrap().orphan;
         let compared = tables.views.views().len() + tables.views.claims_tables().len();
         if report.wrong() > orphans || report.views.len() != compared || there != expected {
@@ -214,7 +218,7 @@ impl World {
         Ok(())
     }
 
-    /// Lists can be read, and are right.
+    /// Checks that lists are readable and correct.
     async fn read(&self, lists: u32) -> Result<(), String> {
         let recto = self.open_rightly().await;
         let reader = Reader::new(recto.clone(), Rc::clone(&self.history), self.random.bits());
@@ -241,7 +245,8 @@ impl World {
             tables,
             history: &self.history,
         };
-        // Who takes itself for living because its clock stood still may have written when all was resolved.
+        // A process whose clock stood still considers itself alive, and may have written after its intents
+        // were resolved.
         if !self.stood_still.get() {
             checked.views().await?;
         }
@@ -257,7 +262,7 @@ impl World {
         if self.history.rows() == 0 {
             return Err("no page showed anything".to_owned());
         }
-        // Whatever is still on its way may come now.
+        // Late writes arrive now.
         let late = self.store.settle().await;
         checked
             .views()
@@ -280,7 +285,7 @@ impl World {
         started.await.unwrap()
     }
 
-    /// For so long, while its clocks stand still or not.
+    /// Freezes a process for this number of seconds. Its clock may stand still meanwhile.
     fn freeze(&self, process: &Rc<Process>, seconds: u64) {
         let stands_still = self.random.one_in(8);
         self.stood_still.set(self.stood_still.get() || stands_still);

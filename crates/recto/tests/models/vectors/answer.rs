@@ -1,4 +1,5 @@
-//! How a vector is answered: by the pages of one query, or put together from pages of several.
+//! Translation of a vector into the pages of one query, or into pages of several queries whose rows are
+//! combined.
 
 use std::fmt;
 
@@ -8,42 +9,43 @@ use recto_testkit::oracle::{Comparison, Condition, Question, order};
 
 use super::vector::{Relation, Test, Vector};
 
-/// The most values that a filter lists (`MAX_VALUES` of the filter language).
+/// Maximum number of values in a list of a filter (`MAX_VALUES` of the filter language).
 const MAX_VALUES: usize = 128;
-/// Values per query where a list is too long for one: what is left is for the other conditions.
+/// Number of values of each query if a list is too long for one query. It is smaller than the maximum, to
+/// leave room for the other conditions.
 const VALUES_PER_QUERY: usize = 100;
 
-/// How a vector is answered.
+/// Pages that give the answer of a vector.
 #[derive(Debug)]
 pub(crate) struct Answer {
-    /// What is asked, but for what no page has a word for.
+    /// Question of the vector, without the parts that no page can express.
     pub(crate) question: Question,
-    /// How many of its first rows are the answer.
+    /// Number of first rows that are the answer.
     pub(crate) limit: Option<usize>,
-    /// What its query is made of.
+    /// Kinds of the parts of the query.
     pub(crate) kinds: Vec<Kind>,
-    /// What makes it more than a page.
+    /// Part of the vector that no single page can express.
     pub(crate) beyond: Option<Beyond>,
 }
 
-/// Why a vector is not the pages of one query, and the queries whose rows, put into the order of the
-/// question, are its answer.
+/// Reason why the pages of one query cannot answer a vector, and the queries that can. The rows of these
+/// queries are the answer, if they are sorted in the order of the question.
 #[derive(Debug)]
 pub(crate) struct Beyond {
     pub(crate) reason: Reason,
     pub(crate) parts: Vec<Question>,
-    /// The first rows of each part that count.
+    /// Number of first rows of each part that belong to the answer.
     pub(crate) limit_per_part: Option<usize>,
 }
 
-/// What a page has no word for.
+/// Feature of CQL that no page can express.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reason {
-    /// `PER PARTITION LIMIT` over several partitions.
+    /// `PER PARTITION LIMIT` with several partitions.
     PerPartitionLimit,
-    /// `(b, c) IN ((0, 0), (1, 1))`, which is no product of lists of single columns.
+    /// `(b, c) IN ((0, 0), (1, 1))`, which is not a product of lists of single columns.
     TupleList,
-    /// A list of more values than a filter may have.
+    /// A list with more values than a filter may have.
     TooManyValues,
 }
 
@@ -61,7 +63,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// What a query is made of; most vectors have several.
+/// Kind of a part of a query. Most vectors have several kinds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
     PartitionEqual,
@@ -107,7 +109,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// How a vector over a collection is answered.
+/// Returns the pages that answer a vector on a collection.
 pub(crate) fn answer(vector: &Vector, collection: &Collection) -> Answer {
     let mut drawn = Drawn {
         vector,
@@ -159,7 +161,7 @@ pub(crate) fn answer(vector: &Vector, collection: &Collection) -> Answer {
     }
 }
 
-/// A vector being read.
+/// State of the translation of a vector.
 struct Drawn<'a> {
     vector: &'a Vector,
     collection: &'a Collection,
@@ -176,8 +178,8 @@ impl Drawn<'_> {
             .contains(&self.collection.fields[column].name)
     }
 
-    /// Adds a relation as a condition. What is more than a filter can say is returned: alternatives,
-    /// each a list of conditions.
+    /// Adds a relation as a condition. If a filter cannot express the relation, returns alternatives, each as
+    /// a list of conditions.
     fn relation(&mut self, relation: &Relation) -> Vec<Vec<Condition>> {
         let columns = &relation.columns;
         let is_partition = self.is_partition(columns[0]);
@@ -253,7 +255,7 @@ impl Drawn<'_> {
         different.into_iter().map(alternative).collect()
     }
 
-    /// The partitions that the vector lists, each as conditions of its own.
+    /// Returns the partitions that the vector lists, each as a list of conditions.
     fn partitions(&self) -> Vec<Vec<Condition>> {
         let mut partitions: Vec<Vec<Condition>> = vec![Vec::new()];
         for relation in &self.vector.relations {
@@ -276,10 +278,12 @@ impl Drawn<'_> {
         partitions
     }
 
-    /// Cassandra gives partitions in the order of their values, or sorts their rows by the columns of
-    /// ORDER BY alone, stably: then what is equal there keeps the order of the partitions. And ORDER BY
-    /// turns the whole partition round, even if it names pinned columns only, which a page's sort
-    /// ignores: then the columns after them are named too.
+    /// Returns the sort order of the vector's answer.
+    ///
+    /// Without ORDER BY, Cassandra returns partitions in the order of their values. With ORDER BY, it sorts
+    /// their rows by the columns of ORDER BY only, and the sort is stable, so equal rows keep the order of
+    /// the partitions. ORDER BY also reverses the whole partition, even if it names only columns that are
+    /// fixed by `=`. The sort of a page ignores such columns, so this function adds the columns after them.
     fn sort(&mut self) -> Vec<(usize, Direction)> {
         let index = |name: &String| self.collection.field(name).unwrap().0;
         let arranged: Vec<(usize, Direction)> = self
@@ -325,7 +329,7 @@ impl Drawn<'_> {
         sort
     }
 
-    /// Whether one value is all that the vector leaves a column.
+    /// Returns whether the relations of the vector fix a column to one value.
     fn is_pinned(&self, column: usize) -> bool {
         self.vector.relations.iter().any(|relation| {
             relation.columns.contains(&column)

@@ -1,4 +1,5 @@
-//! What `mapping.txt` says of each vector, and how many there are of each kind.
+//! Comparison with `mapping.txt`, which contains the pages of each vector, and the number of vectors of each
+//! kind.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -13,12 +14,12 @@ use super::answer::{Answer, answer};
 use super::vector::{self, Vector};
 use crate::common::{Kind as StoreKind, Subject};
 
-/// Set to write the mapping instead of comparing it.
+/// Environment variable that makes the test write the mapping instead of comparing it.
 const BLESS_VARIABLE: &str = "RECTO_TEST_BLESS";
-/// The longest statement that is shown whole, in characters.
+/// Maximum length of a statement that is shown completely, in characters.
 const MAX_SHOWN: usize = 300;
 
-/// The mapping of all vectors is the one in the repository, and so are the counts at its end.
+/// Asserts that the mapping of all vectors and the counts at its end agree with the file in the repository.
 pub(crate) async fn is_as_written() {
     let (sets, vectors) = vector::read();
     let subjects = super::subjects(StoreKind::Embedded, &sets).await;
@@ -89,7 +90,7 @@ async fn entry(
     text
 }
 
-/// A question as filter, sort and plan, and the plan's shape.
+/// Returns the filter, sort and plan of a question as text, and the shape of the plan.
 async fn page(subject: &Subject, question: &Question) -> (String, String) {
     let filter = question.filter_text(&subject.definition);
     let sort = question.sort_text(&subject.definition);

@@ -1,5 +1,5 @@
-//! Cassandra's own select vectors as pages, on both stores: forwards and backwards, in pages of
-//! several sizes. `README.md` says where they come from, `mapping.txt` how each is a page.
+//! Select vectors from Cassandra's own tests, answered by pages on both stores: forwards and backwards, in
+//! pages of several sizes. `README.md` gives their origin, and `mapping.txt` the pages of each vector.
 
 mod answer;
 mod mapping;
@@ -12,14 +12,14 @@ use crate::common::{Fresh, Kind, Scope, Subject, Suite, run};
 use futures::StreamExt;
 use recto::schema;
 
-/// The vectors there are.
+/// Number of vectors.
 const VECTORS: usize = 397;
-/// Those of them that are the pages of one query; `mapping.txt` says why the others are not.
+/// Number of vectors that the pages of one query answer. `mapping.txt` gives the reasons for the others.
 const OF_ONE_QUERY: usize = 386;
-/// Vectors asked at the same time.
+/// Number of vectors that are tested concurrently.
 const PARALLEL: usize = 8;
 
-/// The tests of this module that have not ended.
+/// Suite of the tests of this module.
 static TESTS: Suite = Suite::new(module_path!(), 3);
 
 #[test]
@@ -40,7 +40,7 @@ fn mapping_is_as_written() {
     run(mapping::is_as_written());
 }
 
-/// A store of this kind that holds the rows of all vectors, a collection for each different set.
+/// Creates a store of this kind, with a collection for the rows of each distinct set of vectors.
 async fn subjects(kind: Kind, sets: &[vector::Set]) -> Vec<Subject> {
     let collections: Vec<Arc<schema::Collection>> = sets.iter().map(vector::Set::collection).collect();
     let recto = Fresh::new(kind).open().await;

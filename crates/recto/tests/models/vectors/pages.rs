@@ -1,4 +1,4 @@
-//! A vector's pages: of several sizes, forwards and backwards.
+//! Pages of a vector: of several sizes, forwards and backwards.
 
 use std::cmp::Ordering;
 
@@ -10,19 +10,19 @@ use super::vector::Vector;
 use crate::common::Subject;
 use crate::common::subject::rows;
 
-/// Page sizes that each query is asked in.
+/// Page sizes of each query.
 const SIZES: [usize; 5] = [1, 2, 3, 7, 1_000];
-/// The most queries that a vector is put together from in pages of every size; where there are more,
-/// each is asked in one.
+/// Maximum number of queries of a vector that the test runs with every page size. If a vector needs more
+/// queries, the test runs each query with one size.
 const FEW_PARTS: usize = 10;
 
-/// What asking a vector came to.
+/// Result of testing a vector.
 pub(crate) struct Asked {
     pub(crate) is_one_query: bool,
     pub(crate) pages: usize,
 }
 
-/// Asserts that the vector's pages are Cassandra's answer.
+/// Asserts that the pages of a vector agree with Cassandra's answer.
 pub(crate) async fn ask(subject: &Subject, vector: &Vector) -> Asked {
     let answer = answer(vector, &subject.definition);
     let mut asking = Asking {
@@ -47,7 +47,7 @@ struct Asking<'a> {
 }
 
 impl Asking<'_> {
-    /// The oracle agrees with Cassandra, and every page with both.
+    /// Asserts that the oracle agrees with Cassandra's answer, and that every page agrees with both.
     async fn one_query(&mut self, answer: &Answer) {
         let sequence = self.subject.oracle.ask(&answer.question);
         let all = sequence.rows();
@@ -70,7 +70,8 @@ impl Asking<'_> {
         }
     }
 
-    /// The pages of each part, put into the order of the question, are Cassandra's answer.
+    /// Asserts that the rows of all parts agree with Cassandra's answer, if they are sorted in the order of
+    /// the question.
     async fn several_queries(&mut self, answer: &Answer, beyond: &Beyond) {
         if beyond.reason == Reason::TooManyValues {
             self.assert_refused(beyond).await;
@@ -102,7 +103,7 @@ impl Asking<'_> {
         }
     }
 
-    /// All values in one filter are too many, and the error says so.
+    /// Asserts that a filter with all values is rejected because of the number of values.
     async fn assert_refused(&self, beyond: &Beyond) {
         let mut question = beyond.parts[0].clone();
         for part in &beyond.parts[1..] {
@@ -183,7 +184,7 @@ impl Asking<'_> {
         assert_eq!(found, expected, "{}", self.context(what));
     }
 
-    /// Asserts that rows have the values that Cassandra answers with.
+    /// Asserts that rows have the values of Cassandra's answer.
     fn assert_answer(&self, found: &[Row], what: &str) {
         let select = &self.vector.select;
         let is_same_row = |(found, expected): (&Row, &Row)| {
@@ -208,7 +209,8 @@ impl Asking<'_> {
     }
 }
 
-/// How a question is put: as text and built in Rust. Only the latter can list nothing.
+/// Returns the forms of a question's filter: as text (`false`) and built in Rust (`true`). Only a filter
+/// built in Rust can have an empty list.
 fn built(subject: &Subject, question: &Question) -> Vec<bool> {
     let lists_nothing = question.filter_text(&subject.definition).contains("()");
     if lists_nothing {

@@ -1,4 +1,4 @@
-//! The vectors as they are carried, and the collections that hold their rows.
+//! Vectors as they are stored in the repository, and the collections of their rows.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use serde_json::Value as Json;
 
 const VECTORS: &[u8] = include_bytes!("select.json.gz");
 
-/// A table with rows, which one vector or several ask.
+/// Table with rows that one or several vectors query.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Set {
     name: String,
@@ -22,23 +22,23 @@ pub(crate) struct Set {
     rows: Vec<Row>,
 }
 
-/// A query and Cassandra's answer.
+/// Query and Cassandra's answer.
 #[derive(Debug)]
 pub(crate) struct Vector {
     pub(crate) id: String,
     pub(crate) cql: String,
-    /// The index of its set.
+    /// Index of the set of rows.
     pub(crate) set: usize,
     pub(crate) relations: Vec<Relation>,
     pub(crate) order_by: Vec<(usize, Direction)>,
     pub(crate) limit: Option<usize>,
     pub(crate) per_partition_limit: Option<usize>,
-    /// The columns that the answer has.
+    /// Columns of the answer.
     pub(crate) select: Vec<usize>,
     pub(crate) expected: Vec<Row>,
 }
 
-/// A relation of the WHERE clause, on columns given by their index.
+/// Relation of the WHERE clause. Columns are given by their index.
 #[derive(Debug)]
 pub(crate) struct Relation {
     pub(crate) columns: Vec<usize>,
@@ -46,7 +46,7 @@ pub(crate) struct Relation {
     pub(crate) test: Test,
 }
 
-/// What a relation asks of its columns.
+/// Condition of a relation on its columns.
 #[derive(Debug)]
 pub(crate) enum Test {
     Compare(Comparison, Vec<Value>),
@@ -54,7 +54,7 @@ pub(crate) enum Test {
 }
 
 impl Set {
-    /// The collection that is this table.
+    /// Returns the collection that corresponds to this table.
     pub(crate) fn collection(&self) -> Arc<Collection> {
         let names = self.clustering.iter().map(|(name, _)| name);
         let declaration = Declaration {
@@ -82,7 +82,8 @@ impl Set {
         Arc::new(Collection::new(declaration).unwrap())
     }
 
-    /// The rows in insertion order, a new list where a row is one that was inserted before.
+    /// Returns the rows in insertion order, as lists. A new list begins where a row has the same key as an
+    /// earlier row of the list.
     pub(crate) fn insertions(&self) -> Vec<Vec<Row>> {
         let mut lists: Vec<Vec<Row>> = vec![Vec::new()];
         for row in &self.rows {
@@ -129,7 +130,7 @@ impl Set {
     }
 }
 
-/// The sets and vectors there are.
+/// Returns all sets and vectors.
 pub(crate) fn read() -> (Vec<Set>, Vec<Vector>) {
     let mut text = String::new();
     GzDecoder::new(VECTORS).read_to_string(&mut text).unwrap();

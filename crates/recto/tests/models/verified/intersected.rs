@@ -1,5 +1,5 @@
-//! Views that are intersected, while entries of some of them are other than their base rows: of a record both must say where it
-//! is, and its base row that both are right.
+//! Pages of intersected views, while some entries disagree with their base rows. A page shows a record only
+//! if the entries of both views agree on its position, and its base row confirms both.
 
 use recto::LocalSession;
 use recto::session::{PageRequest, Pages};
@@ -27,7 +27,7 @@ fn suspension(id: i64, status: &str, day: i64, reason: &str) -> Json {
     json!({ "id": id, "status": status, "day": day, "reason": reason, "note": format!("of {id}") })
 }
 
-/// Ids and days, page after page.
+/// Returns the ids and days of all pages of the list.
 async fn all(session: &LocalSession, order_by: &str, page_size: i64, back: bool) -> Vec<(i64, i64)> {
     let (mut found, mut token) = (Vec::new(), String::new());
     loop {
@@ -67,7 +67,7 @@ fn a_record_is_shown_once_where_its_base_row_and_both_views_say() {
             let record = planted.cells(&suspension(id, "open", id, "spam"));
             planted.put(&record).await;
         }
-        // Of these the base row says otherwise than one view, and than the other.
+        // The base rows of these records disagree with the first view, and with the second view.
         for changed in [
             suspension(3, "closed", 3, "spam"),
             suspension(8, "open", 8, "ham"),
@@ -75,22 +75,22 @@ fn a_record_is_shown_once_where_its_base_row_and_both_views_say() {
             let record = planted.cells(&changed);
             planted.decide(&record, false, None).await;
         }
-        // Deleted, with its entries left.
+        // This record was deleted, and its entries remain.
         let gone = planted.cells(&suspension(5, "open", 5, "spam"));
         planted.decide(&gone, true, None).await;
-        // Moved within both, where its old entries are left beside the new ones.
+        // This record moved within both views, and the old entries remain together with the new ones.
         let moved = planted.cells(&suspension(6, "open", 60, "spam"));
         planted.decide(&moved, false, None).await;
         let version = planted.version(&moved);
         for entry in planted.entries(&moved) {
             planted.put_entry(&entry, version).await;
         }
-        // On its way: one view has it in its new place, the other does not yet.
+        // The move of this record is not complete: one view has the new entry, and the other view does not.
         let moving = planted.cells(&suspension(7, "open", 70, "spam"));
         planted.decide(&moving, false, None).await;
         let version = planted.version(&moving);
         planted.put_entry(&planted.entries(&moving)[0], version).await;
-        // Away, and back again.
+        // This record left the list and came back.
         for status in ["closed", "open"] {
             let record = planted.cells(&suspension(9, status, 9, "spam"));
             planted.put(&record).await;

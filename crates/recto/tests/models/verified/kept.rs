@@ -1,5 +1,5 @@
-//! Views that the product keeps, on an embedded store: no answer depends on which of them was taken, whatever has become
-//! of the records.
+//! Pages of views that Recto maintains, on an embedded store. No answer depends on the chosen view, after any
+//! changes of the records.
 
 use recto::schema::Schema;
 use recto::{Collection, DynamicRecord, OpenOptions, Recto};
@@ -13,7 +13,8 @@ const ROUNDS: usize = 12;
 const CHANGES: usize = 12;
 const IDS: i64 = 20;
 
-/// Every view serves a user's tasks in the order of `-rank, id`, but that which skips those without a rank.
+/// Each view serves the tasks of a user in the order `-rank, id`. The view `skips` leaves out tasks without a
+/// rank.
 const SCHEMA: &str = r#"
 [collection.tasks]
 fields = { id = "int", user = "text", rank = "int", done = "boolean", note = "text" }
@@ -42,7 +43,7 @@ nulls = "first"
 
 struct Tasks {
     records: Collection<DynamicRecord>,
-    /// What the collection holds, by id.
+    /// Expected content of the collection, by id.
     held: Vec<Option<Json>>,
     rng: Rng,
     replaces: bool,
@@ -85,7 +86,8 @@ impl Tasks {
         self.held[id] = Some(task);
     }
 
-    /// Tasks of one user or both; the highest rank first, those without one where the view has them.
+    /// Returns the tasks of these users, the highest rank first. Tasks without a rank are first, last or left
+    /// out, as the view declares.
     fn expected(&self, users: &[&str], view: &str) -> Vec<Json> {
         let held = self.held.iter().flatten();
         let mut tasks: Vec<Json> = held

@@ -1,6 +1,6 @@
-//! Pages of views: of those that the product keeps, and of records that change where no transaction keeps views as their
-//! base tables are: on a store in memory that has none, in which the tests leave base rows and entries as writers may
-//! leave them.
+//! Pages of views. Some tests use views that Recto maintains. Others use a store in memory without
+//! transactions, in which views and base tables can disagree while records change. In this store, the tests
+//! leave base rows and entries in the states in which writers may leave them.
 #![allow(clippy::cast_possible_wrap)]
 
 mod intersected;
@@ -17,7 +17,7 @@ use recto::Environment;
 use recto::store::{Limits, Store};
 use recto_store::memory::{DEFAULT_LIMITS, MemoryStore};
 
-/// Users by status, the newest first; all of a user that one may ask for.
+/// Suspensions of users by status, the newest first. The view has all fields of a suspension.
 const SCHEMA: &str = r#"
 [collection.suspensions]
 fields = { id = "int", status = "text", day = "int", reason = "text", note = "text" }
@@ -28,7 +28,7 @@ partition = ["status"]
 order = ["-day"]
 "#;
 
-/// A store that is like one at the end of a network: each read sees what was written meanwhile.
+/// Returns a store that behaves like a remote store: each read returns the writes up to that moment.
 fn store() -> Arc<dyn Store> {
     let limits = Limits {
         remote: true,

@@ -1,4 +1,4 @@
-//! Verified pages while records change between any two reads of theirs: whatever is read, a record that stays is on one
+//! Verified pages while records change between any two reads of a page. A record that stays is on exactly one
 //! page, once.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
@@ -19,19 +19,19 @@ use super::planted::Planted;
 use super::{SCHEMA, run, store};
 
 const TRAVERSALS: u64 = 300;
-/// Records that do not change, and those that do.
+/// Number of records that do not change, and number of records that change.
 const STAYING: i64 = 14;
 const MOVING: i64 = 8;
-/// One write of so many is never done: who should have written it is gone.
+/// One in this number of writes is lost, as if its writer had died.
 const LOST_ONE_IN: usize = 6;
 
-/// A write of a view that is under way.
+/// Pending write of an entry of a view.
 enum Step {
     Put(Entry<KeyCells, Cells>, Version),
     Remove(Entry<KeyCells, Cells>, Version),
 }
 
-/// Writers, and all that was ever so.
+/// Writers, and all contents that records ever had.
 struct World {
     planted: Planted,
     rng: Rng,
@@ -71,7 +71,7 @@ impl World {
         record
     }
 
-    /// Something happens, or not.
+    /// Executes a random number of changes, which may be zero.
     fn stir(&mut self) {
         for _ in 0..self.rng.usize(0..4) {
             if self.under_way.is_empty() || self.rng.usize(0..3) == 0 {
@@ -84,7 +84,7 @@ impl World {
         }
     }
 
-    /// A record that does not stay is changed, or deleted, and its entries are under way.
+    /// Changes or deletes a record that does not stay. The writes of its entries become pending.
     fn decide(&mut self) {
         let id = STAYING + self.rng.i64(0..MOVING);
         let record = self.drawn(id);
@@ -123,7 +123,7 @@ impl World {
     }
 }
 
-/// A store in which something happens before each read.
+/// Store that executes changes before each read.
 struct Moving {
     inner: Arc<dyn Store>,
     world: Arc<Mutex<World>>,
@@ -161,19 +161,20 @@ impl SnapshotWrapper for MovingSnapshot {
     }
 }
 
-/// A record as text, whatever order its fields are in.
+/// Returns a record as text that does not depend on the order of its fields.
 fn text(record: &Json) -> String {
     let fields: BTreeMap<&String, &Json> = record.as_object().unwrap().iter().collect();
     format!("{fields:?}")
 }
 
-/// Where a record stands in the order: the newest first, those without a day last.
+/// Returns the position of a record in the order: the newest first, records without a day last.
 fn place(record: &Json) -> (bool, i64, i64) {
     let day = record.get("day").and_then(Json::as_i64);
     (day.is_none(), -day.unwrap_or(0), record["id"].as_i64().unwrap())
 }
 
-/// What a page holds; that it is in order, of records that were so at some time, each once.
+/// Returns the records of a page. Asserts that they are in order, that each is there once, and that each
+/// existed with this content at some time.
 fn records(page: &Page<DynamicRecord>, world: &Mutex<World>) -> Vec<Json> {
     let records: Vec<Json> = page.iter().map(|record| Json::from(record.to_json())).collect();
     let places = records.windows(2);
@@ -193,7 +194,7 @@ fn records(page: &Page<DynamicRecord>, world: &Mutex<World>) -> Vec<Json> {
     records
 }
 
-/// The ids of those that stay, in their order.
+/// Returns the ids of the records that stay, in their order.
 fn staying(records: &[Json]) -> Vec<i64> {
     let ids = records.iter().map(|record| record["id"].as_i64().unwrap());
     ids.filter(|id| *id < STAYING).collect()
@@ -202,7 +203,7 @@ fn staying(records: &[Json]) -> Vec<i64> {
 struct Case {
     world: Arc<Mutex<World>>,
     query: PageQuery<DynamicRecord>,
-    /// Those that stay and that the list has, in its order.
+    /// Ids of the staying records of the list, in its order.
     stay: Vec<i64>,
     rng: Rng,
 }
@@ -236,7 +237,7 @@ impl Case {
         }
     }
 
-    /// A query of some rows, perhaps on a small budget.
+    /// Returns a query of some rows, with a small budget in some cases.
     fn some(&mut self) -> PageQuery<DynamicRecord> {
         let mut query = self.query.clone().page_size(self.rng.u32(1..7));
         if self.rng.bool() {
@@ -248,7 +249,7 @@ impl Case {
         query
     }
 
-    /// From one end to the other.
+    /// Reads the list from one end to the other and checks the staying records.
     async fn traverse(&mut self, back: bool) {
         let (mut found, mut token, mut pages) = (Vec::new(), None, 0);
         loop {
@@ -273,7 +274,8 @@ impl Case {
                 break;
             }
         }
-        // One that moved to another status meanwhile may come again, at the place that is of that.
+        // A record that moved to another status meanwhile may appear again, at the position of its new
+        // status.
         assert!(
             found.windows(2).all(|two| place(&two[0]) <= place(&two[1])),
             "{found:?}"
@@ -281,7 +283,8 @@ impl Case {
         assert_eq!(staying(&found), self.stay, "backwards: {back}");
     }
 
-    /// Around a row that stays: those that stay are side by side.
+    /// Reads a page around a row, and checks that no staying record is missing between the staying records of
+    /// the page.
     async fn around(&mut self) {
         let whole = self.query.clone().page_size(1_000).await.unwrap();
         let all = records(&whole, &self.world);

@@ -1,4 +1,4 @@
-//! What verified pages show, while base rows and entries are other than one another.
+//! Content of verified pages while base rows and entries disagree.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ use serde_json::{Value as Json, json};
 use super::planted::Planted;
 use super::{SCHEMA, run, store};
 
-/// How long what a page met may take to be removed.
+/// Maximum time until the stale entries that a page met are removed.
 const REPAIRED: Duration = Duration::from_millis(300);
 
 fn suspension(id: i64, status: &str, day: i64) -> Json {
     json!({ "id": id, "status": status, "day": day, "reason": "spam", "note": format!("of {id}") })
 }
 
-/// Twelve open records, the one of the highest number first.
+/// Returns twelve open records, the record with the highest number first.
 async fn open() -> Planted {
     let mut planted = Planted::new(store(), SCHEMA).await;
     for id in 0..12 {
@@ -41,7 +41,7 @@ fn ids(page: &PageReply) -> Vec<i64> {
     ids.map(Option::unwrap).collect()
 }
 
-/// All records of a list, page after page, forwards or backwards.
+/// Returns all records of a list, page by page, forwards or backwards.
 async fn all(session: &LocalSession, asked: &PageRequest, back: bool) -> Vec<i64> {
     let (mut found, mut token) = (Vec::new(), String::new());
     loop {
@@ -64,7 +64,8 @@ async fn all(session: &LocalSession, asked: &PageRequest, back: bool) -> Vec<i64
     }
 }
 
-/// What no write of a list says of records 3, 6, 7 and 8: it closed, was deleted, moved to day 20, changed.
+/// Changes the base rows of records 3, 6, 7 and 8, but not their entries: record 3 is closed, 6 is deleted, 7
+/// moves to day 20, and 8 changes another field.
 async fn leave_behind(planted: &mut Planted) -> Vec<(Option<super::planted::Known>, Cells)> {
     let mut left = Vec::new();
     for (id, status, day) in [(3, "closed", 3), (6, "", 6), (7, "open", 20), (8, "open", 8)] {
@@ -88,12 +89,13 @@ fn nothing_is_shown_that_is_not_so() {
             (0..12).rev().collect::<Vec<i64>>()
         );
         let left = leave_behind(&mut planted).await;
-        // What closed, went or moved is not shown where it was, nor yet where it is.
+        // The page does not show closed, deleted and moved records at their old positions. It does not show
+        // them at their new positions yet.
         let expected = [11, 10, 9, 8, 5, 4, 2, 1, 0];
         for back in [false, true] {
             assert_eq!(all(&session, &asked, back).await, expected, "{back}");
         }
-        // Fields and version are the base row's.
+        // The page takes fields and version from the base row.
         let collection = planted.recto.dynamic("suspensions").unwrap();
         let page = collection
             .query()
@@ -105,7 +107,8 @@ fn nothing_is_shown_that_is_not_so() {
         assert_eq!(page.version(3), Some(planted.version(&record).0));
         let note = |record: &DynamicRecord| record.to_json()["note"].clone();
         assert_eq!(note(&page.items()[3]), "new");
-        // Two stages; of the page and the row ahead, and of what was dropped.
+        // The page read in two stages: its own rows with one row ahead, and then the rows that replace the
+        // dropped rows.
         let cost = page.cost();
         assert_eq!(cost.rows_read, (5 + 5) + (2 + 2), "{cost:?}");
         for (before, record) in left {
@@ -128,14 +131,14 @@ fn what_a_page_met_left_over_the_next_does_not_meet() {
         let query = collection.query().filter(r#"status = "open""#).first(20);
         let page = query.clone().await.unwrap();
         assert_eq!((page.len(), page.cost().rows_read), (9, 12 + 12));
-        // Beside the pages, and no quicker than so.
+        // The removal runs in the background and is not faster than this.
         tokio::time::sleep(REPAIRED).await;
         let page = query.clone().await.unwrap();
         assert_eq!((page.len(), page.cost().rows_read), (9, 9 + 9));
-        // Record 8 stands where its entry says, which says less of it than its base row.
+        // The entry of record 8 has the correct position, but older fields than its base row.
         let removed = || planted.recto.writer_metrics().removed_stale;
         assert_eq!(removed(), left - 1);
-        // One that is of the future stays, until `repair` sees to it.
+        // An entry with a version in the future stays until `repair` handles it.
         for entry in planted.entries(&planted.cells(&suspension(30, "open", 30))) {
             planted.put_entry(&entry, Version(i64::MAX / 2)).await;
         }
@@ -153,7 +156,7 @@ fn both_ends_are_told_of_what_is_so() {
     run(async {
         let mut planted = open().await;
         let session = LocalSession::new(planted.recto.clone());
-        // The last three were deleted, and are still in the list.
+        // The last three records were deleted, and their entries are still in the list.
         for id in 0..3 {
             let record = planted.cells(&suspension(id, "open", id));
             planted.decide(&record, true, None).await;
@@ -164,7 +167,7 @@ fn both_ends_are_told_of_what_is_so() {
         };
         let page = session.page("suspensions", &asked).await.unwrap();
         assert_eq!((ids(&page).len(), page.next_page_token.as_str()), (9, ""));
-        // From the end, too; and what lies behind is asked of base rows.
+        // The last page is also correct. The page checks the base rows of the entries beyond its end.
         let last = PageRequest {
             last: true,
             page_size: Some(2),
@@ -209,7 +212,7 @@ fn what_is_dropped_counts_as_looked_at() {
         let query = collection.query().filter(r#"status = "open""#).first(2);
         let whole = query.clone().await.unwrap();
         assert_eq!((whole.len(), whole.has_next()), (2, Some(false)));
-        // The budget ends the page, which goes on where it ended.
+        // The budget ends a page, and the next page continues at this point.
         let (mut pages, mut found) = (0, Vec::new());
         let mut next = query.clone().scan_budget(5);
         loop {
@@ -226,7 +229,7 @@ fn what_is_dropped_counts_as_looked_at() {
             next = query.clone().scan_budget(5).page_token(cursor);
         }
         assert_eq!((pages, found), (3, vec![1, 0]));
-        // Where many are dropped, more are read at a time: not each in a stage of its own.
+        // If many entries are dropped, the page reads more rows at a time, not each row in its own stage.
         assert!(whole.cost().round_trips <= 6, "{:?}", whole.cost());
     });
 }
@@ -239,7 +242,7 @@ fn conditions_hold_of_the_base_row() {
             let mut record = suspension(id, "open", id);
             record["reason"] = "fraud".into();
             let record = planted.cells(&record);
-            // One is not in the list yet as what it is.
+            // The entry of record 4 keeps its old content, and the entry of record 9 gets the new content.
             let before = planted.decide(&record, false, None).await;
             if id == 9 {
                 planted.settle(before.as_ref(), &record).await;
@@ -254,7 +257,7 @@ fn conditions_hold_of_the_base_row() {
             all(&session, &asked("spam"), false).await,
             [11, 10, 8, 7, 6, 5, 3, 2, 1, 0]
         );
-        // What its entry does not say yet is missing, until it does.
+        // A record is missing until its entry has the new content.
         assert_eq!(all(&session, &asked("fraud"), false).await, [9]);
     });
 }

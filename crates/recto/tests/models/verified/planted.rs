@@ -1,5 +1,5 @@
-//! A collection whose records change, in a store without transactions, as its writers leave it at any moment: base
-//! rows and entries of views are written each by itself.
+//! A collection in a store without transactions, with changing records in any state in which writers may
+//! leave it. The tests write each base row and each entry separately.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,16 +18,16 @@ use recto_store::CasOutcome;
 use recto_store::write::{Cas, CasCondition, RowAddress};
 use serde_json::Value as Json;
 
-/// What writers know of a record.
+/// Knowledge of writers about a record.
 #[derive(Debug, Clone)]
 pub(crate) struct Known {
     tokens: Tokens,
     version: Version,
-    /// By field; none if it was deleted.
+    /// Cells by field. `None`: the record was deleted.
     pub(crate) record: Option<Cells>,
 }
 
-/// The collection.
+/// The collection and its expected records.
 pub(crate) struct Planted {
     pub(crate) recto: Recto,
     pub(crate) definition: Arc<Collection>,
@@ -39,7 +39,7 @@ pub(crate) struct Planted {
 }
 
 impl Planted {
-    /// The first collection of this schema, without records.
+    /// Creates the first collection of this schema, without records.
     pub(crate) async fn new(store: Arc<dyn Store>, schema: &str) -> Self {
         let schema = Schema::parse(schema).unwrap();
         let definition = Arc::clone(&schema.collections[0]);
@@ -66,7 +66,7 @@ impl Planted {
         }
     }
 
-    /// The cells of a record, by field.
+    /// Returns the cells of a record, by field.
     pub(crate) fn cells(&self, json: &Json) -> Cells {
         let json = json.as_object().unwrap();
         let record = DynamicRecord::from_json(Arc::clone(&self.definition), json).unwrap();
@@ -87,7 +87,7 @@ impl Planted {
         fields.map(|field| record.get(field)).collect()
     }
 
-    /// Changes a record's base row, and no view. What there was of it before.
+    /// Changes the base row of a record, and no view. Returns the earlier state of the record.
     pub(crate) async fn decide(
         &mut self,
         record: &Cells,
@@ -141,12 +141,12 @@ impl Planted {
         before
     }
 
-    /// The version that a record has.
+    /// Returns the version of a record.
     pub(crate) fn version(&self, record: &Cells) -> Version {
         self.known[&self.key(record)].version
     }
 
-    /// Changes a record's base row and all views.
+    /// Changes the base row of a record and all views.
     pub(crate) async fn put(&mut self, record: &Cells) {
         let before = self.decide(record, false, None).await;
         self.settle(before.as_ref(), record).await;
@@ -158,7 +158,7 @@ impl Planted {
         self.settle(before.as_ref(), record).await;
     }
 
-    /// Makes the views true of a record that was changed.
+    /// Updates the views after a change of a record.
     pub(crate) async fn settle(&self, before: Option<&Known>, record: &Cells) {
         let now = &self.known[&self.key(record)];
         let entries = now.record.as_ref().map(|record| self.views.entries(record));
@@ -175,7 +175,7 @@ impl Planted {
         }
     }
 
-    /// The entries of a record.
+    /// Returns the entries of a record.
     pub(crate) fn entries(&self, record: &Cells) -> Vec<Entry<KeyCells, Cells>> {
         self.views.entries(record)
     }

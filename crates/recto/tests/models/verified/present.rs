@@ -1,4 +1,4 @@
-//! Which base rows are records.
+//! Base rows that are records, and base rows that are not.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -20,7 +20,7 @@ fn ids(records: &[DynamicRecord]) -> Vec<i32> {
     ids
 }
 
-/// Four records: one that lives, one that was deleted, one that has expired, one that will.
+/// Returns four records: one record exists, one was deleted, one has expired, and one will expire later.
 async fn four() -> Planted {
     let mut planted = Planted::new(store(), SCHEMA).await;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros() as i64;
@@ -59,7 +59,7 @@ fn what_was_deleted_or_has_expired_is_no_record() {
             .filter("id = 1 OR id = 2 OR id = 3 OR id = 4 OR id = 5");
         let page = list.clone().order_by("id").await.unwrap();
         assert_eq!((ids(page.items()), page.has_next()), (vec![1, 4], Some(false)));
-        // What is looked at in vain counts, and the page goes on.
+        // The page counts rows that are no records, and continues after them.
         let page = list.clone().order_by("id").first(1).await.unwrap();
         assert_eq!((ids(page.items()), page.has_next()), (vec![1], Some(true)));
         let next = list

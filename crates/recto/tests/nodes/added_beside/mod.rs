@@ -1,8 +1,9 @@
-//! A view that is added on a real Cassandra while processes change the records: one writes by the old schema for as long as
-//! it may, one is frozen for longer than it takes to be found dead, and let go later; and whoever adds the view is killed
-//! while it waits, and while it fills the view, and runs again. In the end the view is exact.
+//! Adds a view on a real Cassandra while processes change the records. One process writes by the old schema
+//! for as long as it may. Another is frozen for longer than the time until it is found dead, and continues
+//! later. The process that adds the view is killed while it waits, and again while it fills the view, and is
+//! started again. At the end, the view is exact.
 //!
-//! `RECTO_TEST_SCALE=2` and more: as many records as the demo has flights.
+//! With `RECTO_TEST_SCALE=2` and more, the test has as many records as the demo has flights.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -37,27 +38,29 @@ partition = ["note"]
 order = ["-age"]
 "#;
 
-/// Says to a child process which store to open.
+/// Environment variable with the address of the store, for a child process.
 const ADDRESS: &str = "RECTO_TEST_ADDRESS";
-/// Says to it who it is.
+/// Environment variable with the number of the child process.
 const NUMBER: &str = "RECTO_TEST_NUMBER";
-/// Says to it how many records there are.
+/// Environment variable with the number of records, for a child process.
 const RECORDS_VARIABLE: &str = "RECTO_TEST_RECORDS";
 const RECORDS: u64 = 1_500;
 const MANY_RECORDS: u64 = 336_776;
-/// So slow that filling takes some seconds, to be killed in.
+/// Rate of the fill in rows per second. It is so low that the fill takes some seconds, in which the test
+/// kills the process.
 const FILLED_A_SECOND: u32 = 300;
-/// How many changes a writer makes at a time.
+/// Number of concurrent changes of a writer.
 const AT_ONCE: u64 = 4;
-/// How long a writer waits after a change.
+/// Wait of a writer after a change.
 const CHANGE_PAUSE: Duration = Duration::from_millis(5);
-/// How long all write before the view is added, and after.
+/// Time in which all processes write before the view is added, and again later.
 const CALM: Duration = Duration::from_secs(2);
-/// After which time the first who adds the view is killed: it waits for the others then.
+/// Time after which the first process that adds the view is killed. It then waits for the other processes.
 const WAITS: Duration = Duration::from_millis(1_500);
-/// How long a process stands still that keeps its lease.
+/// Duration of a freeze in which a process keeps its lease.
 const SHORT: Duration = Duration::from_secs(8);
-/// How long filling may take to begin: the frozen are found dead, and what they left is resolved.
+/// Maximum time until the fill begins. In this time the frozen process is found dead, and its changes are
+/// resolved.
 const FILLS: Duration = Duration::from_secs(120);
 
 fn variable<T: std::str::FromStr<Err: std::fmt::Debug>>(name: &str) -> T {
@@ -94,7 +97,7 @@ fn writer_that_is_told_to_end() {
     });
 }
 
-/// Changes records until it is told to stop, and says what was acknowledged.
+/// Changes records until `stop` is set, and prints the acknowledged changes.
 async fn write(recto: &Recto, number: u64, seed: u64, records: u64, stop: &AtomicBool) {
     let people = recto.dynamic("people").unwrap();
     let mut random = generate::rng(seed);
@@ -106,7 +109,7 @@ async fn write(recto: &Recto, number: u64, seed: u64, records: u64, stop: &Atomi
             1 | 2 => people.update(key).set("note", format!("n{}", drawn % 11)).await,
             _ => people.put(&person(&people, id, drawn)).await,
         };
-        // What is refused, or not known, is not counted on.
+        // The test does not expect the effect of a change that was rejected or has an unknown outcome.
         if let Ok(changed) = changed {
             println!("\nacknowledged {number} {id} {}", changed.version);
         }
@@ -132,7 +135,7 @@ fn applier_that_gets_killed() {
     });
 }
 
-/// What was acknowledged of each record at last, and how often each process was.
+/// Last acknowledged version of each record, and number of acknowledgements of each process.
 #[derive(Default)]
 struct Heard {
     versions: BTreeMap<u64, i64>,
@@ -140,7 +143,7 @@ struct Heard {
 }
 
 impl Heard {
-    /// What is said from now on, for some time.
+    /// Collects the lines of the processes for some time.
     fn listen(&mut self, said: &Receiver<String>, time: Duration) {
         let begun = Instant::now();
         while let Some(left) = time.checked_sub(begun.elapsed()) {
@@ -164,7 +167,7 @@ impl Heard {
     }
 }
 
-/// Waits until whoever adds the view says that it does this.
+/// Waits until the process that adds the view reports this step.
 fn wait_for_step(said: &Receiver<String>, step: &str) {
     let begun = Instant::now();
     while let Some(left) = FILLS.checked_sub(begun.elapsed()) {
@@ -228,7 +231,7 @@ fn a_view_that_is_added_beside_writers_is_exact() {
     heard.listen(&said, WAITS);
     kill(&mut first);
     heard.listen(&said, SHORT.saturating_sub(WAITS));
-    // It has the old schema, and its lease.
+    // This process still has the old schema and its lease.
     rig::let_go(old.id()).unwrap();
     let (steps, steps_said) = channel();
     let mut second = applier(&steps);
@@ -262,7 +265,7 @@ fn a_view_that_is_added_beside_writers_is_exact() {
     run(check(&recto, &heard));
 }
 
-/// The views are exact, and nothing older is there than what was acknowledged.
+/// Asserts that the views are exact, and that no record is older than its last acknowledged version.
 async fn check(recto: &Recto, heard: &Heard) {
     let views = recto.views().await.unwrap();
     assert_eq!(views.len(), 2);

@@ -1,4 +1,5 @@
-//! Processes that write, delete and page until they are killed, and what they say of it, a line each, with times by the machine's clock.
+//! Child processes that write, delete and page until they are killed. They print one line for each event,
+//! with times by the machine's clock.
 
 use std::fmt::Write as _;
 use std::process::Child;
@@ -13,35 +14,36 @@ use super::lists::{List, Lists, Of, key_of};
 use crate::common::children;
 use crate::common::clocks::Clocks;
 
-/// Says to a child process which store to open.
+/// Environment variable with the address of the store, for a child process.
 const ADDRESS: &str = "RECTO_TEST_ADDRESS";
-/// Says to it which one it is, of all that were started.
+/// Environment variable with the number of the child process, which is unique.
 const NUMBER: &str = "RECTO_TEST_NUMBER";
-/// Says to it which keys are its own; nothing: all are everybody's.
+/// Environment variable that selects the keys that only this child process writes. If empty, all processes
+/// share all keys.
 const OWN: &str = "RECTO_TEST_OWN";
-/// Says to it by how much its wall clock is off.
+/// Environment variable with the offset of the wall clock of the child process.
 const CLOCK_OFF: &str = "RECTO_TEST_CLOCK_OFF_MICROS";
-/// Says to it for how long who writes rests, in milliseconds.
+/// Environment variable with the wait of a writer between writes, in milliseconds.
 const REST: &str = "RECTO_TEST_REST_MILLIS";
 const WRITES_OF_A_PROCESS: u64 = 1_000_000_000;
-/// Processes with keys of their own.
+/// Maximum number of processes with keys of their own.
 pub(crate) const MAX_OWNERS: i64 = 8;
-/// Processes that are told apart by what is new.
+/// Maximum number of processes that can create new keys.
 const MAX_NAMED: u64 = 64;
 const WRITERS: u64 = 3;
-/// Rows that are written together at most.
+/// Maximum number of rows that are written together.
 const BATCH: usize = 6;
-/// One write of so many is of several rows.
+/// One in this number of writes has several rows.
 const BATCHES: u64 = 4;
-/// One row of so many is deleted.
+/// One in this number of changes deletes its row.
 const DELETED: u64 = 6;
-/// How long the same key is the newest one.
+/// Time for which the newest key stays the same, in microseconds.
 const KEY_MICROS: i64 = 20_000;
-/// Keys that are written in no order.
+/// Upper bound of keys that are written in random order.
 const SPREAD: i64 = 1 << 40;
 const REFUSED_PAUSE: Duration = Duration::from_millis(100);
 
-/// What a child process does.
+/// Runs a child process.
 pub(crate) async fn write_and_page_until_killed() {
     let variable = |name: &str| std::env::var(name).unwrap();
     let number: u64 = variable(NUMBER).parse().unwrap();
@@ -63,7 +65,7 @@ pub(crate) async fn write_and_page_until_killed() {
     };
     let random = |part: u64| recto_testkit::generate::rng(number * 1_000 + part);
     let writers = (0..WRITERS).map(|writer| {
-        // One of them writes the list that only grows.
+        // One of the writers writes the list that only grows.
         let of = if writer == 0 { Of::Log } else { Of::Events };
         process.writes(of, random(writer))
     });
@@ -80,7 +82,7 @@ struct Process {
     rest: Duration,
 }
 
-/// A row that is written, or deleted.
+/// Row that is written or deleted.
 struct Change {
     at: i64,
     number: u64,
@@ -109,7 +111,7 @@ impl Process {
         while changes.len() < count {
             let number = self.next.fetch_add(1, Ordering::Relaxed);
             let (at, is_put) = match of {
-                // Of a list that only grows each row is another.
+                // Each row of a list that only grows has a new key.
                 Of::Log => (self.new_key(number), true),
                 Of::Events => (self.key(random), random.u64(0..DELETED) > 0),
             };
@@ -156,13 +158,13 @@ impl Process {
         batch.commit().await
     }
 
-    /// A key that nobody else has.
+    /// Returns a key that no other process uses.
     fn new_key(&self, number: u64) -> i64 {
         let process = (number / WRITES_OF_A_PROCESS % MAX_NAMED).cast_signed();
         (self.now() * MAX_NAMED.cast_signed() + process) * 2 + (number % 2).cast_signed()
     }
 
-    /// A key that is new, or one that may be there.
+    /// Returns a new key, or a key that may exist.
     fn key(&self, random: &mut Rng) -> i64 {
         let at = match random.u64(0..10) {
             0..=5 => self.now() / KEY_MICROS,
@@ -212,11 +214,11 @@ fn say(line: String) {
     println!("{line}");
 }
 
-/// Something that nobody is to be told, whatever fails.
+/// Prints an error that must not occur, even if nodes or processes fail.
 fn says_if_wrong(error: &recto::Error) {
     let is_passing = match error.kind() {
         ErrorKind::OutcomeUnknown | ErrorKind::Timeout | ErrorKind::Unavailable => true,
-        // A node that has just come back does not know the tables yet.
+        // A node that has just restarted does not know the tables yet.
         ErrorKind::Store => error.to_string().contains("does not exist"),
         _ => false,
     };
@@ -225,7 +227,7 @@ fn says_if_wrong(error: &recto::Error) {
     }
 }
 
-/// Reads a list from one end to the other, and tells of each page, as a line.
+/// Reads a list from one end to the other, and reports each page as a line.
 pub(crate) async fn pages_through(
     lists: &Lists,
     list: List,
@@ -293,7 +295,7 @@ fn of(row: &recto::DynamicRecord, field: &str) -> i64 {
     }
 }
 
-/// Child processes that a test starts, stops and kills, and where what they say is heard.
+/// Child processes that a test starts, stops and kills, and the channel that receives their lines.
 pub(crate) struct Children {
     pub(crate) address: String,
     pub(crate) lines: Sender<String>,
@@ -301,7 +303,8 @@ pub(crate) struct Children {
 }
 
 impl Children {
-    /// The process of this number, with keys of its own or not, whose wall clock is off by so much.
+    /// Starts the process of this number, with keys of its own or without, and with an offset of its wall
+    /// clock in microseconds.
     pub(crate) fn spawn(&self, number: usize, own: Option<i64>, off_micros: i64) -> Child {
         let variables = [
             (ADDRESS, self.address.clone()),

@@ -1,4 +1,5 @@
-//! Eight processes write, page and cut the same partitions; in longer runs at full speed.
+//! Eight processes write to the same partitions, read pages of them, and split them. In longer runs they do
+//! so at full speed.
 
 use std::process::Child;
 use std::sync::mpsc::channel;
@@ -14,14 +15,15 @@ use crate::common::{Fresh, Kind, run};
 
 const PROCESSES: i64 = MAX_OWNERS;
 const HOUR_MICROS: i64 = 3_600_000_000;
-/// For how long it goes on: for a cut that is done, and some of the next one.
+/// Duration of the writes: enough for a complete split and a part of the next one.
 const STORM: Duration = Duration::from_secs(24);
-/// How long who writes rests in a short run, beside which other tests run; in a longer one nobody does.
+/// Wait of a writer between writes in a short run, which shares the machine with other tests. In a longer
+/// run, writers do not wait.
 const REST: Duration = Duration::from_millis(80);
-/// Few of the rows that are written are not known to be.
+/// Minimum number of writes of ten whose success is known.
 const KNOWN_OF_TEN: usize = 9;
 
-/// Eight processes; with clocks an hour apart each has keys of its own.
+/// Runs eight processes. If their clocks are an hour apart, each process has keys of its own.
 fn storm(is_apart: bool) {
     let fresh = Fresh::new(Kind::Cassandra);
     run(async {
@@ -36,7 +38,7 @@ fn storm(is_apart: bool) {
         rest: if scale() == 1 { REST } else { Duration::ZERO },
     };
     let spawn = |index: i64| {
-        // A process whose clock is ahead of the node refuses to write.
+        // No clock is ahead of the node, because such a process refuses to write.
         let off_micros = if is_apart {
             (index % 3 - 2) * HOUR_MICROS
         } else {

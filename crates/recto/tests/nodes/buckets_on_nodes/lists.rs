@@ -7,8 +7,8 @@ use recto::{Collection, DynamicRecord, PageQuery, Recto};
 use recto_testkit::generate::Rng;
 use serde_json::json;
 
-/// One list whose rows are written over and deleted; one that only grows, which is kept in another order, too; and records that change, and
-/// stand elsewhere then.
+/// Three collections: a list whose rows are overwritten and deleted, a list that only grows and has a view in
+/// another order, and records that change their position.
 const SCHEMA: &str = r#"
 [collection.events]
 fields = { stream = "text", at = "bigint", number = "bigint", text = "text" }
@@ -39,7 +39,7 @@ key = ["id"]
 partition = ["list"]
 order = ["-at"]
 "#;
-/// How many records there are.
+/// Number of records.
 const RECORDS: i32 = 500;
 const STREAM: &str = "s";
 
@@ -47,19 +47,19 @@ pub(crate) fn schema() -> Schema {
     Schema::parse(SCHEMA).unwrap()
 }
 
-/// A collection.
+/// Collection of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Of {
     Events,
     Log,
 }
 
-/// What is paged.
+/// List that is read by pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum List {
     Events,
     Log,
-    /// The view's partition of even keys, and of odd ones.
+    /// The partition of the view with the even keys, or with the odd keys.
     Kind(bool),
 }
 
@@ -79,12 +79,12 @@ impl List {
         Self::ALL.into_iter().find(|list| list.name() == name).unwrap()
     }
 
-    /// Whether its keys fall as it is read forwards.
+    /// Returns whether the keys descend when the list is read forwards.
     pub(crate) fn falls(self) -> bool {
         self != Self::Log
     }
 
-    /// Its collection, its sort order, and the filter of its partition.
+    /// Returns the collection of the list, its view, and the filter of its partition.
     pub(crate) fn place(self) -> (&'static str, &'static str, String) {
         match self {
             Self::Events => ("events", "", format!("stream = \"{STREAM}\"")),
@@ -94,7 +94,7 @@ impl List {
     }
 }
 
-/// The lists in which a row of a collection stands.
+/// Returns the lists that contain a row of a collection.
 pub(crate) fn lists_of(of: Of, at: i64) -> Vec<List> {
     match of {
         Of::Events => vec![List::Events],
@@ -102,7 +102,7 @@ pub(crate) fn lists_of(of: Of, at: i64) -> Vec<List> {
     }
 }
 
-/// The collections of an open store.
+/// Collections of an open store.
 pub(crate) struct Lists {
     pub(crate) recto: Recto,
     collections: [(Collection<DynamicRecord>, Arc<Definition>); 3],
@@ -133,7 +133,7 @@ impl Lists {
         DynamicRecord::from_json(definition, row.as_object().unwrap()).unwrap()
     }
 
-    /// A record changes, and stands elsewhere then, or is deleted.
+    /// Changes a record, which moves to another position, or deletes it.
     pub(crate) async fn changes_record(&self, random: &mut Rng) -> recto::Result<()> {
         let (records, definition) = &self.collections[2];
         let id = random.i32(0..RECORDS);
@@ -155,7 +155,7 @@ impl Lists {
     }
 }
 
-/// The key of a row of the first collection.
+/// Returns the key of a row of the first collection.
 pub(crate) fn key_of(at: i64) -> [recto::Value; 2] {
     [recto::Value::Text(STREAM.to_owned()), recto::Value::BigInt(at)]
 }

@@ -1,9 +1,10 @@
-//! Lists that are kept in buckets, on real Cassandra nodes, through the crate: eight processes write, page and cut one partition,
-//! with clocks an hour apart, or delete each other's rows; and of three nodes some are killed and frozen, while processes
-//! are killed, and stand still for longer than a cut takes.
+//! Lists in buckets, on real Cassandra nodes, through the public crate. In two tests, eight processes write
+//! to one partition, read pages of it, and split it. Their clocks are an hour apart, or they delete each
+//! other's rows. In another test, some of three nodes are killed and frozen, while processes are killed, and
+//! stand still for longer than a split takes.
 //!
-//! `RECTO_TEST_SEED=…` draws again who is killed, and when; `RECTO_TEST_SCALE=20` goes on for twenty times as long, and at full
-//! speed.
+//! `RECTO_TEST_SEED=…` repeats the choice of the killed processes and the times. `RECTO_TEST_SCALE=20` runs
+//! twenty times as long, and at full speed.
 #![allow(dead_code)]
 
 mod children;
@@ -21,7 +22,7 @@ fn writer_that_gets_killed() {
     crate::common::run(children::write_and_page_until_killed());
 }
 
-/// How many times as long a run is to be.
+/// Returns the factor that multiplies the duration of a run.
 fn scale() -> u32 {
     std::env::var(SCALE_VARIABLE).map_or(1, |text| text.parse().unwrap())
 }

@@ -1,28 +1,28 @@
-//! What processes said of rows and pages, and whether it can be so.
+//! Reports of processes about rows and pages, and the check that the reports are possible.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 
 use super::lists::{List, Of, lists_of};
 
-/// A moment, by the clock of the machine.
+/// Time by the clock of the machine, in microseconds.
 type Micros = i64;
 
 #[derive(Debug, Default)]
 pub(crate) struct Said {
     writes: HashMap<u64, Write>,
-    /// The writes of each row.
+    /// Writes of each row.
     rows: BTreeMap<List, BTreeMap<i64, Vec<u64>>>,
     pages: Vec<Page>,
     wrong: Vec<String>,
 }
 
-/// A row is put, or deleted.
+/// Write that puts or deletes a row.
 #[derive(Debug)]
 struct Write {
     is_put: bool,
     begun: Micros,
-    /// When its outcome was told: it has no newer stamp.
+    /// Time at which the outcome was known. The write has no newer timestamp.
     ended: Micros,
     is_done: bool,
 }
@@ -39,14 +39,14 @@ struct Page {
 }
 
 impl Said {
-    /// Takes down a line; what says nothing of rows or pages is left out.
+    /// Parses a line. Lines that are not about rows or pages have no effect.
     pub(crate) fn hear(&mut self, line: &str) {
         let words: Vec<&str> = line.split(' ').collect();
         match words[..] {
             ["wrong", ..] => self.wrong.push(line.to_owned()),
             [what @ ("tries" | "done" | "failed"), of, at, ref changes @ ..] => {
                 let of = if of == "Log" { Of::Log } else { Of::Events };
-                // A line that is cut off was said by a process that was killed.
+                // A truncated line comes from a process that was killed.
                 let Ok(at) = at.parse() else { return };
                 for change in changes {
                     self.hear_change(what, of, at, change);
@@ -91,16 +91,17 @@ impl Said {
         }
     }
 
-    /// How many rows were written, how many of those are known to be, and how many pages were read.
+    /// Returns the number of written rows, the number of writes whose success is known, and the number of
+    /// pages.
     pub(crate) fn counts(&self) -> [usize; 3] {
         let done = self.writes.values().filter(|write| write.is_done).count();
         [self.writes.len(), done, self.pages.len()]
     }
 
-    /// What is wrong with what was said.
+    /// Checks all reports.
     ///
     /// # Errors
-    /// The first that is.
+    /// The first error in the reports.
     pub(crate) fn check(&self) -> Result<(), String> {
         if let Some(wrong) = self.wrong.first() {
             return Err(wrong.clone());
@@ -145,7 +146,8 @@ impl Said {
         Ok(())
     }
 
-    /// Whether a row may be as it was read. One write is certainly newer than another if it was begun when that one had ended.
+    /// Checks that the state of a row on a page is possible. A write is certainly newer than another one if
+    /// it began after the other one had ended.
     fn check_row(&self, page: &Page, numbers: &[u64], read: Option<u64>) -> Result<(), String> {
         let writes = || {
             numbers
@@ -176,7 +178,7 @@ impl Said {
     }
 }
 
-/// `KEY:NUMBER`.
+/// Parses `KEY:NUMBER`.
 fn pair(text: &str) -> Option<(i64, u64)> {
     let (at, number) = text.split_once(':')?;
     Some((at.parse().ok()?, number.parse().ok()?))

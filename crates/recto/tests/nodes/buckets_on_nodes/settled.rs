@@ -1,4 +1,4 @@
-//! What is there when all processes are gone.
+//! Check of the stored rows after all processes have ended.
 
 use std::time::Duration;
 
@@ -13,19 +13,20 @@ use super::lists::{List, Lists};
 use super::said::Said;
 use crate::common::clocks::{Clocks, recover_at_once};
 
-/// What a request may take when all nodes are up again, and have much to do.
+/// Maximum duration of a request after all nodes are up again. It is long, because the nodes are busy.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// For whoever mends alone nothing has to be waited for.
+/// Jump of the clock. A single process that repairs does not have to wait for other processes.
 const JUMP: Duration = Duration::from_secs(3_700);
 const BETWEEN_JUMPS: Duration = Duration::from_millis(50);
-/// How often a list is repaired at most.
+/// Maximum number of repairs of a list.
 const REPAIRED: u32 = 5;
 const LISTED: i64 = 256;
-/// Buckets that a list has at least.
+/// Minimum number of buckets of a list.
 const BUCKETS: usize = 4;
 
-/// Each list is read from both ends, is repaired, and is read again: no cut is left half done, and no bucket is too large. Each view has one
-/// entry for each record, and when samples are gone that deaths left, nothing is wrong.
+/// Reads each list from both ends, repairs it, and reads it again. Asserts that no split is incomplete and no
+/// bucket is too large. Asserts that each view has one entry for each record, and that nothing is wrong after
+/// the removal of samples that killed processes left.
 pub(crate) async fn settle(address: &str, said: &mut Said) {
     let clocks = Clocks::default();
     let options = OpenOptions::new()
@@ -41,7 +42,7 @@ pub(crate) async fn settle(address: &str, said: &mut Said) {
             "nothing was cut before: {repaired:?}"
         );
         let mut rounds = 0;
-        // This process may begin to cut ahead, by how fast rows came until now.
+        // The repairing process itself may begin a split in advance, because of the earlier rate of writes.
         while let Err(bucket) = check(&session, list).await {
             rounds += 1;
             assert!(rounds < REPAIRED, "{bucket:?}");
@@ -50,9 +51,10 @@ pub(crate) async fn settle(address: &str, said: &mut Said) {
         read(&lists, list, said).await;
     }
     println!("{:?}", recover_at_once(&recto, &clocks).await);
-    // Who dies between a sample and its row leaves it, be it of a row that was there before, and with it a bucket that is cut a little sooner
-    // or later. Who dies when a row came too late for
-    // what its bucket was cut into, and its entry did not, leaves the entry: nobody was told that the row is there, and no page showed it.
+    // A process that dies between a sample and its row leaves the sample, even if the row existed before. The
+    // only effect is that a bucket is split a little earlier or later. If a row arrives too late for the
+    // ranges into which its bucket was split, but its view entry does not, and the process dies, the entry
+    // remains. No client received an acknowledgement of this row, and no page showed it.
     let repaired = verify(&recto, true).await;
     let samples = |one: &VerifiedBuckets| -> u64 {
         let kinds = ["orphan_sample", "wrong_sample"];
@@ -89,7 +91,7 @@ async fn rebalance(session: &LocalSession, list: List, clocks: &Clocks) -> Rebal
     let request = RebalanceRequest {
         view: view.to_owned(),
         filter,
-        // Nothing can be cleared before an hour is over.
+        // Old buckets can only be removed after an hour.
         clear: false,
     };
     let tools = session.tools().unwrap();
@@ -110,7 +112,7 @@ async fn rebalance(session: &LocalSession, list: List, clocks: &Clocks) -> Rebal
     }
 }
 
-/// That no cut is half done, and no bucket too large: else the first that is.
+/// Checks that no split is incomplete and no bucket is too large. Returns the first bucket that is.
 async fn check(session: &LocalSession, list: List) -> Result<(), BucketStatus> {
     let (collection, view, filter) = list.place();
     let mut request = BucketsRequest {

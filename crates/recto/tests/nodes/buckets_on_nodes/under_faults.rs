@@ -1,5 +1,6 @@
-//! Three real nodes, three copies of each row: while processes write, page and cut, one of them is killed, or stands still for longer than a cut
-//! takes, and a node is killed, paused and let go, or paused and killed.
+//! Three real nodes with three copies of each row. While processes write, read pages and split buckets, one
+//! process is killed, and another stands still for longer than a split takes. Meanwhile a node is killed, or
+//! paused and resumed, or paused and killed.
 
 use std::process::Child;
 use std::sync::mpsc::channel;
@@ -21,15 +22,15 @@ use crate::node_faults::Fault;
 use crate::nodes::{Lease, address, open};
 
 const PROCESSES: usize = 4;
-/// Faults of nodes, one after the other, of which the first is drawn.
+/// Number of sequential faults of nodes. The first one is random.
 const FAULTS: usize = 1;
-/// How long who writes rests: three nodes have to keep up.
+/// Wait of a writer between writes, because the three nodes must keep up.
 const REST: Duration = Duration::from_millis(100);
 const CALM: Duration = Duration::from_secs(3);
-/// For how long a process stands still: for all steps of a cut.
+/// Time for which a process stands still. It is long enough for all steps of a split.
 const STANDSTILL: Duration = Duration::from_secs(18);
 
-/// The processes, and which they are.
+/// Living processes.
 struct Processes<'c> {
     children: &'c Children,
     living: Vec<Child>,
@@ -47,7 +48,7 @@ impl<'c> Processes<'c> {
         }
     }
 
-    /// Kills one, and starts another.
+    /// Kills a random process, and starts another one.
     fn replace_one(&mut self, random: &mut Rng) {
         let index = random.usize(0..self.living.len());
         kill(&mut self.living[index]);

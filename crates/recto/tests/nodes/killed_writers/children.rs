@@ -1,4 +1,4 @@
-//! Processes that change few hot records until they are killed, and what they say of it.
+//! Child processes that change few hot records until they are killed, and their reports.
 
 use std::process::Child;
 use std::sync::mpsc::Sender;
@@ -12,20 +12,20 @@ use super::records::{Asked, Becomes, Fields, LEDGERS, Place, RECORDS, Tables};
 use crate::common::children;
 use crate::common::clocks::Clocks;
 
-/// Says to a child process which store to open.
+/// Environment variable with the address of the store, for a child process.
 const ADDRESS: &str = "RECTO_TEST_ADDRESS";
-/// Says to it at which number the entries of its logs begin.
+/// Environment variable with the first number of the process for entries of logs.
 const FIRST_ENTRY: &str = "RECTO_TEST_FIRST_ENTRY";
-/// Says to it by how much its wall clock is off.
+/// Environment variable with the offset of the wall clock of the child process.
 const CLOCK_OFF: &str = "RECTO_TEST_CLOCK_OFF_MICROS";
 const CLIENTS: u64 = 4;
 const ENTRIES_OF_A_PROCESS: u64 = 1_000_000;
-/// How long a client waits after each change, so that it leaves the machine to others.
+/// Wait of a client after each change, which leaves processor time to other processes.
 const PAUSE: Duration = Duration::from_millis(20);
-/// How long a client waits that was refused: what is refused may be so for some time.
+/// Wait of a client after a rejected change, because the reason may last for some time.
 const REFUSED_PAUSE: Duration = Duration::from_millis(20);
 
-/// What a child process does, with a schema that is applied.
+/// Runs a child process. The schema must be applied.
 pub(crate) async fn change_until_killed() {
     let variable = |name: &str| std::env::var(name).unwrap();
     let first: u64 = variable(FIRST_ENTRY).parse().unwrap();
@@ -43,7 +43,7 @@ pub(crate) async fn change_until_killed() {
     futures::future::join_all(clients).await;
 }
 
-/// Changes records until it is killed, and says what it is told.
+/// Changes records until the process is killed, and prints the answers.
 async fn change(recto: &Recto, tables: &Tables, first: u64) {
     for turn in 0.. {
         tokio::time::sleep(PAUSE).await;
@@ -55,7 +55,7 @@ async fn change(recto: &Recto, tables: &Tables, first: u64) {
             at: part(5).map(i32::from),
             note: part(3),
         };
-        // Fewer than records.
+        // There are fewer handles than records.
         let handle = part(3);
         if id >= LEDGERS {
             let becomes = match turn % 3 {
@@ -99,16 +99,16 @@ async fn change(recto: &Recto, tables: &Tables, first: u64) {
     }
 }
 
-/// Child processes that a test starts and kills, and where what they say is heard.
+/// Child processes that a test starts and kills, and the channel that receives their lines.
 pub(crate) struct Children<'a> {
     pub(crate) address: String,
     pub(crate) lines: Sender<String>,
-    /// How far clocks are off, one process after the other.
+    /// Offsets of the wall clocks, in microseconds. The processes take them in turn.
     pub(crate) clocks_off_micros: &'a [i64],
 }
 
 impl Children<'_> {
-    /// The process of this number.
+    /// Starts the process of this number.
     pub(crate) fn spawn(&self, number: usize) -> Child {
         let off_micros = self.clocks_off_micros[number % self.clocks_off_micros.len()];
         let variables = [
@@ -124,7 +124,7 @@ impl Children<'_> {
     }
 }
 
-/// Takes down what processes said.
+/// Returns the history that the lines of the processes describe.
 pub(crate) fn heard(lines: impl IntoIterator<Item = String>) -> History {
     let history = History::default();
     for line in lines {

@@ -1,8 +1,10 @@
-//! Processes that change few hot records on a real Cassandra, of one node and of three, and are killed at random moments,
-//! again and again, while nodes are paused, killed and let go: in the end each view has exactly the current version's entry,
-//! no two records have one handle, and every acknowledged change is there, once.
+//! Processes that change few hot records on a real Cassandra, with one node and with three nodes. They are
+//! killed at random moments, again and again, while nodes are paused, killed and resumed. At the end, each
+//! view has exactly the entries of the current versions, no two records have the same handle, and every
+//! acknowledged change is stored once.
 //!
-//! `RECTO_TEST_SEED=…` draws again which are killed, and when; `RECTO_TEST_SCALE=20` kills twenty times as often, for a long run.
+//! `RECTO_TEST_SEED=…` repeats the choice of the killed processes and the times. `RECTO_TEST_SCALE=20` kills
+//! twenty times as often, for a long run.
 #![allow(dead_code)]
 
 #[path = "../../models/simulation/check.rs"]
@@ -34,7 +36,7 @@ use records::Tables;
 
 const SCALE_VARIABLE: &str = "RECTO_TEST_SCALE";
 const PROCESSES: usize = 3;
-/// How often one of them is killed.
+/// Number of kills.
 const KILLS: usize = 9;
 
 #[test]
@@ -42,15 +44,15 @@ const KILLS: usize = 9;
 fn writer_that_gets_killed() {
     run(change_until_killed());
 }
-/// When views are right at the latest, after the last process died.
+/// Maximum time until views are correct after the last process died.
 const WHOLE_WITHIN: Duration = Duration::from_secs(60);
 
-/// How many times as long a run is to be.
+/// Returns the factor that multiplies the duration of a run.
 fn scale() -> usize {
     std::env::var(SCALE_VARIABLE).map_or(1, |text| text.parse().unwrap())
 }
 
-/// What must hold when what the dead left was resolved.
+/// Asserts the conditions that must hold after the changes of dead processes were resolved.
 async fn check(recto: &Recto, tables: &Tables, history: &History) {
     let store = &**recto.store();
     let checked = Checked {
@@ -68,7 +70,8 @@ async fn check(recto: &Recto, tables: &Tables, history: &History) {
         };
         recto.verify(&request, &|_| {}).await.unwrap()
     };
-    // Who dies between a claim and its record leaves the claim, which whoever wants it takes over.
+    // A process that dies between a claim and its record leaves the claim. The next record that wants the
+    // value takes the claim.
     let report = verify(true).await;
     let orphans = report.views.last().unwrap().orphan;
     assert_eq!((report.wrong(), report.views.len()), (orphans, 3), "{report:?}");

@@ -1,6 +1,7 @@
-//! Three real nodes, three copies of each row: while processes whose clocks are apart by an hour change few hot records and
-//! are killed, a node is paused, with requests in it that it is to decide, and let go later; another is paused and killed;
-//! another is killed at once; of another all connections of clients are cut, with requests in them that it goes on with.
+//! Three real nodes with three copies of each row. Processes whose clocks are an hour apart change few hot
+//! records and are killed. Meanwhile nodes have faults in turn. One node is paused during requests that it
+//! must decide, and resumed later. One node is paused and killed. One node is killed at once. One node closes
+//! all connections of clients during requests, and continues to execute these requests.
 
 use std::process::Child;
 use std::sync::mpsc::channel;
@@ -19,19 +20,19 @@ use crate::common::clocks::{Clocks, recover_at_once};
 use crate::common::{run, seed};
 use crate::nodes::{Lease, address, open};
 
-/// Half an hour early, right, half an hour late.
+/// Half an hour early, correct, and half an hour late.
 const CLOCKS_OFF_MICROS: [i64; 3] = [-1_800_000_000, 0, 1_800_000_000];
-/// How long nothing happens to nodes before a fault.
+/// Time without faults of nodes before a fault.
 const CALM: Duration = Duration::from_secs(2);
-/// How long a node is gone or frozen before a process is killed, at most, and after.
+/// Maximum time from the fault of a node to the kill of a process, and the time after that.
 const BEFORE: Duration = Duration::from_secs(3);
 const DOWN: Duration = Duration::from_secs(5);
-/// What a request may take when all nodes are up again, and have much to do.
+/// Maximum duration of a request after all nodes are up again. It is long, because the nodes are busy.
 const AT_REST_TIMEOUT: Duration = Duration::from_secs(60);
-/// Rounds, each with a fault of a node.
+/// Number of rounds, each with a fault of a node.
 const ROUNDS: usize = Fault::ALL.len();
 
-/// What happens to a node.
+/// Fault of a node.
 #[derive(Debug, Clone, Copy)]
 enum Fault {
     PausedAndLetGo,
@@ -70,7 +71,7 @@ impl Fault {
     }
 }
 
-/// Kills one of the processes, and starts another in its place.
+/// Kills one of the processes, and starts another one in its place.
 fn replace(living: &mut [Child], children: &Children<'_>, random: &mut Rng, started: &mut usize) {
     let child = &mut living[random.usize(0..PROCESSES)];
     kill(child);
@@ -101,11 +102,12 @@ fn what_is_left_under_faults_of_nodes_is_made_whole() {
         replace(&mut living, &children, &mut random, &mut started);
         sleep(CALM);
         let node = &cluster.nodes()[round % cluster.nodes().len()];
-        // Each node has each fault in the course of a long run.
+        // In a long run, each node has each fault.
         let fault = Fault::ALL[round % Fault::ALL.len()];
         fault.begin(node);
         sleep(Duration::from_millis(random.u64(0..BEFORE.as_millis() as u64)));
-        // Whoever waits for this node goes on as if nobody had asked.
+        // The node continues to execute the requests of a process that was killed while it waited for the
+        // node.
         replace(&mut living, &children, &mut random, &mut started);
         sleep(DOWN);
         fault.end(node);

@@ -1,4 +1,4 @@
-//! Processes that send and work until they are killed, and what they say of it, a line each.
+//! Child processes that send and handle messages until they are killed. They print one line for each event.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -17,56 +17,57 @@ use recto_testkit::generate::Rng;
 use crate::common::children;
 use crate::common::clocks::Clocks;
 
-/// Says to a child process which store to open.
+/// Environment variable with the address of the store, for a child process.
 const ADDRESS: &str = "RECTO_TEST_ADDRESS";
-/// Says to it which one it is.
+/// Environment variable with the number of the child process.
 const NUMBER: &str = "RECTO_TEST_NUMBER";
-/// Says to it by how much its wall clock is off.
+/// Environment variable with the offset of the wall clock of the child process.
 const CLOCK_OFF: &str = "RECTO_TEST_CLOCK_OFF_MICROS";
 const MESSAGES_OF_A_PROCESS: u64 = 1_000_000;
 const MESSAGES_OF_A_SENDER: u64 = 100_000;
 
-/// In any order, with delays, and with dead letters that are moved back.
+/// Unordered queue, with delays, and with dead letters that are moved back.
 pub(crate) const JOBS: &str = "jobs";
-/// Where those go.
+/// Queue of the dead letters.
 pub(crate) const DEAD: &str = "dead";
-/// In order.
+/// Ordered queue.
 pub(crate) const GROUPS: &str = "groups.fifo";
-/// In order, and used only by processes whose clocks are near one another.
+/// Ordered queue that only processes with similar clocks use.
 pub(crate) const NEAR: &str = "near.fifo";
 
 const SENDERS: u64 = 2;
 const WORKERS: usize = 2;
-/// Sent, and received, at once.
+/// Number of messages that are sent, or received, at once.
 const BATCH: u64 = 5;
-/// One message of so many is delayed, into another slice.
+/// One in this number of messages is delayed into another rotation interval.
 const DELAYED: u64 = 20;
 const DELAY: Duration = Duration::from_secs(12);
-/// One message of so many is given back every other time.
+/// One in this number of messages is returned to the queue every other time, on average.
 const UNLUCKY: u64 = 7;
-/// After so many attempts a message is a dead letter.
+/// Number of attempts after which a message becomes a dead letter.
 const ATTEMPTS: u16 = 3;
-/// One batch of so many is sent once more.
+/// One in this number of batches is sent again.
 const REPEATED: u64 = 8;
-/// One batch of so many is left where it is.
+/// One in this number of received batches is neither acknowledged nor returned.
 const FORGOTTEN: u64 = 30;
 const BETWEEN_BATCHES: Duration = Duration::from_millis(600);
-/// The same of a group, of which one is received at a time.
+/// Pause between batches of a group, of which only one is received at a time.
 const BETWEEN_BATCHES_OF_A_GROUP: Duration = Duration::from_secs(2);
-/// Nobody sends more while there are so many.
+/// Number of messages in a queue above which the senders wait.
 const MAX_BACKLOG: u64 = 300;
 const BETWEEN_LOOKS: Duration = Duration::from_secs(3);
 const BETWEEN_REDRIVES: Duration = Duration::from_secs(4);
-/// For how long a message is its receiver's.
+/// Time for which a message belongs to its receiver.
 pub(crate) const VISIBILITY: Duration = Duration::from_secs(5);
 const WAIT: Duration = Duration::from_secs(1);
 const NACKED_FOR: Duration = Duration::from_millis(700);
-/// For how long a batch is sent again and again: within that no clock is two minutes off as much as deduplication ids are known for.
+/// Time for which a batch is resent. It is so short that processes still know the deduplication ids, even
+/// with clocks that are two minutes off.
 const SETTLED: Duration = Duration::from_secs(40);
-/// How long one waits to whom something was refused.
+/// Wait after a failed request.
 const REFUSED_PAUSE: Duration = Duration::from_millis(100);
 
-/// The queues, each with what it is like, those first that others name.
+/// Returns the queues with their options. A queue that other queues name comes before them.
 pub(crate) fn queues() -> [(&'static str, QueueOptions); 4] {
     let dead_letters = DeadLetters {
         queue: QueueName::new("queue", DEAD).unwrap(),
@@ -84,12 +85,13 @@ pub(crate) fn queues() -> [(&'static str, QueueOptions); 4] {
     ]
 }
 
-/// The group of a message of an ordered queue: those of one sender, one after the other.
+/// Returns the group of a message of an ordered queue. The messages of one sender form a group, and are sent
+/// one after the other.
 pub(crate) fn group(number: u64) -> u64 {
     number / MESSAGES_OF_A_SENDER
 }
 
-/// What a child process does.
+/// Runs a child process.
 pub(crate) async fn send_and_work_until_killed() {
     let variable = |name: &str| std::env::var(name).unwrap();
     let number: u64 = variable(NUMBER).parse().unwrap();
@@ -108,7 +110,7 @@ pub(crate) async fn send_and_work_until_killed() {
         .into_iter()
         .filter(|name| is_near || *name != NEAR);
     let all = names.map(|name| serve(&recto, name, number));
-    // One alone moves dead letters back, so that it is known which they are.
+    // Only one process moves dead letters back, so that the test knows these messages.
     let redriving = async {
         if off_micros == 0 {
             redrive(&recto).await;
@@ -143,7 +145,7 @@ async fn serve(recto: &Recto, name: &str, process: u64) {
     .await;
 }
 
-/// Looks how many messages there are, and says when a body is lost.
+/// Reads the number of messages regularly, and reports a lost body.
 async fn look(queue: &Queue, backlog: &AtomicU64) {
     loop {
         tokio::time::sleep(BETWEEN_LOOKS).await;
@@ -161,7 +163,7 @@ async fn look(queue: &Queue, backlog: &AtomicU64) {
     }
 }
 
-/// Something that nobody is to be told, whatever fails.
+/// Prints an error that must not occur, even if nodes or processes fail.
 fn says_if_wrong(error: &recto::Error) {
     if matches!(
         error.kind(),
@@ -183,7 +185,7 @@ async fn send(queue: &Queue, first: u64, mut random: Rng, backlog: &AtomicU64) {
         }
         let is_ordered = queue.options().is_ordered;
         if !is_settled && is_ordered {
-            // Nothing is sent behind what may not have been.
+            // The queue is ordered, so do not send messages after a message that may not have been sent.
             return;
         }
         let pause = if is_ordered {
@@ -205,7 +207,7 @@ fn message(queue: &Queue, number: u64) -> NewMessage {
     }
 }
 
-/// Sends messages until it is said of each that it is there; whether it was.
+/// Sends messages until each is known to be stored. Returns whether all are.
 async fn settle(queue: &Queue, numbers: Range<u64>, ids: &mut BTreeMap<u64, MessageId>) -> bool {
     let begun = Instant::now();
     let mut left: Vec<u64> = numbers.collect();
@@ -287,7 +289,7 @@ async fn finish(queue: &Queue, clock: &Environment, messages: &[Message]) {
     }
     let settled = match queue.ack(&receipts(messages)).await {
         Ok(settled) => settled,
-        // What is not done with comes again.
+        // Messages without an acknowledgement are delivered again.
         Err(error) => return says_if_wrong(&error),
     };
     let done_at = clock.now_micros();
@@ -310,8 +312,8 @@ fn named(queue: &Queue, message: &Message) -> String {
     format!("{} {}", queue.name(), number(message))
 }
 
-/// Moves dead letters back, and says before which. Those that come in between may be moved in the place of others: the first of a shard
-/// go first.
+/// Moves dead letters back, and prints their numbers before. Recto moves the first messages of a shard first,
+/// so it may move messages that arrive in between instead of the printed messages.
 async fn redrive(recto: &Recto) {
     let (dead, jobs) = (find(recto, DEAD).await, find(recto, JOBS).await);
     loop {
@@ -333,14 +335,14 @@ async fn redrive(recto: &Recto) {
     }
 }
 
-/// Child processes that a test starts and kills, and where what they say is heard.
+/// Child processes that a test starts and kills, and the channel that receives their lines.
 pub(crate) struct Children {
     pub(crate) address: String,
     pub(crate) lines: Sender<String>,
 }
 
 impl Children {
-    /// The process of this number, whose wall clock is off by so much.
+    /// Starts the process of this number, with an offset of its wall clock in microseconds.
     pub(crate) fn spawn(&self, number: usize, off_micros: i64) -> Child {
         let variables = [
             (ADDRESS, self.address.clone()),

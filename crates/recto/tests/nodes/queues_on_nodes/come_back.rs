@@ -1,4 +1,4 @@
-//! Article 002: jobs that were done fire again, when a node comes back that was away while they were.
+//! Article 002: completed jobs run again when a node restarts that was down while they completed.
 
 use std::time::Duration;
 
@@ -13,14 +13,15 @@ use crate::common::run;
 use crate::nodes::{Lease, address};
 
 const JOBS: usize = 50;
-/// Longer than all that happens until the node is back: the table where bodies lie is not emptied before.
+/// Rotation interval in seconds. It is longer than the time until the node is back, so that the table of the
+/// bodies is not emptied before.
 const LONG_SLICE: u32 = 300;
 const SHORT_SLICE: u32 = 10;
-/// A deletion is dropped that is a second old.
+/// Time after which nodes can purge a deletion: a deletion must be one second old.
 const PURGED: Duration = Duration::from_secs(2);
-/// How long a table may take until it is emptied: a slice, and what came before.
+/// Maximum time until a table is emptied: a rotation interval, and the earlier steps.
 const EMPTIED: Duration = Duration::from_secs(90);
-/// How long who receives waits for what must not come.
+/// Time for which a receiver waits for messages that must not come.
 const QUIET: Duration = Duration::from_secs(10);
 
 #[test]
@@ -73,7 +74,8 @@ fn done_jobs_fire_again_where_rows_are_deleted_and_never_in_recto() {
     });
 }
 
-/// The files that a table of bodies had come back when it was emptied: no message does.
+/// Restores the files of a table of bodies after the table was emptied, and checks that no message comes
+/// back.
 async fn restored_bodies_are_nothing(
     cluster: &Cluster,
     bed: &Bed,
@@ -88,7 +90,7 @@ async fn restored_bodies_are_nothing(
     let is_free = |table: &TableView| table.number == *number && table.phase == Phase::Free;
     bed.wait_for_ring(EMPTIED, |ring| ring.tables.iter().any(is_free))
         .await;
-    // It is not emptied once more while its files are put back.
+    // With a long interval, the table is not emptied again while its files are restored.
     bed.queues.configure(slices_of(LONG_SLICE)).await.unwrap();
     for node in cluster.nodes() {
         let folder = kept.join(node.number().to_string());
@@ -102,7 +104,7 @@ async fn restored_bodies_are_nothing(
     assert!(receive(&jobs, JOBS).await.is_empty());
 }
 
-/// Where bodies are put now, and what that is called.
+/// Returns the table to which new bodies are written, and its name.
 async fn open_table(bed: &Bed) -> (BodyTable, String) {
     let ring = bed.queues.ring().await.unwrap();
     let is_open = |phase| matches!(phase, Phase::Open { .. });

@@ -1,4 +1,4 @@
-//! What is left when all processes are gone: counted, and then worked on.
+//! Messages that remain after all processes have ended. They are counted, and then handled.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::Receiver;
@@ -11,20 +11,20 @@ use super::children::{DEAD, GROUPS, JOBS, NEAR};
 use super::ring::Bed;
 use super::said::{Clocks, Said};
 
-/// How long it may take until all messages are done with.
+/// Maximum time until all messages are handled.
 const DRAINED: Duration = Duration::from_secs(300);
 const WAIT: Duration = Duration::from_millis(200);
 const VISIBILITY: Duration = Duration::from_secs(600);
-/// Too few to say anything.
+/// Number of messages that is too small for a meaningful test.
 const FEW: usize = 50;
 
-/// What was said of each queue's messages, and what is wrong whatever was.
+/// Reports about the messages of each queue, and errors that must never occur.
 pub(crate) struct AllSaid {
     queues: BTreeMap<String, Said>,
     wrong: Vec<String>,
 }
 
-/// Takes down what processes said, `WHAT QUEUE NUMBER …` each, or `wrong …`.
+/// Parses the lines of the processes: `WHAT QUEUE NUMBER …` or `wrong …`.
 pub(crate) fn hear_all(lines: Receiver<String>) -> AllSaid {
     let mut all = AllSaid {
         queues: [JOBS, GROUPS, NEAR]
@@ -50,7 +50,7 @@ impl AllSaid {
         }
     }
 
-    /// All that must hold of each queue.
+    /// Asserts the conditions that must hold for each queue.
     pub(crate) fn check(&self) {
         assert!(self.wrong.is_empty(), "{:?}", self.wrong);
         for (name, said) in &self.queues {
@@ -66,7 +66,8 @@ impl AllSaid {
     }
 }
 
-/// Works on what is left, when nobody else does: each message that was counted comes, and comes once.
+/// Handles the remaining messages while no other process runs. Asserts that each counted message is delivered
+/// exactly once.
 pub(crate) async fn drain(bed: &Bed, said: &mut AllSaid) {
     let begun = Instant::now();
     let dead = bed.queues.find(DEAD).await.unwrap();
@@ -108,7 +109,7 @@ pub(crate) async fn drain(bed: &Bed, said: &mut AllSaid) {
     }
 }
 
-/// The messages that are there, as many as are counted.
+/// Returns the numbers of the stored messages. Asserts that they agree with the count.
 async fn counted(shard: &Shards) -> BTreeSet<u64> {
     let stats = shard.stats().await.unwrap();
     assert!(stats.is_exact, "{stats:?}");
@@ -124,7 +125,7 @@ async fn peeked(shard: &Shards) -> BTreeSet<u64> {
     numbers.collect()
 }
 
-/// Receives once, and is done with it; what it was.
+/// Receives messages once and acknowledges them. Returns their numbers.
 async fn work(shard: &Shards, name: &str, said: &mut AllSaid) -> Vec<u64> {
     let clock = Environment::system();
     let asked_at = clock.now_micros().to_string();

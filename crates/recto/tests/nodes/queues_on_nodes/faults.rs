@@ -1,4 +1,5 @@
-//! Processes send and work while nodes and processes die and tables are emptied in turn, with clocks that are minutes apart.
+//! Processes send and handle messages while nodes and processes die and tables are emptied in turn. The
+//! clocks of the processes are minutes apart.
 
 use std::collections::BTreeSet;
 use std::process::Child;
@@ -23,17 +24,19 @@ use crate::common::{run, seed};
 use crate::node_faults::Fault;
 use crate::nodes::{Lease, address};
 
-/// By how much the wall clock of each process is off; of the one that comes in its place, too.
+/// Offset of the wall clock of each process, in microseconds. A process that replaces a killed process has
+/// the same offset.
 const CLOCKS_OFF_MICROS: [i64; 4] = [0, 2_000_000, -120_000_000, 120_000_000];
 const SLICE: u32 = 10;
 const CALM: Duration = Duration::from_secs(3);
-/// At the latest so long after a fault begins a process is killed.
+/// Maximum time from the start of a fault to the kill of a process.
 const BEFORE: Duration = Duration::from_secs(6);
-/// What was sent by processes that are gone is done by then, or never.
+/// Time after which each message that a killed process sent is either stored or lost.
 const ENDED: Duration = Duration::from_secs(6);
-/// By whose clock all leases and delays are over, and whoever was emptying a table has given up.
+/// Offset of a clock by which all leases and delays are over, and processes that were emptying a table have
+/// given up.
 const LATER_MICROS: i64 = 900_000_000;
-/// How long it may take until each table that was not free is: a slice or two, and emptying.
+/// Maximum time until each table that was not free becomes free: one or two rotation intervals, and emptying.
 const RECOVERED: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -92,7 +95,7 @@ fn every_message_is_worked_on_while_nodes_and_workers_die_and_tables_are_emptied
     });
 }
 
-/// The processes that are killed, each with a clock of its own.
+/// Processes that are killed. Each has its own clock.
 struct Processes<'c> {
     children: &'c Children,
     living: Vec<Child>,
@@ -109,7 +112,7 @@ impl<'c> Processes<'c> {
         }
     }
 
-    /// Kills one, and starts another with its clock.
+    /// Kills a random process, and starts another one with the same clock.
     fn replace_one(&mut self, random: &mut Rng) {
         let index = random.usize(0..self.living.len());
         kill(&mut self.living[index]);
@@ -122,7 +125,7 @@ impl<'c> Processes<'c> {
     }
 }
 
-/// However one side ends, the other does too.
+/// Guard that stops the other side when one side ends, even by a panic.
 struct SetOnDrop<'a>(&'a AtomicBool);
 
 impl Drop for SetOnDrop<'_> {
@@ -131,16 +134,16 @@ impl Drop for SetOnDrop<'_> {
     }
 }
 
-/// What was seen of the ring.
+/// Observations of the rotating tables.
 #[derive(Debug, Default)]
 struct Seen {
-    /// How many lives of tables.
+    /// Number of times that a table was opened.
     opened: usize,
-    /// Whether a table could not be emptied, or nobody knew whether it was.
+    /// Whether a table could not be emptied, or the outcome of emptying was unknown.
     is_hindered: bool,
 }
 
-/// Looks at the ring until told to stop.
+/// Reads the state of the rotating tables until `stop` is set.
 async fn watch(bed: &Bed, stop: &AtomicBool) -> Seen {
     let (mut opened, mut is_hindered, mut last) = (BTreeSet::new(), false, String::new());
     let begun = Instant::now();
@@ -173,7 +176,7 @@ async fn watch(bed: &Bed, stop: &AtomicBool) -> Seen {
     }
 }
 
-/// `1 Open, 2 Free; no node`.
+/// Returns a description, for example `1 Open, 2 Free; no node`.
 fn in_words(ring: &RingView) -> String {
     let table = |table: &TableView| {
         let phase = format!("{:?}", table.phase);
@@ -188,7 +191,8 @@ fn in_words(ring: &RingView) -> String {
     )
 }
 
-/// Each table that is in use now is free later, or in its next life, or was replaced; and what is free is empty.
+/// Asserts that each table in use becomes free later, or is opened again, or is replaced, and that free
+/// tables are empty.
 async fn recovers(bed: &Bed) {
     let before = bed.queues.ring().await.unwrap();
     println!("in the end: {}", in_words(&before));

@@ -1,7 +1,9 @@
-//! Queues on three real Cassandra nodes, beside the naive queue that deletes rows: what comes back when a node was away, how many
-//! tombstones there are, and what becomes of messages while nodes and workers die.
+//! Queues on three real Cassandra nodes, compared with a naive queue that deletes rows. The tests check the
+//! messages that come back after a node was down, the number of tombstones, and the delivery of messages
+//! while nodes and workers die.
 //!
-//! `RECTO_TEST_SEED=…` draws again who is killed, and when; `RECTO_TEST_SCALE=20` has twenty times as many faults, for a long run.
+//! `RECTO_TEST_SEED=…` repeats the choice of the killed processes and the times. `RECTO_TEST_SCALE=20` has
+//! twenty times as many faults, for a long run.
 #![allow(dead_code)]
 
 mod children;
@@ -23,7 +25,7 @@ fn worker_that_gets_killed() {
     crate::common::run(children::send_and_work_until_killed());
 }
 
-/// How many times as long a run is to be.
+/// Returns the factor that multiplies the duration of a run.
 fn scale() -> usize {
     std::env::var(SCALE_VARIABLE).map_or(1, |text| text.parse().unwrap())
 }

@@ -1,4 +1,4 @@
-//! The queue that one writes first: a row a job, deleted when the job is done.
+//! Naive queue: one row for each job, which is deleted when the job is complete.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -11,16 +11,17 @@ use recto_cassandra::testing::{Met, PlainCql};
 
 pub(crate) const TABLE: &str = "naive_jobs";
 const RECEIVE: &str = "SELECT id FROM naive_jobs WHERE queue = 'jobs' LIMIT 10";
-/// Statements under way.
+/// Number of concurrent statements.
 const AT_ONCE: usize = 16;
-/// How often a statement is sent, and how long to wait in between: a node may have died.
+/// Maximum number of attempts of a statement, and the wait between them, because a node may have died.
 const MAX_ATTEMPTS: u32 = 50;
 const PAUSE: Duration = Duration::from_millis(200);
 
 pub(crate) struct Naive(PlainCql);
 
 impl Naive {
-    /// In a keyspace that is there. Each node may drop a deletion that is so many seconds old.
+    /// Creates the queue in an existing keyspace. Each node may drop a deletion that is `gc_grace_seconds`
+    /// old.
     pub(crate) async fn create(address: &CassandraAddress, gc_grace_seconds: u32) -> Self {
         let naive = Self(cql(address).await);
         let table = format!(
@@ -37,12 +38,12 @@ impl Naive {
         self.send_all(inserts).await;
     }
 
-    /// Does so many jobs, as those do them who have received them.
+    /// Completes this number of jobs, like workers that received them.
     pub(crate) async fn finish(&self, count: usize) {
         self.send_all((0..count).map(deletion)).await;
     }
 
-    /// Does jobs until there are none; which ones.
+    /// Completes jobs until there are none. Returns them.
     pub(crate) async fn work_until_empty(&self) -> Vec<String> {
         let mut fired = Vec::new();
         loop {
@@ -55,7 +56,7 @@ impl Naive {
         }
     }
 
-    /// What nodes meet that look for the next jobs.
+    /// Returns the rows and tombstones that nodes read to find the next jobs.
     pub(crate) async fn met_by_a_receive(&self) -> Vec<Met> {
         self.0.met(RECEIVE).await.unwrap()
     }
@@ -74,13 +75,13 @@ fn deletion(id: impl Display) -> String {
     format!("DELETE FROM {TABLE} WHERE queue = 'jobs' AND id = {id}")
 }
 
-/// Sends plain statements to a keyspace that is there.
+/// Returns a client for plain statements in an existing keyspace.
 pub(crate) async fn cql(address: &CassandraAddress) -> PlainCql {
     let config = CassandraConfig::new(address.hosts.clone(), address.keyspace.clone());
     PlainCql::connect(config, Environment::system()).await.unwrap()
 }
 
-/// How many rows a table has.
+/// Returns the number of rows of a table.
 pub(crate) async fn rows(address: &CassandraAddress, table: &str) -> usize {
     let cql = cql(address).await;
     let count = format!("SELECT count(*) FROM {table}");
@@ -88,7 +89,7 @@ pub(crate) async fn rows(address: &CassandraAddress, table: &str) -> usize {
     counted[0].parse().unwrap()
 }
 
-/// What a statement gives that may be sent again.
+/// Returns the result of a statement, and retries it after errors. The statement must be idempotent.
 async fn until_answered<T>(statement: impl AsyncFn() -> Result<T, StoreError>) -> T {
     for _ in 1..MAX_ATTEMPTS {
         if let Ok(answer) = statement().await {

@@ -1,4 +1,4 @@
-//! Queues whose bodies lie in a ring of short slices.
+//! Queues whose bodies are stored in rotating tables with short intervals.
 
 use std::time::{Duration, Instant};
 
@@ -10,12 +10,12 @@ use recto_protocol::queues::StoreOptions;
 use super::naive::cql;
 use crate::nodes::open;
 
-/// What a request may take beside compilers and other nodes.
+/// Maximum duration of a request. It is long, because compilers and other nodes use the machine too.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
-/// How often the ring is looked at.
+/// Interval between two reads of the state of the rotating tables.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// The queues of a keyspace, which is made.
+/// Queues of a new keyspace.
 pub(crate) struct Bed {
     pub(crate) address: CassandraAddress,
     pub(crate) recto: Recto,
@@ -37,7 +37,7 @@ impl Bed {
         }
     }
 
-    /// The same, as a process knows them that has these clocks.
+    /// Returns the queues as a process with these clocks opens them.
     pub(crate) async fn at(&self, environment: Environment) -> Self {
         let store = self.recto.store().clone();
         let queues = Queues::open(store, environment, REQUEST_TIMEOUT).await.unwrap();
@@ -54,11 +54,11 @@ impl Bed {
         }
     }
 
-    /// Waits until the ring is as it is to be; how it is then.
+    /// Waits until the state of the rotating tables meets a condition. Returns this state.
     pub(crate) async fn wait_for_ring(&self, limit: Duration, is: impl Fn(&RingView) -> bool) -> RingView {
         let begun = Instant::now();
         loop {
-            // A node may be on its way back.
+            // A node may be restarting.
             if let Ok(ring) = self.queues.ring().await {
                 if is(&ring) {
                     return ring;
@@ -70,7 +70,7 @@ impl Bed {
         }
     }
 
-    /// The tables of queues.
+    /// Returns the names of the tables of queues.
     pub(crate) async fn tables(&self) -> Vec<String> {
         let keyspace = &self.address.keyspace;
         let text = format!("SELECT table_name FROM system_schema.tables WHERE keyspace_name = '{keyspace}'");
@@ -80,7 +80,7 @@ impl Bed {
     }
 }
 
-/// Slices of so many seconds; a table is emptied soon after it was left.
+/// Returns options with this rotation interval in seconds. A table is emptied soon after its interval.
 pub(crate) fn slices_of(rotation_seconds: u32) -> StoreOptions {
     StoreOptions {
         rotation_seconds,
@@ -100,7 +100,7 @@ pub(crate) async fn receive(shard: &Shards, most: usize) -> Vec<Message> {
     shard.receive(most, None, Duration::ZERO).await.unwrap()
 }
 
-/// Does messages until there are none; which ones.
+/// Completes messages until there are none. Returns their bodies.
 pub(crate) async fn work_until_empty(shard: &Shards) -> Vec<String> {
     let mut fired = Vec::new();
     loop {

@@ -1,23 +1,23 @@
-//! What processes said of the messages of a queue, and whether it can be so.
+//! Reports of processes about the messages of a queue, and the check that the reports are possible.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::children::{VISIBILITY, group};
 
-/// A moment, by the clock of the machine.
+/// Time by the clock of the machine, in microseconds.
 type Micros = i64;
 
-/// How near the clocks of those who use a queue are.
+/// Difference between the clocks of the processes that use a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Clocks {
-    /// Within the margin that leases have.
+    /// Within the margin of leases.
     Near,
-    /// Further apart: a message may be handed out after somebody else was given it, but what was acknowledged before anybody asked is
-    /// never received.
+    /// Larger than the margin. A message may be delivered after another process received it. However, a
+    /// message that was acknowledged before a receive began is never delivered by this receive.
     Apart,
 }
 
-/// What was said of each message, by its number.
+/// Reports about each message, by its number.
 #[derive(Debug, Default)]
 pub(crate) struct Said(BTreeMap<u64, OfOne>);
 
@@ -25,27 +25,27 @@ pub(crate) struct Said(BTreeMap<u64, OfOne>);
 struct OfOne {
     is_sent: bool,
     begun: Vec<Begun>,
-    /// When somebody first meant to be done with it.
+    /// Time at which a process first tried to acknowledge the message.
     acking_at: Option<Micros>,
-    /// When it was first known to be done with.
+    /// Time at which the message was first known to be acknowledged.
     done_at: Option<Micros>,
     nacking_at: Vec<Micros>,
-    /// Whether it was seen among the dead letters, and so may come again whatever was said.
+    /// Whether the message was seen among the dead letters. It may then be delivered again after any report.
     is_dead: bool,
 }
 
-/// That it was handed out.
+/// Delivery of a message.
 #[derive(Debug, Clone)]
 struct Begun {
     asked_at: Micros,
     at: Micros,
     id: String,
-    /// How often it was received until then.
+    /// Number of deliveries until then.
     attempts: u16,
 }
 
 impl Said {
-    /// Takes down what is said of a message; what is no such thing says nothing.
+    /// Parses a report about a message. Other lines have no effect.
     pub(crate) fn hear(&mut self, words: &[&str]) {
         let [what, number, rest @ ..] = words else { return };
         let Ok(number) = number.parse() else { return };
@@ -67,10 +67,10 @@ impl Said {
         }
     }
 
-    /// What is wrong with what was said, when nothing is left in the queue, which has dead letters if it is not ordered.
+    /// Checks all reports. The queue must be empty. A queue that is not ordered has dead letters.
     ///
     /// # Errors
-    /// The first that is.
+    /// The first error in the reports.
     pub(crate) fn check(&self, is_ordered: bool, clocks: Clocks) -> Result<(), String> {
         let is_lost = |said: &OfOne| said.is_sent && (said.begun.is_empty() || said.acking_at.is_none());
         let lost = self.0.iter().filter(|(_, said)| is_lost(said));
@@ -85,7 +85,8 @@ impl Said {
         if is_ordered { self.check_order() } else { Ok(()) }
     }
 
-    /// Of each group a message was handed out when those that were confirmed before it were done with, or somebody meant to be.
+    /// Checks the order of each group: a message is delivered only after the confirmed messages before it
+    /// were acknowledged, or after a process tried to acknowledge them.
     fn check_order(&self) -> Result<(), String> {
         let mut before: Option<(u64, Micros)> = None;
         for (number, said) in &self.0 {
@@ -107,13 +108,15 @@ impl Said {
         Ok(())
     }
 
-    /// How many were dead letters, by how they came again, that nobody had seen there.
+    /// Returns the number of messages that must have been dead letters, because of their later deliveries,
+    /// but were never seen as such.
     pub(crate) fn unseen(&self) -> usize {
         let unseen = self.0.values().filter(|said| said.is_as_new() && !said.is_dead);
         unseen.count()
     }
 
-    /// How many were confirmed, begun, known to be done with, and dead letters.
+    /// Returns the numbers of messages that were confirmed, delivered, known to be acknowledged, and dead
+    /// letters.
     pub(crate) fn counts(&self) -> [usize; 4] {
         let count = |is: fn(&OfOne) -> bool| self.0.values().filter(|said| is(said)).count();
         [
@@ -152,8 +155,9 @@ impl OfOne {
         Ok(())
     }
 
-    /// Whether somebody who asked after it was handed out got it with no more attempts: it was among the dead letters in between, and
-    /// was moved back. Whoever does that does not know which ones go: others come while it looks, and may go first.
+    /// Returns whether the message was delivered to a receive that began after an earlier delivery, with no
+    /// more attempts than before. It was then a dead letter in between, and was moved back. The process that
+    /// moves dead letters back does not know all of them: others arrive meanwhile, and may be moved first.
     fn is_as_new(&self) -> bool {
         let again =
             |before: &Begun, begun: &Begun| begun.asked_at > before.at && begun.attempts <= before.attempts;
@@ -161,7 +165,7 @@ impl OfOne {
         begun.any(|begun| self.begun.iter().any(|before| again(before, begun)))
     }
 
-    /// Whether it was handed out while somebody had it.
+    /// Returns whether the message was delivered while another process had it.
     fn is_shared(&self) -> bool {
         let mut begun = self.begun.clone();
         begun.sort_by_key(|begun| begun.at);

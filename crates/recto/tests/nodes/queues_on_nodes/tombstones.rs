@@ -1,4 +1,5 @@
-//! How many tombstones there are after some thousands of jobs: what a receive crosses, and what lies on disk.
+//! Number of tombstones after some thousands of jobs: tombstones that a receive crosses, and tombstones on
+//! disk.
 
 use std::time::Duration;
 
@@ -12,16 +13,17 @@ use super::scale;
 use crate::common::run;
 use crate::nodes::{Lease, address};
 
-/// As many times as the scale says: with that of 100 as many as Cassandra reads over at all.
+/// Number of jobs, which `RECTO_TEST_SCALE` multiplies. With a scale of 100, it is the maximum number of
+/// tombstones that Cassandra reads over.
 const JOBS: usize = 1_000;
-/// How many are there at a time.
+/// Number of stored messages at a time.
 const BATCH: usize = 50;
-/// As Cassandra has it, if nobody says otherwise.
+/// Default grace period of Cassandra, in seconds.
 const TEN_DAYS: u32 = 864_000;
 const SLICE: u32 = 10;
-/// The table that is open first.
+/// Table that is open first.
 const FIRST: BodyTable = BodyTable(1);
-/// How long a table may take until it is emptied.
+/// Maximum time until a table is emptied.
 const EMPTIED: Duration = Duration::from_secs(60);
 
 #[test]
@@ -43,7 +45,7 @@ fn a_receive_crosses_tombstones_where_rows_are_deleted_and_recto_writes_none() {
             assert_eq!(work_until_empty(&jobs.shards).await.len(), BATCH);
         }
         do_everything(&bed, &jobs).await;
-        // One was open, and was emptied.
+        // The first table was open, and was emptied.
         let is_emptied = |table: &TableView| table.number == FIRST && table.phase == Phase::Free;
         bed.wait_for_ring(EMPTIED, |ring| ring.tables.iter().any(is_emptied))
             .await;
@@ -69,7 +71,7 @@ fn a_receive_crosses_tombstones_where_rows_are_deleted_and_recto_writes_none() {
     });
 }
 
-/// All that changes what is stored of a queue.
+/// Executes all operations that change the stored state of a queue.
 async fn do_everything(bed: &Bed, jobs: &Queue) {
     let dead = bed.create("dead", QueueOptions::default()).await;
     let options = QueueOptions {

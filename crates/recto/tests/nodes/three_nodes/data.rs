@@ -1,4 +1,4 @@
-//! The collections, their records, and the queries that are paged.
+//! Collections, records, and the queries of the pages.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -8,7 +8,8 @@ use recto::{Collection, DynamicRecord, PageQuery, Recto, Value};
 
 use super::history::{Key, State};
 
-/// Records of the same fields in an order of mixed directions, and in one of a single direction.
+/// Two collections with the same fields: one in an order of mixed directions, and one in an order of a single
+/// direction.
 pub(crate) const SCHEMA: &str = r#"
 [collection.mixed]
 fields = { tenant = "text", score = "int", id = "bigint", version = "bigint", note = "text" }
@@ -29,9 +30,9 @@ pub(crate) const COLLECTIONS: [&str; 2] = ["mixed", "plain"];
 pub(crate) const MIXED: usize = 0;
 pub(crate) const PLAIN: usize = 1;
 pub(crate) const TENANTS: usize = 4;
-/// How many places for records each tenant has in each collection.
+/// Number of slots for records that each tenant has in each collection.
 pub(crate) const SLOTS: i64 = 60;
-/// How many values the first order column takes.
+/// Number of distinct values of the first order column.
 const SCORES: i64 = 9;
 
 pub(crate) fn score(slot: i64) -> i64 {
@@ -42,7 +43,7 @@ fn note(key: Key, version: i64) -> String {
     format!("{}/{}/{}#{version}", key.collection, key.tenant, key.slot)
 }
 
-/// The collections of an open store.
+/// Collections of an open store.
 #[derive(Debug, Clone)]
 pub(crate) struct Tables {
     pub(crate) recto: Recto,
@@ -72,7 +73,7 @@ impl Tables {
     }
 }
 
-/// The values of the key of a record.
+/// Returns the values of the key of a record.
 pub(crate) fn key_values(key: Key) -> [Value; 3] {
     [
         Value::Text(format!("t{}", key.tenant)),
@@ -81,7 +82,7 @@ pub(crate) fn key_values(key: Key) -> [Value; 3] {
     ]
 }
 
-/// Which record this is and of which version; an error if it is none that was ever written.
+/// Returns the key and the version of a record, or an error if no writer ever wrote this record.
 pub(crate) fn read_record(collection: usize, record: &DynamicRecord) -> Result<(Key, i64), String> {
     let values = (
         record.get("tenant"),
@@ -111,7 +112,7 @@ pub(crate) fn read_record(collection: usize, record: &DynamicRecord) -> Result<(
     Ok((key, *version))
 }
 
-/// A query, and what it means.
+/// Query and its meaning.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shape {
     pub(crate) name: &'static str,
@@ -119,17 +120,17 @@ pub(crate) struct Shape {
     filter: &'static str,
     order_by: &'static str,
     tenants: &'static [usize],
-    /// Of the first order column.
+    /// Range of the first order column.
     scores: (i64, i64),
-    /// Whether score and id descend; and whether the tenant is compared after both.
+    /// Whether score and id descend. The tenant is compared after both.
     descending: (bool, bool),
 }
 
 const ALL_SCORES: (i64, i64) = (0, SCORES);
 const THREE: &str = r#"tenant = "t0" OR tenant = "t1" OR tenant = "t3""#;
 
-/// What is paged: one slice, one slice against its table's order, mixed directions, ranges, and merges of
-/// partitions.
+/// Queries of the tests: one slice, one slice against the order of its table, mixed directions, ranges, and
+/// merges of partitions.
 pub(crate) const SHAPES: [Shape; 7] = [
     Shape {
         name: "single slice",
@@ -204,14 +205,14 @@ impl Shape {
             .order_by(self.order_by)
     }
 
-    /// Whether a record there would be in the query's result.
+    /// Returns whether the result of the query would contain a record at this key.
     pub(crate) fn has(&self, key: Key) -> bool {
         key.collection == self.collection
             && self.tenants.contains(&key.tenant)
             && (self.scores.0..self.scores.1).contains(&score(key.slot))
     }
 
-    /// The query's order.
+    /// Compares two keys in the order of the query.
     pub(crate) fn compare(&self, left: Key, right: Key) -> Ordering {
         let turned = |order: Ordering, descending| if descending { order.reverse() } else { order };
         turned(score(left.slot).cmp(&score(right.slot)), self.descending.0)
@@ -221,7 +222,7 @@ impl Shape {
     }
 }
 
-/// What a state says of a record that was or was not found.
+/// Returns whether a record may have been found in this state.
 pub(crate) fn may_be(states: Option<&Vec<State>>, found: State) -> bool {
     match states {
         None => found.is_none(),

@@ -1,15 +1,15 @@
-//! What the writers did, and so what a reader may see.
+//! Log of the writes, and the states that a reader may see.
 //!
-//! Each key has one writer, so its writes are in a row and their stamps rise. A read that began after
-//! a write was acknowledged sees that write or a later one; a write of unknown outcome may be seen from
-//! the moment it was sent, at any time or never; one that failed with the word that nothing was written
-//! is never seen.
+//! Each key has one writer, so its writes are sequential and their timestamps rise. A read that began after a
+//! write was acknowledged sees this write or a later one. A write with an unknown outcome may become visible
+//! at any time after it was sent, or never. A write that failed with the statement that nothing was written
+//! is never visible.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A record's place: collection, tenant and slot.
+/// Position of a record: collection, tenant and slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Key {
     pub(crate) collection: usize,
@@ -17,23 +17,23 @@ pub(crate) struct Key {
     pub(crate) slot: i64,
 }
 
-/// What a key holds: the version of its record, or nothing.
+/// State of a key: the version of its record, or `None` if there is no record.
 pub(crate) type State = Option<i64>;
 
-/// How a write ended.
+/// Outcome of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Done,
-    /// It may be applied, now or later.
+    /// The write may be applied, now or later.
     Unknown,
-    /// It was not and will not be applied.
+    /// The write was not and will not be applied.
     NotDone,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Write {
     sent: u64,
-    /// When its outcome was known; none: it is under way.
+    /// Time at which the outcome was known. `None`: the write is under way.
     ended: Option<(u64, Outcome)>,
     state: State,
 }
@@ -45,7 +45,7 @@ pub(crate) struct History {
     writes: Mutex<BTreeMap<Key, Vec<Write>>>,
 }
 
-/// From when to when a read took.
+/// Time from the start to the end of a read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Span {
     pub(crate) begin: u64,
@@ -53,7 +53,7 @@ pub(crate) struct Span {
 }
 
 impl History {
-    /// A moment: later ones are greater.
+    /// Returns a time of the logical clock. Later times are greater.
     pub(crate) fn now(&self) -> u64 {
         self.clock.fetch_add(1, Ordering::SeqCst)
     }
@@ -62,7 +62,7 @@ impl History {
         self.writes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that a write is sent now.
+    /// Records that a write is sent now.
     pub(crate) fn sent(&self, changes: &[(Key, State)]) {
         let mut writes = self.writes();
         let sent = self.now();
@@ -75,7 +75,7 @@ impl History {
         }
     }
 
-    /// Notes how the write sent last of each of these keys ended.
+    /// Records the outcome of the last write of each of these keys.
     pub(crate) fn ended(&self, changes: &[(Key, State)], outcome: Outcome) {
         let mut writes = self.writes();
         let now = self.now();
@@ -85,8 +85,8 @@ impl History {
         }
     }
 
-    /// The states that a read in this span may find each key in. Keys that were never written are left
-    /// out: nothing is there.
+    /// Returns the states in which a read in this span may find each key. Keys that were never written are
+    /// left out: they have no record.
     pub(crate) fn allowed(&self, span: Span) -> BTreeMap<Key, Vec<State>> {
         let writes = self.writes();
         writes
@@ -95,7 +95,7 @@ impl History {
             .collect()
     }
 
-    /// How many writes ended so.
+    /// Returns the number of writes with this outcome.
     pub(crate) fn count(&self, outcome: Outcome) -> usize {
         let writes = self.writes();
         let ended = writes.values().flatten().filter_map(|write| write.ended);

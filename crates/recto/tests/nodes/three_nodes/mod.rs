@@ -1,9 +1,9 @@
-//! Three real Cassandra nodes, three copies of each row, `LOCAL_QUORUM`: one killed, one paused, two
-//! killed, and brought back, while pages are read and rows are written through the public crate.
+//! Three real Cassandra nodes, three copies of each row, `LOCAL_QUORUM`. One node is killed, one is paused,
+//! and two are killed, and all restart, while the tests read pages and write rows through the public crate.
 //!
-//! Each page is compared with what it may show; at the end every acknowledged write is there, at
-//! `LOCAL_QUORUM` and at `ALL`. `RECTO_TEST_SEED` draws again what a seed drew, as far as faults and
-//! requests go; what nodes do of themselves is not in its hands.
+//! The tests compare each page with the states that it may show. At the end, every acknowledged write is
+//! stored, at `LOCAL_QUORUM` and at `ALL`. `RECTO_TEST_SEED` repeats the faults and requests of a seed. It
+//! cannot repeat the behavior of the nodes themselves.
 
 mod data;
 mod history;
@@ -14,7 +14,8 @@ mod writer;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The seed to draw with: the environment's, or a new one. It is printed, for a failure.
+/// Returns the seed for random values: from the environment variable `RECTO_TEST_SEED`, or a new one. Prints
+/// the seed, so that a failure can be repeated.
 fn seed() -> u64 {
     let given = std::env::var("RECTO_TEST_SEED").ok();
     let seed = given.and_then(|text| text.parse().ok()).unwrap_or_else(|| {

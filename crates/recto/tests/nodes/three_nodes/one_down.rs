@@ -1,4 +1,4 @@
-//! One node at a time is killed or paused, and brought back.
+//! One node at a time is killed or paused, and restarts or resumes.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -19,20 +19,21 @@ use crate::nodes::{Lease, address, open};
 
 const WRITERS: i64 = 3;
 const READERS: usize = 2;
-/// What a request may take of those who do not wait for a node that hangs to be given up.
+/// Request timeout of clients that do not wait until an unresponsive node is marked as dead.
 const HASTE: Duration = Duration::from_millis(1_200);
-/// How long requests go on before a fault, and between the faults.
+/// Time for which requests continue before a fault, and between the faults.
 const CALM: Duration = Duration::from_secs(2);
-/// How long requests go on before the first fault: coordinators look every 5 s how long to wait for a replica
-/// until they ask another, and wait half a read's time before they have looked.
+/// Time for which requests continue before the first fault. Coordinators compute every 5 s the time after
+/// which they query another replica. Before the first computation, they wait for half of the read timeout.
 const WARM: Duration = Duration::from_secs(6);
-/// How long a node is gone or frozen.
+/// Time for which a node is stopped or paused.
 const DOWN: Duration = Duration::from_secs(7);
-/// How long opening or applying may take while a node is down, until it has succeeded once.
+/// Maximum time until opening a store or applying a schema first succeeds while a node is down.
 const SETTLES: Duration = Duration::from_secs(45);
-/// The most cursor keys a store keeps beside the one that encrypts.
+/// Maximum number of cursor keys that a store keeps in addition to the encrypting key.
 const EARLIER_KEYS: u32 = 15;
-/// How often each of the two rotates keys: with the first key, all of them are kept.
+/// Number of key rotations, half of them by each of two handles. The store keeps all of these keys and the
+/// first key.
 const ROTATIONS: usize = 6;
 
 #[test]
@@ -115,7 +116,7 @@ fn no_page_is_wrong_and_no_acknowledged_row_missing() {
     assert!(rotated.is_subset(&kept), "rotated to {rotated:?}, kept {kept:?}");
 }
 
-/// Pages, scans, puts, deletes and batches, until told to stop.
+/// Sends pages, scans, puts, deletes and batches until `stop` is set.
 async fn requests(
     readers: &[Reader<'_>],
     writers: &[Writer<'_>],
@@ -140,7 +141,7 @@ async fn requests(
     .await;
 }
 
-/// However one side ends, the other does too.
+/// Guard that stops the other side when one side ends, even by a panic.
 struct SetOnDrop<'a>(&'a AtomicBool);
 
 impl Drop for SetOnDrop<'_> {
@@ -149,7 +150,7 @@ impl Drop for SetOnDrop<'_> {
     }
 }
 
-/// Everything is read once more, with all nodes up.
+/// Reads everything again, with all nodes up.
 async fn verify(reader: &Reader<'_>) {
     for collection in 0..COLLECTIONS.len() {
         reader.scan(collection).await;
@@ -160,8 +161,8 @@ async fn verify(reader: &Reader<'_>) {
     }
 }
 
-/// Kills a node and brings it back, pauses another and lets it go on, and changes the catalog while each is
-/// down. Returns the cursor keys of which it was said that they are kept.
+/// Kills a node and restarts it, pauses another node and resumes it, and changes the catalog while each is
+/// down. Returns the cursor keys that a rotation reported as stored.
 async fn hurt(
     cluster: &Cluster,
     address: &CassandraAddress,
@@ -188,7 +189,8 @@ async fn hurt(
     paused.resume().unwrap();
     tokio::time::sleep(CALM).await;
 
-    // Shortly, and then for good: whoever was about to come back finds it gone.
+    // This node is paused for a short time and then killed. Clients that are about to return to it find it
+    // dead.
     say("pause, then kill", both);
     both.pause().unwrap();
     tokio::time::sleep(CALM).await;
@@ -198,7 +200,8 @@ async fn hurt(
     rotated
 }
 
-/// With one node down, a store can be opened, a schema applied, and keys rotated by two at once.
+/// Checks that with one node down, a store opens, a schema is applied, and two handles rotate keys
+/// concurrently. Returns the rotated keys.
 async fn while_down(address: &CassandraAddress, recto: &Recto, how: &str) -> BTreeSet<u32> {
     let begun = Instant::now();
     let other = until_settled(how, "open", || open(address)).await;
@@ -224,7 +227,7 @@ async fn while_down(address: &CassandraAddress, recto: &Recto, how: &str) -> BTr
     one.into_iter().chain(two).collect()
 }
 
-/// What is there already when the second collection is added.
+/// Collection that already exists when the second collection is added.
 const EARLIER: &str =
     "[collection.made_killed]\nfields = { id = \"bigint\" }\nkey = [\"id\"]\nwrites = \"append\"\n";
 
@@ -254,7 +257,7 @@ async fn until_settled<T, F: Future<Output = recto::Result<T>>>(
     }
 }
 
-/// An error that tells a caller to try again, with time left for it.
+/// Asserts that an error is one after which a caller should retry, and that there is time left for a retry.
 fn assert_passes(error: &recto::Error, how: &str, what: &str, begun: Instant) {
     println!("{what} while {how}, after {:.1?}: {error:?}", begun.elapsed());
     let passes = matches!(

@@ -1,4 +1,4 @@
-//! Pages read while nodes fail, each compared with what may be seen.
+//! Pages that are read while nodes fail. Each page is compared with the states that it may show.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,14 +13,14 @@ use super::data::{COLLECTIONS, SHAPES, Shape, Tables, may_be, read_record};
 use super::history::{History, Key, Span, State};
 use recto_testkit::generate::Rng;
 
-/// How long a reader waits after an error, and between two scans.
+/// Wait of a reader after an error, and between two scans.
 const PAUSE: Duration = Duration::from_millis(50);
-/// How much longer than its time a page may take until it says so.
+/// Maximum time beyond its timeout after which a page reports an error.
 const GRACE: Duration = Duration::from_secs(2);
-/// What a page may take, as the store has it.
+/// Default timeout of a page.
 pub(crate) const PAGE_TIME: Duration = Duration::from_secs(5);
 
-/// What happened to the readers.
+/// Counts of pages, scans and errors of the readers.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) pages: AtomicUsize,
@@ -30,7 +30,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Counts an error, which must be one that says what is the matter and what to do.
+    /// Counts an error. The error must be typed and must have a hint.
     pub(crate) fn note(&self, error: &Error, what: &str) {
         match error.kind() {
             ErrorKind::Unavailable => self.unavailable.fetch_add(1, Atomic::Relaxed),
@@ -41,12 +41,12 @@ impl Tally {
     }
 }
 
-/// Where a page is asked for.
+/// Position of a page.
 #[derive(Debug, Clone)]
 enum Place {
     First,
     Last,
-    /// After a record, by a cursor.
+    /// After a record, by the cursor.
     After(Key, String),
     Before(Key, String),
 }
@@ -59,8 +59,8 @@ pub(crate) struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Pages through the shapes until told to stop, forwards, backwards and turning round; after an error
-    /// the same page is asked for again.
+    /// Reads pages of random queries until `stop` is set: forwards, backwards, and with changes of direction.
+    /// After an error it requests the same page again.
     pub(crate) async fn page_until(&self, stop: &AtomicBool, mut random: Rng) {
         while !stop.load(Atomic::Relaxed) {
             let shape = &SHAPES[random.usize(..SHAPES.len())];
@@ -80,7 +80,7 @@ impl Reader<'_> {
         }
     }
 
-    /// All of a shape by pages in one direction, which need not end while nodes are down for good.
+    /// Reads all pages of a query in one direction. The function does not end if nodes stay down.
     pub(crate) async fn traverse(&self, shape: &Shape, backward: bool, size: u32) {
         let mut place = if backward { Place::Last } else { Place::First };
         loop {
@@ -95,7 +95,7 @@ impl Reader<'_> {
         }
     }
 
-    /// One page, checked; none after an error, which is counted.
+    /// Reads and checks one page. Returns `None` after an error, which is counted.
     async fn page(&self, shape: &Shape, place: &Place, size: u32) -> Option<Page<DynamicRecord>> {
         let query = shape.query(self.tables);
         let query = match place {
@@ -129,7 +129,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Says what is wrong with a page, if anything is.
+    /// Checks the content of a page.
     fn check(
         &self,
         shape: &Shape,
@@ -197,7 +197,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Scans collections until told to stop; a scan that fails goes on from its last token.
+    /// Scans collections until `stop` is set. A failed scan continues from its last token.
     pub(crate) async fn scan_until(&self, stop: &AtomicBool) {
         while !stop.load(Atomic::Relaxed) {
             for collection in 0..COLLECTIONS.len() {
@@ -207,7 +207,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A whole scan, checked: every row that must be there once, no other.
+    /// Reads and checks a whole scan: it returns each row once that must exist, and no other row.
     pub(crate) async fn scan(&self, collection: usize) {
         let session = LocalSession::new(self.tables.recto.clone());
         let mut found: BTreeMap<Key, i64> = BTreeMap::new();
@@ -247,7 +247,7 @@ impl Reader<'_> {
         self.assert_all(collection, &found, Span { begin, end });
     }
 
-    /// Asserts that what was found is what a read in this span may find, for every key of a collection.
+    /// Asserts for every key of a collection that a read in this span may find the state that was found.
     fn assert_all(&self, collection: usize, found: &BTreeMap<Key, i64>, span: Span) {
         let allowed = self.history.allowed(span);
         for (key, version) in found {
@@ -279,7 +279,8 @@ fn is_beyond(shape: &Shape, place: &Place, key: Key) -> bool {
     }
 }
 
-/// Where to go on: in the page's direction, or back over it. Nowhere at an end, or after an empty page.
+/// Returns the next position: in the direction of the page, or in the other direction. Returns `None` at an
+/// end, or after an empty page.
 fn beyond(shape: &Shape, place: &Place, page: &Page<DynamicRecord>, turn: bool) -> Option<Place> {
     let keys = page_keys(shape, page);
     let (first, last) = (*keys.first()?, *keys.last()?);

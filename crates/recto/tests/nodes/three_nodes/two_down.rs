@@ -1,4 +1,4 @@
-//! Two of three nodes are gone: nothing can be decided, and whoever asks hears so.
+//! Two of three nodes are down. No request can reach a quorum, and each request reports this.
 
 use std::time::{Duration, Instant};
 
@@ -11,11 +11,11 @@ use super::reader::{Reader, Tally};
 use super::writer::{Writer, outcome_of};
 use crate::nodes::{Lease, address, open};
 
-/// How long gossip may take to hold killed nodes for dead.
+/// Maximum time until gossip marks killed nodes as dead.
 const SEEN: Duration = Duration::from_secs(120);
-/// How soon a request must fail that cannot succeed, once that is known.
+/// Maximum time until a request fails, once the client knows that it cannot succeed.
 const QUICK: Duration = Duration::from_secs(4);
-/// How long the driver may take to find nodes that came back.
+/// Maximum time until the driver finds nodes that restarted.
 const COMES_BACK: Duration = Duration::from_secs(180);
 const PAUSE: Duration = Duration::from_millis(200);
 
@@ -26,7 +26,7 @@ const KEY: Key = Key {
 };
 /// Maximum time of a request that prepares the tables.
 const PREPARED: Duration = Duration::from_secs(60);
-/// A version that no writer gives.
+/// Version that no writer uses.
 const LOST: i64 = 1_000_000;
 
 #[test]
@@ -64,7 +64,8 @@ fn without_a_quorum_requests_fail_at_once_and_come_back_with_the_nodes() {
         let [_, two, three] = cluster.nodes() else { panic!("three nodes") };
         two.kill().unwrap();
         three.kill().unwrap();
-        // Not yet known to the third: a request waits for answers that never come, and ends with its time.
+        // The third node does not know yet that the others died. A request waits for their answers, and ends
+        // at its deadline.
         let unaware = Instant::now();
         let error = SHAPES[0].query(&tables).await.unwrap_err();
         assert_typed(&error, "a page, unaware");
@@ -114,7 +115,8 @@ fn without_a_quorum_requests_fail_at_once_and_come_back_with_the_nodes() {
             tokio::time::sleep(PAUSE).await;
         }
         println!("served again {:.1?} after the nodes answered", begun.elapsed());
-        // What was filled in is there, and nothing that was said not to have been done.
+        // The rows that the test wrote before are stored, and rows whose write was reported as not done are
+        // not.
         for shape in &SHAPES {
             reader.traverse(shape, false, 20).await;
             reader.traverse(shape, true, 20).await;
@@ -128,7 +130,7 @@ fn without_a_quorum_requests_fail_at_once_and_come_back_with_the_nodes() {
     });
 }
 
-/// What a request gives, which must not take long.
+/// Awaits a request and asserts that it is quick.
 async fn quick<T>(request: impl IntoFuture<Output = T>) -> T {
     let begun = Instant::now();
     let given = request.await;

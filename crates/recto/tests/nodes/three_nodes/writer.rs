@@ -9,22 +9,22 @@ use recto_testkit::generate::Rng;
 use super::data::{COLLECTIONS, SLOTS, TENANTS, Tables, key_values};
 use super::history::{History, Key, Outcome, State};
 
-/// The most changes of one batch.
+/// Maximum number of changes in one batch.
 const BATCH_CHANGES: usize = 6;
-/// How long a writer waits between writes, so that it leaves the machine to others.
+/// Wait of a writer between writes, which leaves processor time to other processes.
 const PAUSE: Duration = Duration::from_millis(10);
-/// How much longer than its time a write may take until it says so.
+/// Maximum time beyond its timeout after which a write reports an error.
 const GRACE: Duration = Duration::from_secs(2);
-/// What one attempt of a write may take, as the store has it, and how often it is sent.
+/// Default maximum duration of one attempt of a write, and number of attempts.
 const ATTEMPT_TIME: Duration = Duration::from_secs(10);
 const ATTEMPTS: u32 = 3;
 
-/// One of several writers, with slots of its own: no two write one key.
+/// One of several writers. Each has its own slots, so no two write the same key.
 pub(crate) struct Writer<'a> {
     pub(crate) tables: &'a Tables,
     pub(crate) history: &'a History,
     pub(crate) versions: &'a AtomicI64,
-    /// Which of how many writers it is.
+    /// Index of the writer.
     pub(crate) index: i64,
     pub(crate) of: i64,
 }
@@ -37,7 +37,7 @@ enum How {
 }
 
 impl Writer<'_> {
-    /// Writes until told to stop.
+    /// Writes until `stop` is set.
     pub(crate) async fn write_until(&self, stop: &AtomicBool, mut random: Rng) {
         while !stop.load(Ordering::Relaxed) {
             self.write(&mut random).await;
@@ -45,7 +45,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Puts a record into each of its keys.
+    /// Puts a record into each key of the writer.
     pub(crate) async fn fill(&self) {
         for slot in (0..SLOTS).filter(|slot| slot % self.of == self.index) {
             let mut changes = Vec::new();
@@ -93,7 +93,7 @@ impl Writer<'_> {
         self.versions.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Sends changes and notes what became of them.
+    /// Sends changes and records their outcome.
     async fn send(&self, how: How, changes: &[(Key, State)]) {
         self.history.sent(changes);
         let clock = Instant::now();
@@ -136,7 +136,7 @@ impl Writer<'_> {
     }
 }
 
-/// What an error says of the write it ended.
+/// Returns the outcome of a write that ended with an error.
 pub(crate) fn outcome_of(error: &Error) -> Outcome {
     assert!(error.hint().is_some(), "no hint: {error:?}");
     match error.kind() {

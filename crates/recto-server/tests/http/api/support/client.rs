@@ -1,4 +1,4 @@
-//! A server over a store, and a client that asks it over HTTP.
+//! Server over a store, and its HTTP client.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use super::Kind;
 use super::description::Description;
 use super::stores;
 
-/// A client of a server of its own.
+/// Client with its own server.
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
     pub(crate) kind: Kind,
@@ -27,7 +27,7 @@ pub(crate) struct Client {
     description: Option<Arc<Description>>,
 }
 
-/// An answer.
+/// Response of the server.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
@@ -36,17 +36,17 @@ pub(crate) struct Reply {
 }
 
 impl Client {
-    /// Of a server that allows everything.
+    /// Creates a client of a server that allows everything.
     pub(crate) async fn new(kind: Kind) -> Self {
         Self::with_access(kind, Access::all()).await
     }
 
-    /// Of a server whose requests all have this access.
+    /// Creates a client of a server that gives this access to all requests.
     pub(crate) async fn with_access(kind: Kind, access: Access) -> Self {
         Self::over(stores::shared(kind).await, kind, access).await
     }
 
-    /// Of a server over this store.
+    /// Creates a client of a server over this store.
     pub(crate) async fn over(recto: Recto, kind: Kind, access: Access) -> Self {
         let is_restricted = access.name != Access::all().name;
         let session = LocalSession::new(recto);
@@ -64,13 +64,13 @@ impl Client {
         client
     }
 
-    /// The same, whose answers are not held to the description.
+    /// Disables the check of responses against the description.
     pub(crate) fn unchecked(mut self) -> Self {
         self.description = None;
         self
     }
 
-    /// Sends a request as it stands, and holds the answer to the description.
+    /// Sends a request unchanged, and checks the response against the description.
     pub(crate) async fn send(
         &self,
         method: Method,
@@ -125,7 +125,7 @@ impl Client {
         self.send(Method::POST, target, &headers, body.to_string()).await
     }
 
-    /// Writes changes to a collection, which must succeed; in pieces that any store takes.
+    /// Writes changes to a collection in batches that any store accepts. Panics if a write fails.
     pub(crate) async fn write(&self, collection: &str, changes: Vec<Json>) {
         for some in changes.chunks(50) {
             let body = serde_json::json!({ "changes": some });
@@ -135,7 +135,7 @@ impl Client {
         }
     }
 
-    /// A page of notes, which must be answered.
+    /// Returns a page of notes. Panics if the request fails.
     pub(crate) async fn notes(&self, parameters: &[(&str, &str)]) -> Json {
         let reply = self.get(&notes(parameters)).await;
         assert_eq!(reply.status, 200, "{}", reply.text());
@@ -143,19 +143,19 @@ impl Client {
     }
 }
 
-/// The list of notes with these parameters.
+/// Returns the target of the list of notes with these parameters.
 pub(crate) fn notes(parameters: &[(&str, &str)]) -> String {
     listed("/v1/collections/notes/records", parameters)
 }
 
-/// A path with parameters.
+/// Returns a path with parameters.
 pub(crate) fn listed(path: &str, parameters: &[(&str, &str)]) -> String {
     let pairs = parameters.iter();
     let pairs = pairs.map(|(name, value)| format!("{name}={}", encode(value)));
     format!("{path}?{}", pairs.collect::<Vec<_>>().join("&"))
 }
 
-/// Text for a path or a query.
+/// Encodes text for a path or a query.
 pub(crate) fn encode(text: &str) -> String {
     percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
 }
@@ -173,7 +173,7 @@ impl Reply {
         self.headers.get(name).map_or("", |value| value.to_str().unwrap())
     }
 
-    /// The problem it is, which must have this status and kind.
+    /// Returns the problem in the response. Panics if it has another status or kind.
     pub(crate) fn problem(&self, status: u16, kind: &str) -> Json {
         assert_eq!(self.status, status, "{}", self.text());
         assert_eq!(self.header("content-type"), "application/problem+json");

@@ -1,4 +1,4 @@
-//! The server's description of itself, which every answer is held to.
+//! The server's description of its API. Each response is checked against it.
 
 use hyper::Method;
 use serde_json::Value as Json;
@@ -6,11 +6,11 @@ use serde_json::Value as Json;
 use super::Reply;
 use super::schema_check;
 
-/// An `OpenAPI` document.
+/// `OpenAPI` document.
 #[derive(Debug)]
 pub(crate) struct Description {
     pub(crate) document: Json,
-    /// Whether it is of somebody who sees some rows only.
+    /// Whether the document is for a client that sees only some rows.
     may_hide_cost: bool,
 }
 
@@ -22,10 +22,10 @@ impl Description {
         }
     }
 
-    /// Panics unless the answer is one that the document describes.
+    /// Panics unless the document describes the response.
     pub(crate) fn check(&self, method: &Method, target: &str, reply: &Reply) {
         let what = format!("{method} {target} → {}: {}", reply.status, reply.text());
-        // HEAD is GET without a body; OPTIONS is HTTP's own.
+        // HEAD is GET without a body. OPTIONS is part of HTTP, so the description does not contain it.
         let is_head = method == Method::HEAD;
         let verb = if is_head { "get" } else { method.as_str() }.to_lowercase();
         let path = target.split('?').next().unwrap();
@@ -42,7 +42,8 @@ impl Description {
         assert!(response.is_object(), "{what}: the status is not described");
         for (name, header) in response["headers"].as_object().into_iter().flatten() {
             let is_there = !reply.header(name).is_empty();
-            // A page that a budget cut has no entity tag; what one cost may count what its asker does not see.
+            // A page that a budget cut has no entity tag. The server may hide the cost, because it may count rows that
+            // the client does not see.
             let may_lack = match name.as_str() {
                 "ETag" => reply.text().contains("\"stop\":"),
                 name => name == "Recto-Cost" && self.may_hide_cost,
@@ -75,13 +76,13 @@ impl Description {
         }
     }
 
-    /// The operation that a request is one of.
+    /// Returns the operation of a request.
     fn operation(&self, path: &str, verb: &str) -> Option<&Json> {
         let paths = self.document["paths"].as_object().unwrap();
         let exact = paths.get(path);
         let matching = || {
             let templates = paths.iter().filter(|(template, _)| matches(template, path));
-            // Of two that fit, the one that says more.
+            // If two templates match, the longer one is more specific.
             let longest = templates.max_by_key(|(template, _)| template.len());
             longest.map(|(_, item)| item)
         };
@@ -89,7 +90,8 @@ impl Description {
     }
 }
 
-/// Whether a path is one of a template's, whose segments are each a parameter, or several, or text; text may follow a parameter.
+/// Returns whether a path matches a template. Each segment of a template is one or several parameters, or text. Text
+/// may follow a parameter.
 fn matches(template: &str, path: &str) -> bool {
     let (wanted, found): (Vec<_>, Vec<_>) = (template.split('/').collect(), path.split('/').collect());
     let fits = |(wanted, found): (&&str, &&str)| {

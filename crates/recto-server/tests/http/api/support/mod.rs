@@ -1,5 +1,5 @@
-//! What the suite shares: two stores, servers over them, a client that holds every answer to the
-//! server's own description of it.
+//! Shared parts of the suite: two stores, servers over them, and a client that checks each response against the
+//! server's own description.
 
 pub(crate) mod client;
 pub(crate) mod description;
@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 pub(crate) use client::{Client, Reply};
 pub(crate) use stores::{Kind, Scope};
 
-/// One runtime for all tests: connections live on the runtime that made them, and tests share theirs.
+/// One runtime for all tests. Connections live on the runtime that created them, and tests share connections.
 static RUNTIME: LazyLock<tokio::runtime::Runtime> = LazyLock::new(|| {
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -25,8 +25,8 @@ pub(crate) fn run<F: Future>(future: F) -> F::Output {
     RUNTIME.block_on(future)
 }
 
-/// Makes `embedded::NAME` and `cassandra::NAME` of each behaviour: a function that takes a client of
-/// a server over the store. When the last of them has run, the stores go.
+/// Defines `embedded::NAME` and `cassandra::NAME` for each behavior, which is a function with a client as argument. The
+/// stores are removed after the last test.
 #[macro_export]
 macro_rules! on_both_stores {
     ($($module:ident { $($name:ident),+ $(,)? })+) => {

@@ -1,9 +1,9 @@
-//! JSON held to a JSON Schema, as far as the server's description uses the language. A keyword that is
-//! not known here fails: nothing is let through unchecked.
+//! Validates JSON against the part of JSON Schema that the server's description uses. An unknown keyword is an error,
+//! so that nothing passes unchecked.
 
 use serde_json::Value as Json;
 
-/// What is wrong with a value; none if nothing is.
+/// Returns the problem of a value, or `None` if the value is valid.
 pub(crate) fn problem(document: &Json, schema: &Json, value: &Json, at: &str) -> Option<String> {
     let Json::Object(keywords) = schema else {
         return (schema == &Json::Bool(false)).then(|| format!("{at}: nothing may stand here"));
@@ -74,7 +74,8 @@ fn one(
         }
         "properties" => value.as_object()?.iter().find_map(|(name, value)| {
             let Some(member) = wanted.get(name) else {
-                // A later release may add members; this one describes all that it has.
+                // A later release may add members. The description of this release contains all members of this
+                // release.
                 let is_unknown = schema.get("additionalProperties").is_none();
                 return is_unknown.then(|| format!("{at}: {name} is not described"));
             };

@@ -1,4 +1,4 @@
-//! The two stores, each shared by all tests.
+//! The two stores. All tests share them.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -10,7 +10,7 @@ use tokio::sync::OnceCell;
 
 const SCHEMA: &str = include_str!("../schema.toml");
 
-/// A kind of store.
+/// Kind of store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Embedded,
@@ -20,7 +20,7 @@ pub(crate) enum Kind {
 static EMBEDDED: OnceCell<Recto> = OnceCell::const_new();
 static CASSANDRA: OnceCell<Recto> = OnceCell::const_new();
 
-/// The store of a kind, holding the suite's schema.
+/// Returns the store of a kind with the schema of the suite.
 pub(crate) async fn shared(kind: Kind) -> Recto {
     let cell = match kind {
         Kind::Embedded => &EMBEDDED,
@@ -53,8 +53,8 @@ fn scratch() -> Scratch {
     Scratch::new(env!("CARGO_TARGET_TMPDIR"))
 }
 
-/// Held by each test while it runs; with the last one's end, the stores go. Where some tests were
-/// filtered out, the next run removes what this one leaves.
+/// Guard that each test holds while it runs. The last guard removes the stores. If some tests were
+/// filtered out, the stores remain until the next run removes them.
 pub(crate) struct Scope(&'static AtomicUsize);
 
 impl Scope {
@@ -71,7 +71,7 @@ impl Drop for Scope {
     }
 }
 
-/// Removes the stores of this process and of processes that are gone.
+/// Removes the stores of this process and of processes that have ended.
 async fn remove_all() {
     let drop_keyspace = async |keyspace: String| {
         let cassandra = Cluster::shared().expect("a keyspace was made, so there is a Cassandra");
