@@ -24,7 +24,7 @@ use recto::session::{
     StoreDescription, StoreProgress, Tools, VerifyReport, VerifyRequest, Versioned, ViewProgress, ViewStatus,
     Written,
 };
-use recto::{Result, Session, Stop};
+use recto::{Result, Session};
 use serde_json::{Map, json};
 
 use super::{Context, Deed, Failure, PageSpan};
@@ -229,7 +229,7 @@ impl<S: Session> Observed<S> {
             bytes_read = cost.bytes_read,
             round_trips = cost.round_trips,
             tombstones = cost.tombstones,
-            stop = reply.stop.map_or("", Stop::name),
+            stop = reply.stop.map_or("", recto::Stop::name),
             ms = cost.time_micros / MICROS_PER_MILLI,
             "slow query"
         );
