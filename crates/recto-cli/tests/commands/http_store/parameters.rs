@@ -50,7 +50,7 @@ const EXPORT_VALUES: &[Values] = &[
     ),
     ("fields", &["day,flight", "day", "zz"]),
     ("versions", &["true", "false", "perhaps"]),
-    ("resume_token", &["nonsense", ""]),
+    ("resume_token", &["nonsense"]),
     ("resume_tokens", &["true", "false", "perhaps"]),
 ];
 
