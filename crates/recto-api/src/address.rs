@@ -73,6 +73,9 @@ const HTTP_PORT: u16 = 80;
 /// Default port of `https://`.
 const HTTPS_PORT: u16 = 443;
 
+/// Hint about the form of an address.
+const FORM: &str = "a server's address is http://host[:port] or https://host[:port]";
+
 impl HttpAddress {
     /// Returns the address of a server at `host` and `port`, with defaults for all other parameters.
     pub fn new(tls: bool, host: impl Into<String>, port: u16) -> Self {
@@ -98,8 +101,8 @@ impl HttpAddress {
             "token" => (self.token, self.token_file) = (Some(Secret::new(value)), None),
             "token_file" => (self.token, self.token_file) = (None, Some(value.into())),
             "tls_ca" => self.tls_ca = Some(value.into()),
-            "connect_timeout_ms" => self.connect_timeout = Some(milliseconds(name, value)?),
-            "request_timeout_ms" => self.request_timeout = Some(milliseconds(name, value)?),
+            "connect_timeout_ms" => self.connect_timeout = Some(milliseconds(name, value, FORM)?),
+            "request_timeout_ms" => self.request_timeout = Some(milliseconds(name, value, FORM)?),
             _ => {
                 return Err(invalid(format!("there is no parameter {name:?}"))
                     .with_hint(format!("parameters are {}", PARAMETERS.join(", "))));
@@ -142,11 +145,7 @@ impl FromStr for HttpAddress {
         let mut address = Self::new(tls, host, port);
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            let value = percent_decoded(value).ok_or_else(|| {
-                invalid("the address is not percent-encoded UTF-8: two hexadecimal digits follow each %")
-                    .with_hint("write a % itself as %25")
-            })?;
-            address.set(name, &value)?;
+            address.set(name, &percent_decode(value)?)?;
         }
         Ok(address)
     }
@@ -197,18 +196,33 @@ fn host_and_port(text: &str, usual: u16) -> Result<(String, u16)> {
     Ok((host.to_owned(), port))
 }
 
-fn milliseconds(name: &str, value: &str) -> Result<Duration> {
+/// Returns the percent-decoded value of a parameter of an address.
+///
+/// # Errors
+/// The text is not percent-encoded UTF-8.
+pub fn percent_decode(text: &str) -> Result<String> {
+    percent_decoded(text).ok_or_else(|| {
+        let message = "the address is not percent-encoded UTF-8: two hexadecimal digits follow each %";
+        Error::new(ErrorKind::InvalidArgument, message).with_hint("write a % itself as %25")
+    })
+}
+
+/// Returns the time that the parameter `name` of an address has.
+///
+/// # Errors
+/// The value is not a whole number of milliseconds, or it is 0. `hint` is the hint of the error.
+pub fn milliseconds(name: &str, value: &str, hint: &str) -> Result<Duration> {
     match value.parse() {
-        Ok(0) | Err(_) => Err(invalid(format!(
-            "{name} is a whole number of milliseconds, not {value:?}"
-        ))),
+        Ok(0) | Err(_) => {
+            let message = format!("{name} is a whole number of milliseconds, not {value:?}");
+            Err(Error::new(ErrorKind::InvalidArgument, message).with_hint(hint))
+        }
         Ok(milliseconds) => Ok(Duration::from_millis(milliseconds)),
     }
 }
 
 fn invalid(message: impl Into<String>) -> Error {
-    Error::new(ErrorKind::InvalidArgument, message)
-        .with_hint("a server's address is http://host[:port] or https://host[:port]")
+    Error::new(ErrorKind::InvalidArgument, message).with_hint(FORM)
 }
 
 fn no_secrets() -> Error {

@@ -577,7 +577,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_reply_of_another_form_is_an_error_with_the_address() {
-        for body in ["", "[1]", "<html>"] {
+        for body in ["", "{}", "[1]", "<html>", r#"{"records": 1}"#] {
             let reply = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len());
             let (client, _) = server(&[String::leak(reply)]);
             let request = Request::get("/x");

@@ -10,8 +10,8 @@ use std::time::Duration;
 use recto_store::ConsistencyLevel;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::text;
 pub use recto_api::address::{HttpAddress, Secret};
+use recto_api::address::{milliseconds, percent_decode};
 
 /// The address of a store.
 ///
@@ -170,9 +170,11 @@ impl fmt::Display for StoreAddress {
     }
 }
 
+/// Hint about the form of an address.
+const FORM: &str = "an address is cassandra://host[:port][,host…]/keyspace[?parameter=value&…]";
+
 fn invalid(message: impl Into<String>) -> Error {
-    Error::new(ErrorKind::InvalidArgument, message)
-        .with_hint("an address is cassandra://host[:port][,host…]/keyspace[?parameter=value&…]")
+    Error::new(ErrorKind::InvalidArgument, message).with_hint(FORM)
 }
 
 fn parse_cassandra(text: &str) -> Result<CassandraAddress> {
@@ -251,13 +253,6 @@ fn host_and_port(text: &str) -> Result<String> {
             .map_err(|_| invalid(format!("{port:?} is not a port")))?,
     };
     Ok(format!("{host}:{port}"))
-}
-
-fn percent_decode(text: &str) -> Result<String> {
-    text::percent_decoded(text).ok_or_else(|| {
-        invalid("the address is not percent-encoded UTF-8: two hexadecimal digits follow each %")
-            .with_hint("write a % itself as %25")
-    })
 }
 
 impl CassandraAddress {
@@ -374,8 +369,8 @@ impl CassandraAddress {
             "local_datacenter" => self.local_datacenter = Some(value.to_owned()),
             "consistency" => self.consistency = Some(consistency(value)?),
             "replication" => self.replication = Some(value.to_owned()),
-            "connect_timeout_ms" => self.connect_timeout = Some(milliseconds(name, value)?),
-            "request_timeout_ms" => self.request_timeout = Some(milliseconds(name, value)?),
+            "connect_timeout_ms" => self.connect_timeout = Some(milliseconds(name, value, FORM)?),
+            "request_timeout_ms" => self.request_timeout = Some(milliseconds(name, value, FORM)?),
             "serial_consistency" => self.serial_consistency = Some(serial_consistency(value)?),
             "retries" => self.retries = Some(whole(name, value)?),
             "pool_size" => self.pool_size = Some(whole(name, value)?),
@@ -397,15 +392,6 @@ fn boolean(name: &str, value: &str) -> Result<bool> {
         "true" | "" => Ok(true),
         "false" => Ok(false),
         _ => Err(invalid(format!("{name} is true or false, not {value:?}"))),
-    }
-}
-
-fn milliseconds(name: &str, value: &str) -> Result<Duration> {
-    match value.parse() {
-        Ok(0) | Err(_) => Err(invalid(format!(
-            "{name} is a whole number of milliseconds, not {value:?}"
-        ))),
-        Ok(milliseconds) => Ok(Duration::from_millis(milliseconds)),
     }
 }
 

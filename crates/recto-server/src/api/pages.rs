@@ -65,8 +65,8 @@ async fn page(
     Ok(response)
 }
 
-/// JSON of a page without records.
-const NO_RECORDS: &str = "{\"records\":[]";
+/// Beginning of the JSON of a page, before its records.
+const BEFORE_RECORDS: &str = "{\"records\":";
 
 /// Returns a page as text, and its entity tag: a weak one, because tokens are sealed anew each time and lead to the same
 /// positions. A page that a budget cut has none: its end may move while its records stay. `records` are those of the page;
@@ -79,10 +79,13 @@ fn representation(records: String, digest: Option<u128>, reply: &PageReply) -> (
     });
     // The text of the records has room for the rest, so that nothing large is allocated twice.
     let mut text = records;
-    text.insert_str(0, &NO_RECORDS[..NO_RECORDS.len() - "[]".len()]);
+    text.insert_str(0, BEFORE_RECORDS);
     // A page has no keys or numbers that JSON cannot have.
     let rest = serde_json::to_string(reply).unwrap_or_default();
-    text.push_str(rest.strip_prefix(NO_RECORDS).unwrap_or("}"));
+    let rest = rest
+        .strip_prefix(BEFORE_RECORDS)
+        .and_then(|rest| rest.strip_prefix("[]"));
+    text.push_str(rest.unwrap_or("}"));
     (text, tag)
 }
 
