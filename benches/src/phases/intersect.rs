@@ -25,8 +25,8 @@ const FIELDS: usize = 4;
 /// Values that filters search for, with the number of records per thousand that have the value, independently for each
 /// field.
 const SHARES: [(&str, &str, u64); 3] = [("50 %", "half", 500), ("5 %", "some", 50), ("0.5 %", "few", 5)];
-/// Value that a record has in at most one field. Of the given number of consecutive records, one record per field has
-/// the value.
+/// Value that a record has in at most one field. One record per field has the value, among the given number of
+/// consecutive records.
 const NEVER_TOGETHER: (&str, &str, u64) = ("none", "lone", 40);
 /// Maximum number of rows that one page may read. Filter scans continue after it.
 const SCAN_BUDGET: u64 = 20_000;

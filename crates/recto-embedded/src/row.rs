@@ -100,8 +100,8 @@ pub(crate) struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    /// Merges another write of the row into this row. Of each cell, the newer write stays; at equal timestamps a
-    /// deletion, then a cell that ends, then the later end, then the larger value.
+    /// Merges another write of the row into this row. The newer write of each cell stays. At equal timestamps, a deletion
+    /// wins, then a cell that ends, then the later end, then the larger value.
     pub(crate) fn merge(&mut self, other: &Row<'a>) {
         if other.marker.rank() > self.marker.rank() {
             self.marker = other.marker;

@@ -110,8 +110,8 @@ impl Queues {
         let keeper = queues.has_ring().then(|| Arc::new(Keeper::new(&queues)));
         let (open, ended) = Self::of(queues, keeper);
         if !open.0.queues.store.limits().remote {
-            // Complete the deletions that an earlier process began. Where other processes make changes, too, the
-            // maintenance does this. There, a process that opens queues for one request needs no further reads.
+            // Complete the deletions that an earlier process began. If other processes make changes, too, the
+            // maintenance does this, so that a process that opens queues for one request needs no further reads.
             open.clear_deleted().await?;
             open.record_time().await;
         }
@@ -262,8 +262,8 @@ impl Queues {
         }
     }
 
-    /// Returns the options that apply in this store. Where only one process makes changes, a queue always has one
-    /// shard, because no other process is in its way.
+    /// Returns the options that apply in this store. A queue always has one shard if only one process makes changes,
+    /// because no other process is in its way.
     fn held(&self, options: QueueOptions) -> Result<QueueOptions> {
         if self.0.queues.has_ring() {
             return Ok(options);

@@ -42,8 +42,8 @@ pub(crate) struct LogGround {
     pub(crate) register: RegisterNumber,
     /// Deduplication ids of the earlier segments, once they were needed.
     pub(crate) recent: OnceLock<Recent>,
-    /// Bodies in progress. Where the store has transactions, they are put with the log's rows. The callers that wait
-    /// for this keep their bodies alive.
+    /// Bodies in progress. A store with transactions puts them with the log's rows. The callers that wait for this
+    /// keep their bodies alive.
     pub(crate) bodies: Mutex<HashMap<Chunk, Vec<Weak<[Body]>>>>,
     /// Number of conditional writes that failed because another process wrote first.
     pub(crate) losses: Arc<Losses>,
@@ -91,8 +91,8 @@ impl Ground for HeadGround {
         Ok(read.unwrap_or_else(Head::absent))
     }
 
-    /// Returns the request that replaces the head. Where the store has transactions, bodies in table 0 are deleted with
-    /// their segment.
+    /// Returns the request that replaces the head. A store with transactions deletes bodies in table 0 with their
+    /// segment.
     fn request(&self, before: &Head, put: &Head) -> Request {
         let tables = &self.queues.tables;
         let gone = before.live().iter().filter(|(segment, live)| {

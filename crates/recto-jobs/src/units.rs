@@ -13,8 +13,8 @@ use crate::ring::keeper;
 const MAX_TABLE_REQUESTS: u32 = 4;
 
 impl Queues {
-    /// Begins a work unit of a queue, or continues a work unit that has begun. It has the options of its queue. Where
-    /// bodies are in a ring of tables, the bodies of its messages are in a table of its own. [`find`](Self::find) finds
+    /// Begins a work unit of a queue, or continues a work unit that has begun. It has the options of its queue. A
+    /// store with a ring of tables keeps the bodies of its messages in a table of its own. [`find`](Self::find) finds
     /// it as `QUEUE/UNIT`.
     ///
     /// # Errors

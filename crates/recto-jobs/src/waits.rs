@@ -1,5 +1,5 @@
-//! Segments without work to do yet. Where only this process makes changes, it skips these segments and does not read
-//! them again.
+//! Segments without work to do yet. A process that alone makes changes skips these segments and does not read them
+//! again.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -3,7 +3,7 @@
 //!
 //! The range map has the content of each key range at the time of its split, and module `sums` has sums of that. The
 //! estimate reads the samples of key ranges at both ends, and of key ranges that are requested in part or whose content
-//! is unknown. Of all other key ranges, it draws a fixed number, and corrects the recorded content by the error that it
+//! is unknown. It draws a fixed number of all other key ranges, and corrects the recorded content by the error that it
 //! finds in these ([`corrected`]).
 
 use std::sync::Arc;

@@ -41,8 +41,8 @@ impl RoomMaking {
     }
 }
 
-/// Returns whether the sample contains a row, by the row's number. Of each `each` consecutive rows, the sample contains
-/// one. Its position varies, because the content of the rows may be periodic.
+/// Returns whether the sample contains a row, by the row's number. The sample contains one of each `each` consecutive
+/// rows. Its position varies, because the content of the rows may be periodic.
 pub(crate) fn is_drawn(row: u64, each: u32) -> bool {
     let each = u64::from(each);
     // These are the bits of the golden ratio, whose multiples are spread evenly.

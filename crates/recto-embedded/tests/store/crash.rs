@@ -86,7 +86,7 @@ async fn turn_of(store: &Arc<EmbeddedStore>, writer: i64) -> Option<i64> {
 }
 
 /// Writes pairs of rows in two partitions, from several tasks, until the process is killed. Prints
-/// the acknowledged pairs. Of three writes, one is relaxed and may therefore be lost, so it is not
+/// the acknowledged pairs. One of three writes is relaxed. It may therefore be lost, so it is not
 /// printed. Another one is a transaction, which also changes the writer's turn.
 #[test]
 fn child() {

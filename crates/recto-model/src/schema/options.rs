@@ -25,9 +25,9 @@ pub enum BucketStrategy {
         /// Length of time that a bucket covers.
         width: Width,
     },
-    /// By an exact number of rows: `{ rows = 20000 }`.
+    /// Exact number of rows: `{ rows = 20000 }`.
     Rows(u64),
-    /// By size, which is sampled: `{ target = "10MB" }`.
+    /// Size, which is sampled: `{ target = "10MB" }`.
     Target {
         /// Target size of a bucket, in bytes.
         bytes: u64,

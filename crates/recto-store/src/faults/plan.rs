@@ -27,8 +27,8 @@ pub enum FaultKind {
     Late,
     /// A late write is applied now.
     Arrived,
-    /// Of the partitions of one [`Each`](crate::Atomicity::Each) write, some are applied, some are late, and
-    /// some are lost.
+    /// Some partitions of one [`Each`](crate::Atomicity::Each) write are applied, some are late, and some are
+    /// lost.
     Scattered,
     /// A conditional write is decided, and its outcome is unknown. Reads that are not serial miss it until it
     /// is learned.

@@ -34,8 +34,8 @@ pub(super) const TABLE: &str = "recto_loads";
 /// Version of the state's JSON.
 const STATE_VERSION: u64 = 3;
 
-/// Version of the rules that convert cells of CSV to values. By other rules, a file may contain other records, so it is
-/// another load.
+/// Version of the rules that convert cells of CSV to values. A file may contain other records under other rules, so
+/// that it is another load.
 const CSV_RULES: u32 = 2;
 
 /// Maximum number of reasons that are counted separately for a collection.

@@ -163,7 +163,7 @@ impl LoadPlan {
                         column: *column_of_name.get(&column.name)?,
                         field: column.name.clone(),
                         ty: column.ty.clone(),
-                        // Of all types, only decimals have several forms here.
+                        // Only decimals have several forms here.
                         canonical: column.ty == Type::Decimal && index < table.key_len(),
                     };
                     Some(slot_index(&mut slots, slot))

@@ -415,7 +415,7 @@ async fn mend_by_stamp(beside: &Beside, wrong: &Wrong) -> Result<Option<Outcome>
     let removed = match (&wrong.entry, stamp) {
         (Some(there), Some(stamp)) if wrong.kind == Difference::Orphan || !beside.is_remote() => {
             let stamp = match stamp {
-                // By any clock, a put of the record from now on has a later timestamp than this.
+                // Every put of the record from now on has a later timestamp than this, by any clock.
                 0 if beside.is_remote() => {
                     otherwise = WITHOUT_A_STAMP;
                     shared.environment.now_micros() - CLOCKS_APART_MICROS

@@ -164,7 +164,7 @@ struct Totals {
     is_in_doubt: bool,
     /// Reason why no more messages are sent.
     ended: Option<Failure>,
-    /// Whether nobody reads the results any more.
+    /// Set when the reader of the results is gone.
     is_unheard: bool,
     /// Error of the last rejected message.
     refusal: Option<Failure>,

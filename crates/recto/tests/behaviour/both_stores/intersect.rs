@@ -515,7 +515,7 @@ pub(crate) async fn a_cursor_goes_on_in_a_view_of_all_fields(recto: Recto) {
 }
 
 pub(crate) async fn what_no_view_serves_is_checked_on_rows_that_all_have(recto: Recto) {
-    // Of 300 records, ten match both fields, and the further condition leaves one of them. A scan of one view
+    // Ten of 300 records match both fields, and the further condition leaves one of them. A scan of one view
     // would read 150 rows.
     let recto = items(&recto, 300, |id| (id % 2, i64::from(id % 15 == 1))).await;
     let query = both(&recto)

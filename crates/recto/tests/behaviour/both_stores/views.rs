@@ -102,7 +102,7 @@ pub(crate) async fn the_view_is_taken_that_reads_least(recto: Recto) {
         ..request(filter, sort, view)
     };
     for (request, table, others) in [
-        // Of the views with equal cost, the first is chosen. A view that lacks fields or records cannot serve
+        // The first of the views with equal cost is chosen. A view that lacks fields or records cannot serve
         // the query.
         (
             request(scored, "-score", ""),
