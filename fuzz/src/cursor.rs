@@ -105,7 +105,7 @@ fn sealed_by_hand(prefix: &[u8], plain: &[u8]) -> String {
     };
     let sealed = XChaCha20Poly1305::new(&KEY.into())
         .encrypt(&XNonce::from(NONCE), payload)
-        .expect("the cipher takes up to 256 GiB");
+        .expect("the cipher accepts up to 256 GiB");
     bytes.extend_from_slice(&sealed);
     URL_SAFE_NO_PAD.encode(bytes)
 }

@@ -74,7 +74,7 @@ const HTTP_PORT: u16 = 80;
 const HTTPS_PORT: u16 = 443;
 
 /// Hint about the form of an address.
-const FORM: &str = "a server's address is http://host[:port] or https://host[:port]";
+const FORM: &str = "write the address as http://host[:port] or https://host[:port]";
 
 impl HttpAddress {
     /// Returns the address of a server at `host` and `port`, with defaults for all other parameters.
@@ -105,7 +105,7 @@ impl HttpAddress {
             "request_timeout_ms" => self.request_timeout = Some(milliseconds(name, value, FORM)?),
             _ => {
                 return Err(invalid(format!("there is no parameter {name:?}"))
-                    .with_hint(format!("parameters are {}", PARAMETERS.join(", "))));
+                    .with_hint(format!("the parameters are {}", PARAMETERS.join(", "))));
             }
         }
         Ok(())
@@ -139,7 +139,7 @@ impl FromStr for HttpAddress {
         }
         let authority = place.strip_suffix('/').unwrap_or(place);
         if authority.contains(['/', '#', '%']) || authority.contains(char::is_whitespace) {
-            return Err(invalid("the server's address is more than a host and a port"));
+            return Err(invalid("the server's address has more than a host and a port"));
         }
         let (host, port) = host_and_port(authority, if tls { HTTPS_PORT } else { HTTP_PORT })?;
         let mut address = Self::new(tls, host, port);
@@ -226,8 +226,8 @@ fn invalid(message: impl Into<String>) -> Error {
 }
 
 fn no_secrets() -> Error {
-    invalid("the address of a server holds no user, password or token")
-        .with_hint("give the token in the environment, RECTO_TOKEN, or name its file: ?token_file=FILE")
+    invalid("the address of a server cannot have a user, password or token")
+        .with_hint("set the token in RECTO_TOKEN, or name its file: ?token_file=FILE")
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use serde_json::{Map, Value as Json};
 
 use crate::parameters::{json_text, whole_number};
 
-/// Which partitions of a collection, or which buckets of one of them.
+/// Request for partitions of a collection, or for buckets of one partition.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
@@ -24,14 +24,14 @@ pub struct BucketsRequest {
     /// Token of an earlier list, which this one continues; absent or empty, the first list.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub page_token: String,
-    /// Places, a JSON array of arrays of values of the order's first fields: the list is around the first place, and names
-    /// the bucket of each.
+    /// Positions, as a JSON array. Each position is an array of values of the order's first fields. The list
+    /// is around the first position, and names the bucket of each.
     #[serde(with = "json_text", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(with = "Vec<Vec<serde_json::Value>>"))]
     pub at: Option<String>,
 }
 
-/// Body of `POST …/buckets:rebalance`: which buckets to split now.
+/// Body of `POST …/buckets:rebalance`: buckets to split now.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
@@ -42,7 +42,7 @@ pub struct RebalanceRequest {
     /// Filter that names one partition; absent or empty, all partitions.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub filter: String,
-    /// Wait up to an hour and clear what earlier splits left. A server does so by itself.
+    /// Wait up to an hour, and clear the leftovers of splits. A server clears them by itself.
     #[serde(skip)]
     pub clear: bool,
 }
@@ -77,7 +77,7 @@ pub struct BucketPartition {
     pub partition: Map<String, Json>,
     /// Number of buckets.
     pub buckets: u64,
-    /// Size of all of them together.
+    /// Size of all buckets together.
     #[serde(flatten)]
     pub figures: BucketFigures,
     /// Size of the largest bucket.
@@ -86,7 +86,7 @@ pub struct BucketPartition {
     pub too_large: u64,
     /// Whether Recto splits a bucket now.
     pub being_cut: bool,
-    /// Whether the numbers are minimums: of very many buckets, Recto asks the first ones.
+    /// Whether the numbers are minimums. If there are very many buckets, Recto reads only the first ones.
     pub at_least: bool,
 }
 
@@ -109,7 +109,8 @@ pub struct BucketList {
     pub exact: bool,
     /// Buckets, in the order of their rows.
     pub buckets: Vec<BucketStatus>,
-    /// For each place in `at`, the index in `buckets` of the bucket that has it, from 0; null if no bucket of the list has it.
+    /// For each position in `at`, the index of its bucket in `buckets`, from 0; null if its bucket is not in
+    /// the list.
     #[serde(default)]
     pub places: Vec<Option<usize>>,
     /// Token of the next list; empty only at the end.
@@ -125,17 +126,18 @@ pub struct BucketList {
 pub struct BucketStatus {
     /// Number of the bucket.
     pub bucket: u64,
-    /// Values of the order at which it begins, for the first fields of the order; empty where the partition begins.
+    /// Order values at which the bucket begins, for the first fields of the order; empty at the beginning of
+    /// the partition.
     pub start: Vec<Json>,
-    /// Values before which it ends; null where the partition ends.
+    /// Order values before which the bucket ends; null at the end of the partition.
     pub end: Option<Vec<Json>>,
     /// Size of the bucket.
     #[serde(flatten)]
     pub figures: BucketFigures,
-    /// Whether it is larger than the target.
+    /// Whether the bucket is larger than the target.
     pub too_large: bool,
-    /// Step of its split: `at_rest`, none; `announced`, `copying` and `switched`, the split is running; `left`, the split is
-    /// done, and Recto removes an hour later what the other bucket still has.
+    /// Step of the bucket's split. `at_rest`: no split. `announced`, `copying` and `switched`: the split is
+    /// running. `left`: the split is done, and Recto clears its leftovers in the other bucket an hour later.
     #[cfg_attr(test, schemars(extend("enum" = ["at_rest", "announced", "copying", "switched", "left"])))]
     pub step: String,
     /// Number of the other bucket of the split; null if there is none.
@@ -155,7 +157,7 @@ impl BucketStatus {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(inline))]
 pub struct BucketTarget {
-    /// Maximum number of bytes: those of the cells of each row, and 64 more for each.
+    /// Maximum number of bytes: for each row, the bytes of its cells and 64 more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(with = "u64"))]
     pub bytes: Option<u64>,
@@ -163,7 +165,7 @@ pub struct BucketTarget {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(with = "u64"))]
     pub rows: Option<u64>,
-    /// Number of partitions of the store that share a bucket; absent, it is in one.
+    /// Number of partitions of the store over which each bucket is spread; absent, 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(with = "u8"))]
     pub shards: Option<u8>,
@@ -208,18 +210,18 @@ impl BucketTarget {
     }
 }
 
-/// Size of buckets. A store that does not count estimates it.
+/// Size of buckets. A store that does not count rows estimates the size.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(inline))]
 pub struct BucketFigures {
     /// Number of rows.
     pub rows: u64,
-    /// Error of `rows` that is not exceeded in 95 of 100 cases; 0, `rows` is exact.
+    /// Maximum error of `rows` in 95 of 100 cases. If it is 0, `rows` is exact.
     pub rows_error: u64,
-    /// Number of bytes: those of the cells of each row, and 64 more for each.
+    /// Number of bytes: for each row, the bytes of its cells and 64 more.
     pub bytes: u64,
-    /// Error of `bytes` that is not exceeded in 95 of 100 cases; 0, `bytes` is exact.
+    /// Maximum error of `bytes` in 95 of 100 cases. If it is 0, `bytes` is exact.
     pub bytes_error: u64,
 }
 

@@ -21,7 +21,7 @@ pub struct CollectionList {
 pub struct CollectionDescription {
     /// Name of the collection.
     pub name: String,
-    /// How records are written.
+    /// Write mode of the collection.
     pub writes: WriteKind,
     /// Fields of the key.
     pub key: Vec<String>,
@@ -39,7 +39,7 @@ pub struct CollectionDescription {
     pub unavailable: Option<String>,
 }
 
-/// How records of a collection are written.
+/// Write mode of a collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -68,7 +68,7 @@ pub struct FieldDescription {
     pub required: bool,
     /// Operators that a filter can have on the field.
     pub operators: Vec<Operator>,
-    /// How a filter on the field finds records.
+    /// Method by which a filter on the field finds records.
     pub filter: FilterMethod,
     /// Whether a view can sort by the field.
     pub sort: bool,
@@ -98,7 +98,7 @@ pub enum Operator {
     StartsWith,
 }
 
-/// How a filter on a field finds records.
+/// Method by which a filter on a field finds records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]

@@ -12,16 +12,16 @@ use crate::parameters::{ParameterError, parsed, present};
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct CsvOptions {
-    /// Cells that stand for null, each as the file writes it, with its quotes. Without one, the cell that is empty and has
-    /// no quotes.
+    /// Cells that mean null, each as the file writes it, with its quotes; default, the empty cell without
+    /// quotes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub null: Vec<String>,
-    /// Character between two cells, or `tab`; without it, a comma.
+    /// Character between two cells, or `tab`; default, a comma.
     #[serde(with = "parsed", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(with = "String"))]
     pub delimiter: Option<Delimiter>,
-    /// Character before a character that has no meaning of its own, such as the backslash in files of cqlsh; without it,
-    /// quotes are doubled.
+    /// Escape character before quotes and other special characters, such as the backslash in files of cqlsh;
+    /// default, none: quotes are doubled.
     #[serde(with = "parsed", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(with = "String"))]
     pub escape: Option<Escape>,
@@ -29,11 +29,11 @@ pub struct CsvOptions {
     #[serde(with = "parsed::each", skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(test, schemars(with = "Vec<String>", inner(regex(pattern = "^.*=.*$"))))]
     pub map: Vec<ColumnMapping>,
-    /// Form of blobs, `base64` or `hex`; without it, base64, but no cells that look like hex.
+    /// Form of blobs, `base64` or `hex`; default, base64, and Recto rejects cells that look like hex.
     #[serde(with = "parsed", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(with = "String", extend("enum" = BlobFormat::ALL.map(BlobFormat::as_str))))]
     pub blobs: Option<BlobFormat>,
-    /// Pattern of dates and times, such as `%Y/%m/%d`; without it, ISO 8601.
+    /// Pattern of dates and times, such as `%Y/%m/%d`; default, ISO 8601.
     #[serde(deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(with = "String"))]
     pub time_format: Option<String>,

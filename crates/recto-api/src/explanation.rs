@@ -87,7 +87,7 @@ impl FromStr for PlanShape {
     }
 }
 
-/// How a query is answered.
+/// Plan and cost of a query.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Explanation {
@@ -95,8 +95,8 @@ pub struct Explanation {
     #[serde(with = "text")]
     #[cfg_attr(test, schemars(with = "String"))]
     pub shape: PlanShape,
-    /// View that is read; `primary` is the collection's own sort order. If several views are intersected, the one whose rows
-    /// are shown.
+    /// View that is read; `primary` is the collection's own sort order. If several views are intersected, the
+    /// view whose rows are shown.
     pub view: String,
     /// Partition and order of the view, in one line: `(carrier), -time_hour, flight`.
     #[serde(with = "text")]
@@ -242,11 +242,15 @@ pub struct ExplainedBaseRows {
 impl fmt::Display for ExplainedBaseRows {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.verified {
-            f.write_str("a row is shown if its base row, read after it, says that its record stands there")?;
+            f.write_str("a row is shown only if its base row, which is read afterwards, confirms it")?;
         }
         if !self.looked_up.is_empty() {
             let before = if self.verified { "; " } else { "" };
-            write!(f, "{before}{} looked up there", self.looked_up.join(", "))?;
+            write!(
+                f,
+                "{before}{} looked up in the base table",
+                self.looked_up.join(", ")
+            )?;
         }
         let more = counted(self.reads_per_row.into(), "read", "reads");
         write!(f, ": {more} more for each row")
@@ -296,7 +300,7 @@ impl Explanation {
             views.chain([order]).collect()
         };
         let conditions = self.filter_scan.iter();
-        let conditions = conditions.map(|condition| ("row by row", condition.clone()));
+        let conditions = conditions.map(|condition| ("filter scan", condition.clone()));
         let base_rows = self.base_rows.iter().map(|base| ("base rows", base.to_string()));
         let collations: Vec<String> = self
             .collate
@@ -336,14 +340,14 @@ impl fmt::Display for Explanation {
                 write!(f, "\n  {request}")?;
             }
             if let Some(buckets) = source.buckets_text() {
-                write!(f, "\n  asked: {buckets}")?;
+                write!(f, "\n  read: {buckets}")?;
             }
         }
         for (name, text) in self.costs() {
             write!(f, "\n{name}: {text}")?;
         }
         for rejected in &self.rejected {
-            write!(f, "\nnot taken: {}: {}", rejected.sort_order, rejected.reason)?;
+            write!(f, "\nnot used: {}: {}", rejected.sort_order, rejected.reason)?;
         }
         Ok(())
     }
@@ -382,8 +386,8 @@ impl fmt::Display for ActualCost {
         if cost.buckets > 0 {
             let buckets = counted(cost.buckets.into(), "bucket", "buckets");
             let reads = match cost.directory_reads {
-                0 => "directory known".to_owned(),
-                reads => counted(reads.into(), "directory read", "directory reads"),
+                0 => "range map cached".to_owned(),
+                reads => counted(reads.into(), "range map read", "range map reads"),
             };
             write!(f, ", {buckets} ({reads})")?;
         }
@@ -582,13 +586,13 @@ mod tests {
     fn text_has_a_line_for_each_fact() {
         let expected = "scan + filter\nsort order: (day), -at, id\norder: at desc, id asc\n\
             table: events, read with its clustering order\nlacks: 2 records that do not fit (2 too large)\n\
-            row by row: kind = \"alarm\"\n\
-            base rows: note looked up there: 1 read more for each row\n\
-            source: day = \"mon\", the whole partition\n  a key range\n  asked: buckets 3, 1\n\
+            filter scan: kind = \"alarm\"\n\
+            base rows: note looked up in the base table: 1 read more for each row\n\
+            source: day = \"mon\", the whole partition\n  a key range\n  read: buckets 3, 1\n\
             expected: at most 10,000 rows, 1 round trip\n\
             actual: 51 rows read (2.0 kB), 50 returned, 0 requests, \
-            2 buckets (directory known), 250 µs\n\
-            not taken: view other: it does not order by at";
+            2 buckets (range map cached), 250 µs\n\
+            not used: view other: it does not order by at";
         assert_eq!(explained().to_string(), expected);
     }
 }

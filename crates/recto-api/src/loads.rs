@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::pages::is_false;
 use crate::parameters::comma_separated;
 
-/// Options of `POST …/store:load`, beside those of CSV files. The body is the file.
+/// Options of `POST …/store:load`, in addition to those of CSV files. The body is the file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
@@ -17,7 +17,8 @@ pub struct LoadOptions {
         schemars(with = "Vec<String>", length(min = 1), extend("required" = true, "explode" = false))
     )]
     pub collections: Vec<String>,
-    /// Name of the file, whose ending names its format: `.csv`, `.ndjson` or `.jsonl`, perhaps with `.gz`, `.zst` or `.zip`.
+    /// Name of the file. Its ending gives the format: `.csv`, `.ndjson` or `.jsonl`, optionally with `.gz`,
+    /// `.zst` or `.zip`.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[cfg_attr(
         test,
@@ -30,7 +31,7 @@ pub struct LoadOptions {
     /// Load a file that was loaded before.
     #[serde(skip_serializing_if = "is_false")]
     pub again: bool,
-    /// Leave out columns and members that no collection has.
+    /// Ignore columns and members that no collection has.
     #[serde(skip_serializing_if = "is_false")]
     pub ignore_unknown: bool,
 }

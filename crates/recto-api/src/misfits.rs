@@ -84,7 +84,7 @@ impl ListedMisfit {
         match self.key_bytes {
             None => format!("{} is empty", self.field),
             Some(bytes) => format!(
-                "{} is too large: the key would have {} bytes, {} are the most",
+                "{} is too large: the key would have {} bytes, and the maximum is {}",
                 self.field,
                 grouped(bytes),
                 grouped(MAX_VIEW_KEY_BYTES as u64)
@@ -148,7 +148,7 @@ mod tests {
         assert_eq!(
             misfits.to_string(),
             "p.by_city: 3 records that do not fit (1 empty, 2 too large), as 1: city is empty; 3: name is too large: the \
-             key would have 9,005 bytes, 8,192 are the most; and 1 more"
+             key would have 9,005 bytes, and the maximum is 8,192; and 1 more"
         );
         let known = MisfitCounts {
             empty: 5,

@@ -69,11 +69,11 @@ problem_types! {
     AlreadyExists {
         name: "already-exists",
         statuses: [409, 412],
-        title: "The record is there already",
+        title: "A record with this key exists",
         kind: Exists,
         exit_code: 2,
         can_retry: false,
-        remedy: "Update the record, or choose another key. With `If-None-Match: *` the status is 412.",
+        remedy: "Update the record, or choose another key. With `If-None-Match: *`, the status is 412.",
     }
     /// The console was asked to edit a record of an append collection.
     AppendOnly {
@@ -85,7 +85,7 @@ problem_types! {
         can_retry: false,
         remedy: "Add another record, or delete this one.",
     }
-    /// A backup of this name exists already.
+    /// A backup with this name exists already.
     BackupExists {
         name: "backup-exists",
         statuses: [409],
@@ -95,7 +95,7 @@ problem_types! {
         can_retry: false,
         remedy: "Choose another name.",
     }
-    /// The server answers as many requests as it may.
+    /// The server is processing its maximum number of requests.
     Busy {
         name: "busy",
         statuses: [503],
@@ -103,17 +103,17 @@ problem_types! {
         kind: Unavailable,
         exit_code: 1,
         can_retry: true,
-        remedy: "Send the request again, after `Retry-After` if the answer has it.",
+        remedy: "Send the request again, after `Retry-After` seconds if the answer has this header.",
     }
-    /// The key in the body is not the key in the path. In the console: somebody changed the record.
+    /// The key in the body is not the key in the path. In the console: another user changed the record.
     Conflict {
         name: "conflict",
         statuses: [409],
-        title: "The record is not of this address",
+        title: "The key does not match the address",
         kind: InvalidArgument,
         exit_code: 2,
         can_retry: false,
-        remedy: "Correct the key, or look at the record again.",
+        remedy: "Correct the key, or read the record again.",
     }
     /// Stored data is damaged.
     Corrupt {
@@ -145,15 +145,15 @@ problem_types! {
         can_retry: false,
         remedy: "Ask the operator for a grant, as `hint` says.",
     }
-    /// There is no room for more queues, work units or messages.
+    /// The maximum number of queues, work units or messages is reached.
     Full {
         name: "full",
         statuses: [409],
-        title: "There is no room for more",
+        title: "A maximum number is reached",
         kind: LimitExceeded,
         exit_code: 2,
         can_retry: false,
-        remedy: "Delete or end one, or acknowledge messages, then send the request again.",
+        remedy: "Delete a queue, end a work unit or acknowledge messages, then send the request again.",
     }
     /// The server has a defect.
     Internal {
@@ -163,67 +163,67 @@ problem_types! {
         kind: Store,
         exit_code: 1,
         can_retry: false,
-        remedy: "Report it with the text of `detail`.",
+        remedy: "Report the defect with the text of `detail`.",
     }
-    /// An argument, such as a schema or an option of a queue, is wrong.
+    /// An argument, such as a schema or an option of a queue, is invalid.
     InvalidArgument {
         name: "invalid-argument",
         statuses: [400],
-        title: "An argument is not right",
+        title: "An argument is invalid",
         kind: InvalidArgument,
         exit_code: 2,
         can_retry: false,
-        remedy: "Correct what `field` names.",
+        remedy: "Correct the value that `field` names.",
     }
-    /// The body is no JSON, or not of the form that the resource takes.
+    /// The body is not JSON, or does not have the form that the resource accepts.
     InvalidBody {
         name: "invalid-body",
         statuses: [400],
-        title: "The body is not right",
+        title: "The body is invalid",
         kind: InvalidArgument,
         exit_code: 2,
         can_retry: false,
-        remedy: "Correct what `field` or `position` names.",
+        remedy: "Correct the value that `field` or `position` names.",
     }
-    /// The console was sent a wrong message.
+    /// The console got an invalid message.
     InvalidMessage {
         name: "invalid-message",
         statuses: [400],
-        title: "The message is not right",
+        title: "The message is invalid",
         kind: InvalidArgument,
         exit_code: 2,
         can_retry: false,
-        remedy: "Correct what `field` names.",
+        remedy: "Correct the value that `field` names.",
     }
-    /// The console was sent a wrong number.
+    /// The console got an invalid number.
     InvalidNumber {
         name: "invalid-number",
         statuses: [400],
-        title: "The number is not right",
+        title: "The number is invalid",
         kind: InvalidArgument,
         exit_code: 2,
         can_retry: false,
-        remedy: "Correct what `field` names.",
+        remedy: "Correct the value that `field` names.",
     }
     /// The page token or resume token was altered, or belongs to another query.
     InvalidPageToken {
         name: "invalid-page-token",
         statuses: [400],
-        title: "The page token is not right",
+        title: "The page token is invalid",
         kind: InvalidCursor,
         exit_code: 2,
         can_retry: false,
         remedy: "Begin with the first page.",
     }
-    /// A parameter or a header is unknown, given twice, or has a wrong value.
+    /// A parameter or a header is unknown, given twice, or has an invalid value.
     InvalidParameter {
         name: "invalid-parameter",
         statuses: [400],
-        title: "A parameter is not right",
+        title: "A parameter is invalid",
         kind: InvalidQuery,
         exit_code: 2,
         can_retry: false,
-        remedy: "Correct what `parameter` names.",
+        remedy: "Correct the parameter that `parameter` names.",
     }
     /// The console finds no views for the queries.
     InvalidQueries {
@@ -235,11 +235,11 @@ problem_types! {
         can_retry: false,
         remedy: "Follow `hint`.",
     }
-    /// The filter or the sort is wrong.
+    /// The filter or the sort is invalid.
     InvalidQuery {
         name: "invalid-query",
         statuses: [400],
-        title: "The query is not right",
+        title: "The query is invalid",
         kind: InvalidQuery,
         exit_code: 2,
         can_retry: false,
@@ -249,11 +249,11 @@ problem_types! {
     InvalidRecord {
         name: "invalid-record",
         statuses: [400],
-        title: "The record is not right",
+        title: "The record is invalid",
         kind: InvalidRecord,
         exit_code: 2,
         can_retry: false,
-        remedy: "Correct what `field` names.",
+        remedy: "Correct the value that `field` names.",
     }
     /// The request, or a part of it, is too large. A filter or a sort has 400, a body 413, a URL 414, headers 431.
     LimitExceeded {
@@ -275,11 +275,11 @@ problem_types! {
         can_retry: false,
         remedy: "Use a method that `Allow` names, or the address that `hint` names.",
     }
-    /// The request names a host that is none of the server's.
+    /// The request names a host that is not one of the server's names.
     Misdirected {
         name: "misdirected",
         statuses: [421],
-        title: "The host is not one of this server",
+        title: "The server does not have this host name",
         kind: InvalidArgument,
         exit_code: 2,
         can_retry: false,
@@ -319,7 +319,7 @@ problem_types! {
     NotUnique {
         name: "not-unique",
         statuses: [409],
-        title: "Another record has the values",
+        title: "Another record has the same values",
         kind: Conflict,
         exit_code: 2,
         can_retry: false,
@@ -333,9 +333,9 @@ problem_types! {
         kind: OutcomeUnknown,
         exit_code: 5,
         can_retry: true,
-        remedy: "Send the same write again: that settles it.",
+        remedy: "Send the same write again to resolve the outcome.",
     }
-    /// The queue has another version than `If-Match` names.
+    /// The queue does not have the version in `If-Match`.
     QueueChanged {
         name: "queue-changed",
         statuses: [412],
@@ -349,7 +349,7 @@ problem_types! {
     QueueConflict {
         name: "queue-conflict",
         statuses: [409],
-        title: "The queue conflicts with what exists",
+        title: "The queue conflicts with an existing queue",
         kind: Conflict,
         exit_code: 2,
         can_retry: false,
@@ -375,7 +375,7 @@ problem_types! {
         can_retry: false,
         remedy: "Send the request to another server of the store.",
     }
-    /// The record has another version than the write names.
+    /// The record does not have the version that the write names.
     RecordChanged {
         name: "record-changed",
         statuses: [412],
@@ -383,13 +383,13 @@ problem_types! {
         kind: Changed,
         exit_code: 2,
         can_retry: false,
-        remedy: "Read the record again: `record` holds it, if the token may read it.",
+        remedy: "Read the record again. `record` has it, if the token may read it.",
     }
     /// An append collection has another record with this key.
     RecordExists {
         name: "record-exists",
         statuses: [409],
-        title: "Another record is there",
+        title: "Another record exists",
         kind: Conflict,
         exit_code: 2,
         can_retry: false,
@@ -425,17 +425,17 @@ problem_types! {
         can_retry: false,
         remedy: "Tell the operator.",
     }
-    /// The time was not enough. Nothing was changed.
+    /// The time limit was exceeded. Nothing was changed.
     Timeout {
         name: "timeout",
         statuses: [504],
-        title: "The time was not enough",
+        title: "The time limit was exceeded",
         kind: Timeout,
         exit_code: 1,
         can_retry: true,
         remedy: "Send the request again, or ask for less.",
     }
-    /// The queue has as many messages in flight as its options allow.
+    /// The maximum number of messages of the queue is in flight.
     TooManyInFlight {
         name: "too-many-in-flight",
         statuses: [429],
@@ -465,7 +465,7 @@ problem_types! {
         can_retry: true,
         remedy: "Send the request again later.",
     }
-    /// The store runs the same operation already.
+    /// The store already runs the same operation.
     UnderWay {
         name: "under-way",
         statuses: [409],
@@ -493,7 +493,7 @@ problem_types! {
         kind: Unsupported,
         exit_code: 2,
         can_retry: false,
-        remedy: "Use what `hint` names.",
+        remedy: "Use the alternative that `hint` names.",
     }
     /// The type or the compression of the body is not supported.
     UnsupportedMediaType {

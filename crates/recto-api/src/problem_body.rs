@@ -15,7 +15,7 @@ pub struct ProblemBody {
     /// Title of the type, for people.
     #[serde(default)]
     pub title: String,
-    /// HTTP status; of one of several things in a request, the status that it would have alone.
+    /// HTTP status. For one of several parts of a request, the status of a request with only this part.
     #[serde(default)]
     #[cfg_attr(test, schemars(range(min = 400, max = 599)))]
     pub status: u16,

@@ -42,7 +42,7 @@ pub struct QueueSettings {
     #[cfg_attr(feature = "clap", arg(long = "retention", value_name = "TIME", value_parser = retention))]
     #[cfg_attr(test, schemars(with = "Option<u32>", range(min = 60, max = 31_536_000)))]
     pub retention_seconds: Option<Retention>,
-    /// Queue to which a message goes that was received too often; null, no queue; default null.
+    /// Queue for messages that were received too often; null, no queue; default null.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     #[cfg_attr(feature = "clap", arg(skip))]
     #[cfg_attr(test, schemars(with = "Option<DeadLetterSettings>"))]
@@ -51,18 +51,19 @@ pub struct QueueSettings {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "clap", arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true"))]
     pub paused: Option<bool>,
-    /// Whether messages have groups, and each group is received in order. The name of an ordered queue may end in `.fifo`. It
-    /// never changes; default false.
+    /// Whether messages have groups, and each group is delivered in order. The name of an ordered queue can
+    /// end in `.fifo`. This option never changes; default false.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "clap", arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true"))]
     pub ordered: Option<bool>,
-    /// Number of parts of the queue, to which as many servers can write at the same time: 1 to 64. An embedded store has one
-    /// part. It never changes; default 4, and 1 for an ordered queue whose `deduplication` is `queue`.
+    /// Number of shards, and so of servers that can write to the queue at the same time: 1 to 64. An embedded
+    /// store uses one shard. The number never changes; default 4, and 1 for an ordered queue whose
+    /// `deduplication` is `queue`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "clap", arg(long, value_name = "NUMBER"))]
     #[cfg_attr(test, schemars(range(min = 1, max = 64)))]
     pub shards: Option<u16>,
-    /// Scope in which a deduplication id is unique. It never changes; default `queue`.
+    /// Scope in which a deduplication id is unique. The scope never changes; default `queue`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "clap", arg(long, value_enum, value_name = "SCOPE"))]
     pub deduplication: Option<DeduplicationScope>,
@@ -96,7 +97,7 @@ fn retention(text: &str) -> Result<Retention, String> {
     }
 }
 
-/// Queue to which a message goes that was received too often.
+/// Queue for messages that were received too often.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -107,7 +108,7 @@ pub struct DeadLetterSettings {
         schemars(length(min = 1, max = 80), regex(pattern = "^[A-Za-z0-9_-]+([.]fifo)?$"))
     )]
     pub queue: String,
-    /// Number of times that a message is received before it goes there.
+    /// Number of deliveries of a message before it goes to this queue.
     #[cfg_attr(test, schemars(range(min = 1, max = 1_000)))]
     pub attempts: u16,
 }
@@ -139,7 +140,7 @@ pub struct QueueStatus {
     pub options: QueueSettings,
     /// Number of messages that are not acknowledged.
     pub messages: u64,
-    /// Number of messages that somebody has received.
+    /// Number of messages in flight: received, and not yet acknowledged.
     pub in_flight: u64,
     /// Number of messages that cannot be received yet.
     pub delayed: u64,
@@ -229,15 +230,15 @@ pub struct OutgoingMessage {
     /// Names and values that go with the body.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub attributes: BTreeMap<String, String>,
-    /// Time in seconds until the message can be received; absent, as the queue says. In an ordered queue, messages have no
-    /// delay of their own.
+    /// Time in seconds until the message can be received; absent, the delay of the queue. In an ordered
+    /// queue, messages cannot have their own delay.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(range(max = 2_592_000)))]
     pub delay_seconds: Option<u32>,
     /// Group of the message, in an ordered queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
-    /// Id of which the queue accepts one message in five minutes.
+    /// Deduplication id. Within five minutes, the queue accepts only one message with this id.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deduplication_id: Option<String>,
 }
@@ -276,14 +277,15 @@ pub fn body_bytes(body: Option<&str>, body_base64: Option<&str>) -> Result<Vec<u
     }
 }
 
-/// Outcome of a message that was sent.
+/// Outcome of sending a message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SentMessage {
     /// Id of the message: 32 hexadecimal digits.
     #[cfg_attr(test, schemars(regex(pattern = "^[0-9a-f]{32}$")))]
     pub id: String,
-    /// Whether a message with this deduplication id was sent within five minutes before. This one was not sent again.
+    /// Whether the message is a duplicate: a message with its deduplication id was sent in the five minutes
+    /// before. A duplicate is not sent.
     pub duplicate: bool,
 }
 
@@ -307,11 +309,11 @@ pub enum SendResult {
     Rejected(Box<Rejection>),
 }
 
-/// Reason why one of several things that a request asks for was not done.
+/// Reason why a part of a request failed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Rejection {
-    /// Reason.
+    /// Reason why the part failed.
     pub problem: ProblemBody,
 }
 
@@ -324,7 +326,8 @@ pub struct ReceiveRequest {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(range(min = 1, max = 1_000)))]
     pub max_messages: Option<u32>,
-    /// Time in seconds for which the messages are invisible to others; absent, as the queue says.
+    /// Time in seconds for which the messages are invisible to other receivers; absent, the visibility
+    /// timeout of the queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(range(min = 1, max = 43_200)))]
     pub visibility_seconds: Option<u32>,
@@ -352,7 +355,8 @@ pub struct ReceivedMessage {
     /// Id of the message.
     #[cfg_attr(test, schemars(regex(pattern = "^[0-9a-f]{32}$")))]
     pub id: String,
-    /// Receipt of this delivery, with which its receiver acknowledges the message, gives it back or keeps it.
+    /// Receipt of this delivery. With it, the receiver acknowledges the message, gives it back, or extends
+    /// its visibility timeout.
     pub receipt: String,
     /// Body, if it is UTF-8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -372,7 +376,7 @@ pub struct ReceivedMessage {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(with = "String"))]
     pub deduplication_id: Option<String>,
-    /// Number of deliveries of the message, with this one.
+    /// Number of deliveries of the message, including this one.
     pub attempts: u16,
     /// Time at which the message was sent, by the clock of its sender (RFC 3339).
     #[cfg_attr(test, schemars(extend("format" = "date-time")))]
@@ -387,7 +391,7 @@ pub struct ReceivedMessage {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct AckRequest {
-    /// Receipts of messages that are done.
+    /// Receipts of the messages to acknowledge.
     #[cfg_attr(test, schemars(length(max = 1_000)))]
     pub receipts: Vec<String>,
 }
@@ -397,18 +401,18 @@ pub struct AckRequest {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct NackRequest {
-    /// Receipts of messages that are given back.
+    /// Receipts of the messages to give back.
     #[cfg_attr(test, schemars(length(max = 1_000)))]
     pub receipts: Vec<String>,
     /// Time in seconds until the messages can be received again.
     #[serde(default)]
     #[cfg_attr(test, schemars(range(max = 2_592_000)))]
     pub delay_seconds: u32,
-    /// Reason, which a dead letter keeps.
+    /// Reason of the failure. A dead letter has it as an attribute.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub error: String,
-    /// Count the delivery as an attempt. `false` means that nobody worked on the messages; then `delay_seconds` and `error`
-    /// have no effect.
+    /// Count the delivery as an attempt. Use `false` for messages whose handling did not start; then
+    /// `delay_seconds` and `error` have no effect.
     #[serde(default = "yes")]
     pub counted: bool,
 }
@@ -422,7 +426,7 @@ fn yes() -> bool {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ExtendRequest {
-    /// Receipts of messages that are kept.
+    /// Receipts of the messages whose visibility timeout is extended.
     #[cfg_attr(test, schemars(length(max = 1_000)))]
     pub receipts: Vec<String>,
     /// Time in seconds, from now, for which the messages stay invisible to others.
@@ -442,8 +446,9 @@ pub struct SettledMessages {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SettledMessage {
-    /// Whether it was done. False if the message was received again since, and for a malformed receipt. For nack and extend
-    /// also false if the message was acknowledged, removed, purged or moved: its handler may stop.
+    /// Whether the request succeeded for this receipt. It is false if the message was received again since,
+    /// and for a malformed receipt. For nack and extend, it is also false if the message was acknowledged,
+    /// removed, purged or moved: then its handler can stop.
     pub done: bool,
     /// Reason why the receipt is malformed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -455,7 +460,8 @@ pub struct SettledMessage {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct RemovedMessage {
-    /// Whether the message was in the queue, and not on its way to another one.
+    /// Whether the message was removed. It is false if the message was not in the queue, or was moving to
+    /// another queue.
     pub removed: bool,
 }
 
@@ -464,7 +470,7 @@ pub struct RemovedMessage {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct RedriveRequest {
-    /// Queue to which the messages go; absent, the queue that sends its dead letters here, if there is one only.
+    /// Queue to which the messages go; absent, the only queue that sends its dead letters here.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(
         test,
@@ -485,7 +491,7 @@ pub struct RedriveRequest {
 pub struct MovedMessages {
     /// Number of messages that were moved.
     pub moved: u64,
-    /// Whether all are moved. If not, the same request continues.
+    /// Whether all messages are moved. If it is false, send the same request again.
     pub done: bool,
 }
 
@@ -508,7 +514,7 @@ pub struct PeekedMessages {
     pub messages: Vec<PeekedMessage>,
 }
 
-/// A message that was looked at, and not received.
+/// A message that was shown without being received.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PeekedMessage {
@@ -554,26 +560,27 @@ pub struct PeekedMessage {
     pub damage: Option<String>,
 }
 
-/// Options of the tables in which a store on Cassandra keeps bodies of messages. An option that is left out stays as it is.
+/// Options of the tables in which a store on Cassandra keeps bodies of messages. An option that is left out
+/// does not change.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(rename = "QueueTableSettings"))]
 #[serde(default, deny_unknown_fields)]
 pub struct QueueTableSettings {
-    /// Time in seconds for which bodies go to one table, before they go to the next.
+    /// Rotation interval in seconds, for which new bodies go to one table.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(range(min = 10, max = 604_800)))]
     pub rotation_seconds: Option<u32>,
-    /// Time in seconds for which nothing refers to a table before it is emptied.
+    /// Grace period in seconds, for which no message needs a table before it is truncated.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(range(min = 1, max = 86_400)))]
     pub grace_seconds: Option<u32>,
-    /// Number of tables for slices of time.
+    /// Number of tables that are filled in turn.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(range(min = 2, max = 48)))]
     pub tables: Option<u32>,
-    /// Maximum number of work units at the same time. Each has a table, and the store has at most 48 tables for slices and
-    /// work units.
+    /// Maximum number of work units at the same time. Each work unit has its own table. `tables` and `units`
+    /// together are at most 48.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(range(max = 46)))]
     pub units: Option<u32>,
@@ -605,7 +612,8 @@ impl QueueTableSettings {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct QueueTables {
-    /// Whether bodies are in tables of their own. In an embedded store they are with their messages, and only `units` matters.
+    /// Whether bodies are in separate tables. An embedded store keeps bodies with their messages, and uses
+    /// only `units`.
     pub needed: bool,
     /// Options for all queues.
     pub options: QueueTableSettings,
@@ -619,7 +627,7 @@ pub struct QueueTables {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct QueueTable {
-    /// Number of the table, which no other table ever has.
+    /// Number of the table. No other table ever has the same number.
     pub number: u32,
     /// Name of the table in the store.
     pub name: String,
@@ -639,11 +647,12 @@ pub struct QueueTable {
     pub segments: u64,
     /// Number of messages that were sent to those segments, acknowledged or not.
     pub messages: u64,
-    /// Number of bytes of their bodies and attributes. The files of the store also have those of acknowledged messages,
-    /// until the table is emptied.
+    /// Number of bytes of the bodies and attributes of these messages. Until the table is truncated, the
+    /// files of the store also have those of acknowledged messages.
     #[serde(default)]
     pub bytes: u64,
-    /// Whether Recto looked at all of those segments. If not (of many it looks at 1,024), the numbers are minimums.
+    /// Whether Recto counted all of these segments. If there are more than 1,024, it counts 1,024 of them,
+    /// and the numbers are minimums.
     #[serde(default)]
     pub exact: bool,
 }

@@ -21,8 +21,9 @@ pub struct GetOptions {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct PutOptions {
-    /// Time in seconds after which the record expires; absent, it stays until it is deleted. In an append collection, a
-    /// record that exists lives for the longer of the two times (on Cassandra, for the one that was given later).
+    /// Time in seconds after which the record expires; absent, the record stays until it is deleted. In an
+    /// append collection, the longer of two times applies to an existing record (on Cassandra, the time that
+    /// was given last).
     #[serde(deserialize_with = "whole_number", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(with = "u64", range(min = 1, max = 630_720_000)))]
     pub ttl_seconds: Option<i64>,
@@ -36,15 +37,16 @@ pub struct BatchResult {
     pub puts: u64,
     /// Number of deletions.
     pub deletes: u64,
-    /// Number of further puts with the key of another put. The last put of a key counts; in an append collection all are of
-    /// the same record.
+    /// Number of further puts with the key of another put. The last put of a key counts. In an append
+    /// collection, all puts of a key have the same record.
     #[serde(default)]
     pub repeated: u64,
     /// Number of updates; absent for records without versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(with = "u64"))]
     pub updates: Option<u64>,
-    /// Outcome of each change, in their order; absent for records without versions, whose changes are all made.
+    /// Outcome of each change, in their order; absent for records without versions, because all their changes
+    /// are made.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub outcomes: Vec<ChangeOutcome>,
 }
@@ -68,7 +70,7 @@ pub struct MadeChange {
     /// New version of the record: a whole number as text.
     #[cfg_attr(test, schemars(with = "String", regex(pattern = "^-?[0-9]+$")))]
     pub version: Option<String>,
-    /// Whether some views of the record have the change a little later.
+    /// Whether some views show the change a little later.
     #[serde(default)]
     pub pending: bool,
 }

@@ -7,14 +7,14 @@ use crate::pages::is_false;
 use crate::pages::trimmed;
 use crate::parameters::{comma_separated, text_option};
 
-/// Which records of a collection to export: the parameters of `…/records:export`, and of `recto scan`.
+/// Records of a collection to export: the parameters of `…/records:export`, and of `recto scan`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "clap", derive(clap::Args))]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct ScanRequest {
-    /// Conditions that the records satisfy, joined by AND. Recto applies a filter that pages cannot be served for to every
-    /// record.
+    /// Conditions that the records satisfy, joined by AND. If pages cannot be served for the filter, Recto
+    /// reads every record.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[cfg_attr(
         feature = "clap",
@@ -26,7 +26,7 @@ pub struct ScanRequest {
     #[cfg_attr(test, schemars(with = "Vec<String>", extend("explode" = false)))]
     #[cfg_attr(feature = "clap", arg(long, value_name = "FIELDS", value_delimiter = ',', value_parser = trimmed))]
     pub fields: Vec<String>,
-    /// Return the version of each record beside it, as `{"record": …, "version": …}`.
+    /// Return each record with its version, as `{"record": …, "version": …}`.
     #[serde(skip_serializing_if = "is_false")]
     #[cfg_attr(feature = "clap", arg(long))]
     pub versions: bool,
@@ -35,7 +35,8 @@ pub struct ScanRequest {
     #[cfg_attr(feature = "clap", arg(long, value_name = "TOKEN"))]
     #[cfg_attr(test, schemars(with = "String"))]
     pub resume_token: Option<String>,
-    /// Number of ranges to read at the same time; 0, the store's default. A server chooses it itself.
+    /// Number of ranges to read at the same time; 0, the store's default. A server chooses this number
+    /// itself.
     #[serde(skip)]
     #[cfg_attr(
         feature = "clap",
@@ -44,13 +45,14 @@ pub struct ScanRequest {
     pub parallel: u32,
 }
 
-/// Options of `…/records:export`, beside those of the scan.
+/// Options of `…/records:export`, in addition to those of the scan.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct ExportOptions {
-    /// Wrap each record as `{"record": …}`, with lines `{"resume_token": "…"}` between them. An export that was cut continues
-    /// after the last of these lines; the token of the last line of all is empty.
+    /// Wrap each record as `{"record": …}`, with lines `{"resume_token": "…"}` between them. An interrupted
+    /// export continues after the last of these lines. At the end of the export, the token of the last line
+    /// is empty.
     #[serde(skip_serializing_if = "is_false")]
     pub resume_tokens: bool,
 }

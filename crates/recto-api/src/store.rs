@@ -10,7 +10,8 @@ use crate::parameters::{at_least_one, present};
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct BackupRequest {
-    /// Name of the backup: letters, digits, `-`, `_` and `.`. It becomes a folder in the one that the operator named.
+    /// Name of the backup: letters, digits, `-`, `_` and `.`. The server creates a folder with this name in
+    /// its backup folder.
     #[cfg_attr(test, schemars(regex(pattern = "^[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}$")))]
     pub name: String,
 }
@@ -40,7 +41,7 @@ pub struct SchemaRequest {
     pub allow_misfits: bool,
 }
 
-/// Reply to `POST /v1/store:plan`: what applying a schema would change.
+/// Reply to `POST /v1/store:plan`: changes that applying a schema would make.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(rename = "Plan"))]
@@ -52,12 +53,13 @@ pub struct SchemaPlan {
     /// Statements that would create and change keyspace, types and tables, in order: CQL, or the tables of an embedded store in
     /// words. After them, rows of the table `recto_catalog` record the schema and, the first time, cursor keys.
     pub statements: Vec<String>,
-    /// Parts of the store that the schema does not name, a line each. They stay as they are.
+    /// Parts of the store that the schema does not name, a line each. They do not change.
     #[serde(default)]
     pub kept: Vec<String>,
-    /// Changes that cannot be made, with reasons. Applying the schema fails while there is any.
+    /// Changes that cannot be made, with reasons. If there is any, applying the schema fails.
     pub rejected: Vec<String>,
-    /// Records that do not fit views and unique constraints that would be added, one element for each of these.
+    /// Records that do not fit the views and unique constraints to add, one element for each view or
+    /// constraint.
     #[serde(default)]
     pub misfits: Vec<Misfits>,
 }
@@ -111,7 +113,7 @@ pub struct CompareRequest {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RotateRequest {
-    /// Number of earlier keys that still open tokens.
+    /// Number of earlier keys that still decrypt page tokens.
     #[cfg_attr(test, schemars(range(max = 15)))]
     pub earlier: u32,
 }
@@ -128,15 +130,16 @@ pub struct CursorKeys {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CursorKey {
-    /// Number of the key, which tokens carry in the clear.
+    /// Number of the key. A token contains this number without encryption.
     pub id: u32,
-    /// Whether the key encrypts new tokens. The others only open old ones.
+    /// Whether the key encrypts new tokens. Other keys only decrypt old tokens.
     pub encrypts: bool,
-    /// Time at which the key was made, in seconds since 1970-01-01T00:00:00Z; absent if an old release made it.
+    /// Time at which the key was created, in seconds since 1970-01-01T00:00:00Z; absent if an old release
+    /// created the key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(with = "u64"))]
     pub created_at_seconds: Option<u64>,
-    /// Age of the key in seconds; absent if an old release made it.
+    /// Age of the key in seconds; absent if an old release created the key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(with = "u64"))]
     pub age_seconds: Option<u64>,

@@ -27,23 +27,23 @@ impl Suggestion {
         match (&self.view, self.with_filter_scan) {
             (Some(_), false) => return "this view serves it:".to_owned(),
             (Some(_), true) => {
-                return "no view can serve all conditions; with allow_filter_scan, which checks the others row by row, \
-                        this one serves it:"
+                return "no view can serve all conditions. This view serves the query with allow_filter_scan, \
+                        which checks the other conditions row by row:"
                     .to_owned();
             }
             (None, _) => {}
         }
         let serves = if self.with_filter_scan {
-            "no collection can serve all conditions; with allow_filter_scan, which checks the others row by row, a second \
-             one of the same records serves it"
+            "no collection can serve all conditions. With allow_filter_scan, which checks the other \
+             conditions row by row, a second collection of the same records serves the query"
         } else {
-            "a second collection of the same records serves it"
+            "a second collection of the same records serves the query"
         };
         let must = match self.required.as_slice() {
             [] => String::new(),
-            names => format!("; each record must have {} then", names.join(", ")),
+            names => format!(". Each record must then have {}", names.join(", ")),
         };
-        format!("{serves}, written to beside this one{must}:")
+        format!("{serves}, if you write each record to both collections{must}:")
     }
 
     /// Returns the declaration, to be pasted into the schema.

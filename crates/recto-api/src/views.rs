@@ -35,9 +35,9 @@ pub struct ViewStatus {
     pub collate: BTreeMap<String, String>,
     /// Fields that the view holds. Recto looks up other fields in the record.
     pub fields: Vec<String>,
-    /// State of the table. `building`: Recto writes and fills it. `ready`: pages are read from it. `retiring` and `dropping`: Recto
-    /// removes it. `outdated`: it has sort keys of another version of its collation, so that Recto does not read or write it until
-    /// you apply the schema again.
+    /// State of the table. `building`: Recto writes and fills the table. `ready`: Recto reads pages from it.
+    /// `retiring` and `dropping`: Recto removes it. `outdated`: its sort keys have another version of the
+    /// collation, so Recto does not read or write it until you apply the schema again.
     #[cfg_attr(
         test,
         schemars(extend("enum" = ["building", "ready", "retiring", "dropping", "outdated"]))

@@ -202,7 +202,8 @@ impl TableThere {
     fn difference(&self, asked: &Table) -> Option<String> {
         if self.is_of_recto {
             return Some(
-                "a table of Recto, which also holds deleted and expired records; open its keyspace as a store"
+                "the table belongs to Recto and also has deleted and expired records; open its keyspace as a \
+                 store"
                     .to_owned(),
             );
         }
@@ -215,7 +216,9 @@ impl TableThere {
             }
             let Some(ty) = column.ty.clone() else {
                 let (name, ty) = (&column.name, &column.type_text);
-                return Some(format!("column {name} is of type {ty}, which Recto has not"));
+                return Some(format!(
+                    "column {name} has type {ty}, which Recto does not support"
+                ));
             };
             there.push(Column {
                 name: column.name.clone(),

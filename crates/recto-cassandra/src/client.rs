@@ -95,13 +95,13 @@ impl TimeLimit {
     pub(crate) fn exceeded(self) -> StoreError {
         let hint = match self {
             Self::Request => {
-                "raise request_timeout_ms of the store (unless set, 5000 for a read and 10000 for a write), \
-                 or see with `nodetool status` whether the nodes are up and not overloaded"
+                "raise request_timeout_ms of the store (default: 5000 for a read and 10000 for a write), or \
+                 check with `nodetool status` that the nodes are up and not overloaded"
             }
             Self::Connect => {
-                "raise connect_timeout_ms of the store, or see with `nodetool status` whether the nodes are up"
+                "raise connect_timeout_ms of the store, or check with `nodetool status` that the nodes are up"
             }
-            Self::Schema => "see with `nodetool status` whether the nodes are up, then try again",
+            Self::Schema => "check with `nodetool status` that the nodes are up, then try again",
         };
         StoreError::new(StoreErrorKind::Timeout, "Cassandra did not answer in time").with_hint(hint)
     }

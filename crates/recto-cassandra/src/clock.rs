@@ -55,8 +55,8 @@ impl ClockGuard for CassandraStore {
     async fn confirm(&self, _timeout: Duration) -> Result<i64, StoreError> {
         Err(StoreError::new(
             StoreErrorKind::Invalid,
-            "a clock is confirmed only for an embedded store",
+            "only the clock of an embedded store can be confirmed",
         )
-        .with_hint("set the clock of this machine: it is compared with the clocks of the nodes"))
+        .with_hint("set the clock of this machine; Recto compares it with the clocks of the nodes"))
     }
 }

@@ -150,7 +150,7 @@ impl CassandraConfig {
         if self.hosts.is_empty() || self.hosts.len() > MAX_HOSTS {
             return refuse(
                 format!(
-                    "{} Cassandra hosts are given, 1 to {MAX_HOSTS} are needed",
+                    "the number of Cassandra hosts is {}, and must be from 1 to {MAX_HOSTS}",
                     self.hosts.len()
                 ),
                 "name a node as host or host:port",
@@ -159,34 +159,34 @@ impl CassandraConfig {
         if !is_keyspace_name(&self.keyspace) {
             return refuse(
                 format!("{:?} is not a keyspace name", self.keyspace),
-                "a letter, then letters, digits and underscores, at most 48 in all",
+                "use a letter, then letters, digits and underscores, at most 48 characters in total",
             );
         }
         if self.username.is_some() != self.password.is_some() {
             return refuse(
-                "of user name and password only one is given".to_owned(),
-                "give both or neither",
+                "only one of user name and password is set".to_owned(),
+                "set both or neither",
             );
         }
         if is_serial(self.consistency) || !is_serial(self.serial_consistency) {
             return refuse(
-                "the consistency must not be serial, and the serial consistency must be".to_owned(),
-                "for example consistency local_quorum, serial consistency local_serial",
+                "the consistency must not be serial, and the serial consistency must be serial".to_owned(),
+                "use for example consistency local_quorum and serial consistency local_serial",
             );
         }
         if self.retries > MAX_RETRIES || !(1..=MAX_POOL_SIZE).contains(&self.pool_size) {
             return refuse(
                 format!(
-                    "{} retries, {} connections per node",
+                    "{} retries and {} connections per node are out of range",
                     self.retries, self.pool_size
                 ),
-                "at most 16 retries; 1 to 64 connections",
+                "set 0 to 16 retries and 1 to 64 connections",
             );
         }
         if !(1..=MAX_IN_FLIGHT).contains(&self.in_flight) {
             return refuse(
-                format!("{} writes in flight", self.in_flight),
-                "1 to 4096 can be in flight",
+                format!("{} writes in flight are out of range", self.in_flight),
+                "set a number from 1 to 4096",
             );
         }
         for (what, bytes, least) in [
@@ -197,8 +197,8 @@ impl CassandraConfig {
                 && !(least..=MAX_REQUEST_BYTES).contains(&bytes)
             {
                 return refuse(
-                    format!("{bytes} bytes {what}"),
-                    "a mutation may have 64 KiB to 16 MiB, a logged batch 1 KiB to 16 MiB",
+                    format!("{bytes} bytes are out of range for {what}"),
+                    "set 64 KiB to 16 MiB for a mutation, and 1 KiB to 16 MiB for a logged batch",
                 );
             }
         }

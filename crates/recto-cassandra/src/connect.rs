@@ -85,7 +85,7 @@ async fn read_nodes(session: &Session, deadline: &Deadline) -> Result<(), StoreE
     let unreadable = |reason: String| {
         StoreError::new(
             StoreErrorKind::Unauthorized,
-            format!("the cluster's nodes and data centres cannot be read: {reason}"),
+            format!("the cluster's nodes and data centers cannot be read: {reason}"),
         )
         .with_hint(
             "let the user select from system.local and system.peers; a guardrail page_size_fail_threshold must \
@@ -94,7 +94,7 @@ async fn read_nodes(session: &Session, deadline: &Deadline) -> Result<(), StoreE
     };
     match deadline.limit(session.refresh_metadata()).await? {
         Ok(()) if is_known(session) => Ok(()),
-        Ok(()) => Err(unreadable("none is told".to_owned())),
+        Ok(()) => Err(unreadable("Cassandra returned none".to_owned())),
         Err(error) => Err(unreadable(error.to_string()).with_source(error)),
     }
 }
@@ -106,7 +106,7 @@ fn silent(config: &CassandraConfig, waited: Duration) -> StoreError {
         StoreErrorKind::Unavailable,
         format!("Cassandra at {hosts} did not answer within {millis} ms"),
     )
-    .with_hint("see whether the address is right, no firewall stands between, and the node does not hang")
+    .with_hint("check the address and the firewall, and check that the node is not hanging")
 }
 
 /// Returns the hosts that answer TLS in time.
@@ -226,17 +226,17 @@ fn check_datacenter(session: &Session, config: &CassandraConfig) -> Result<(), S
     let datacenters = datacenters(session);
     let there_are = || {
         let names: Vec<&str> = datacenters.keys().map(String::as_str).collect();
-        format!("the cluster's data centres: {}", names.join(", "))
+        format!("the cluster has the data centers {}", names.join(", "))
     };
     match &config.local_datacenter {
         Some(name) if !datacenters.contains_key(name) => Err(StoreError::new(
             StoreErrorKind::Invalid,
-            format!("the cluster has no data centre {name:?}"),
+            format!("the cluster has no data center {name:?}"),
         )
         .with_hint(there_are())),
         None if datacenters.len() > 1 => Err(StoreError::new(
             StoreErrorKind::Invalid,
-            "the cluster has several data centres, and the local one is not named",
+            "the cluster has several data centers, and the configuration does not name the local one",
         )
         .with_hint(there_are())),
         _ => Ok(()),
@@ -258,18 +258,19 @@ pub(crate) fn check_decisions(client: &Client) -> Result<(), StoreError> {
     }
     let (what, hint) = if is_alone {
         (
-            "fewer nodes than a majority",
-            "say consistency=local_quorum in the address, or leave it out",
+            "requests with a consistency below a majority",
+            "set consistency=local_quorum in the address, or leave consistency out",
         )
     } else {
         (
-            "one data centre of several",
-            "say consistency=quorum and serial_consistency=serial in the address, in all processes that write",
+            "requests to only one of several data centers",
+            "set consistency=quorum and serial_consistency=serial in the address, in all processes that \
+             write",
         )
     };
     Err(StoreError::new(
         StoreErrorKind::Invalid,
-        format!("records that change, buckets and queues cannot be kept where {what} would be asked"),
+        format!("collections with updates, buckets and queues do not work with {what}"),
     )
     .with_hint(hint))
 }
@@ -283,7 +284,7 @@ pub(crate) async fn check_keyspace(client: &Client) -> Result<(), StoreError> {
         StoreErrorKind::Table,
         format!("there is no keyspace {}", client.config.keyspace),
     )
-    .with_hint("open it with the option `create`, which makes it, and apply a schema"))
+    .with_hint("open the store with the option `create`, which creates the keyspace, and apply a schema"))
 }
 
 async fn keyspace_exists(client: &Client) -> Result<bool, StoreError> {
@@ -415,16 +416,16 @@ fn copies_of(
     let there_are = || {
         let counts = nodes.iter().map(|(name, nodes)| format!("{name}:{nodes}"));
         format!(
-            "the cluster's data centres with their nodes are {}; replication may say for each how many copies, as \
-             dc1:3,dc2:2",
+            "the cluster's data centers and their nodes are {}; set the number of copies in each data \
+             center, for example dc1:3,dc2:2",
             counts.collect::<Vec<_>>().join(",")
         )
     };
     for (name, copies) in &datacenters {
         let message = match nodes.get(name) {
-            None => format!("the cluster has no data centre {name:?}"),
+            None => format!("the cluster has no data center {name:?}"),
             Some(nodes) if *nodes < usize::from(*copies) => format!(
-                "replication asks for {copies} copies in data centre {name}, which has fewer nodes: {nodes}"
+                "replication requires {copies} copies in data center {name}, which has fewer nodes: {nodes}"
             ),
             Some(_) => continue,
         };
@@ -460,11 +461,11 @@ mod tests {
         for (replication, message) in [
             (
                 Replication::Everywhere(3),
-                "replication asks for 3 copies in data centre dc2, which has fewer nodes: 2",
+                "replication requires 3 copies in data center dc2, which has fewer nodes: 2",
             ),
             (
                 Replication::Datacenters(vec![("dc3".to_owned(), 1)]),
-                "the cluster has no data centre \"dc3\"",
+                "the cluster has no data center \"dc3\"",
             ),
         ] {
             let error = copies(Some(replication)).expect_err("it is refused");

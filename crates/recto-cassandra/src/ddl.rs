@@ -253,7 +253,7 @@ pub(crate) fn push_type(text: &mut String, ty: &Type) {
         Type::Vector(element, dimension) => write!(text, "vector<{}, {dimension}>", type_cql(element)),
         other => write!(text, "{other}"),
     };
-    written.expect("a text takes all that is written to it");
+    written.expect("writing to a string cannot fail");
 }
 
 /// First words of the comment of every table that Recto creates, in each version of the comment.
@@ -334,7 +334,7 @@ impl SchemaTable {
     /// A message, if the comment and the schema do not match, because another program changed the
     /// table.
     pub(crate) fn table(&self, udts: &[SchemaUdt]) -> Result<Table, String> {
-        let (version, comment) = read_comment(&self.comment).ok_or("it was not made by Recto")?;
+        let (version, comment) = read_comment(&self.comment).ok_or("Recto did not create it")?;
         let comment: Value =
             serde_json::from_str(comment).map_err(|error| format!("its comment is damaged: {error}"))?;
         let named = comment["columns"]
@@ -385,8 +385,8 @@ impl SchemaColumn {
     pub(crate) fn other_than(&self, wanted: Option<&Column>) -> String {
         let (name, ty) = (&self.name, &self.ty);
         match wanted {
-            None => format!("there is also column {name}, {} of type {ty}", self.kind),
-            Some(wanted) => format!("column {name} is of type {ty}, not {}", wanted.ty),
+            None => format!("there is an additional column {name}, {} of type {ty}", self.kind),
+            Some(wanted) => format!("column {name} has type {ty}, not {}", wanted.ty),
         }
     }
 
@@ -412,7 +412,7 @@ impl SchemaColumn {
         };
         let kind = self
             .kind_of(write)
-            .ok_or_else(|| format!("column {} is of the kind {}", self.name, self.kind))?;
+            .ok_or_else(|| format!("column {} has the kind {}", self.name, self.kind))?;
         Ok(Column {
             name: self.name.clone(),
             ty: parse_type(&self.ty, udts)?,
@@ -483,7 +483,7 @@ impl TypeText<'_> {
     }
 
     fn damaged(&self) -> String {
-        format!("{:?} is not a type Recto knows", self.whole)
+        format!("Recto does not know the type {:?}", self.whole)
     }
 
     fn ty(&mut self, depth: usize) -> Result<Type, String> {

@@ -68,13 +68,16 @@ pub(crate) fn of_execution(error: ExecutionError, limit: TimeLimit) -> Failure {
         ExecutionError::EmptyPlan => Failure::new(
             Effect::Nothing,
             false,
-            StoreError::new(StoreErrorKind::Unavailable, "there is no node to ask")
-                .with_hint("see whether the local data centre is named rightly and has nodes that are up"),
+            StoreError::new(
+                StoreErrorKind::Unavailable,
+                "there is no Cassandra node to send the request to",
+            )
+            .with_hint("check the name of the local data center, and check that its nodes are up"),
         ),
         ExecutionError::BadQuery(error) => Failure::new(
             Effect::Nothing,
             false,
-            StoreError::new(StoreErrorKind::Invalid, "the statement's values are not its own")
+            StoreError::new(StoreErrorKind::Invalid, "the values do not match the statement")
                 .with_source(error),
         ),
         ExecutionError::SchemaAgreementError(error) => Failure::new(
@@ -84,7 +87,7 @@ pub(crate) fn of_execution(error: ExecutionError, limit: TimeLimit) -> Failure {
                 StoreErrorKind::Timeout,
                 "the nodes did not agree on the schema in time",
             )
-            .with_hint("see with `nodetool describecluster` which node disagrees, then try again")
+            .with_hint("check with `nodetool describecluster` which node disagrees, then try again")
             .with_source(error),
         ),
         other => Failure::new(
@@ -117,7 +120,7 @@ fn of_pool(error: ConnectionPoolError) -> Failure {
         Effect::Nothing,
         true,
         StoreError::new(StoreErrorKind::Unavailable, "no Cassandra node can be reached")
-            .with_hint("see whether the nodes are up and listen at the address they announce")
+            .with_hint("check that the nodes are up and listen at the addresses that they announce")
             .with_source(error),
     )
 }
@@ -130,9 +133,9 @@ fn of_attempt(error: RequestAttemptError) -> Failure {
             true,
             StoreError::new(
                 StoreErrorKind::Unavailable,
-                "the connection to a Cassandra node broke",
+                "the connection to a Cassandra node was lost",
             )
-            .with_hint("see with `nodetool status` whether a node went down or hangs")
+            .with_hint("check with `nodetool status` whether a node is down or hangs")
             .with_source(error),
         ),
         RequestAttemptError::UnableToAllocStreamId => Failure::new(
@@ -140,9 +143,9 @@ fn of_attempt(error: RequestAttemptError) -> Failure {
             true,
             StoreError::new(
                 StoreErrorKind::Unavailable,
-                "a connection to Cassandra has no room for a request",
+                "a connection to Cassandra has no room for another request",
             )
-            .with_hint("have fewer requests in flight, or more connections per node"),
+            .with_hint("reduce the requests in flight, or open more connections per node"),
         ),
         RequestAttemptError::SerializationError(_) | RequestAttemptError::CqlRequestSerialization(_) => {
             Failure::new(
@@ -154,7 +157,8 @@ fn of_attempt(error: RequestAttemptError) -> Failure {
         other => Failure::new(
             Effect::Unknown,
             false,
-            StoreError::new(StoreErrorKind::Other, "Cassandra's answer cannot be read").with_source(other),
+            StoreError::new(StoreErrorKind::Other, "the reply of Cassandra cannot be read")
+                .with_source(other),
         ),
     }
 }
@@ -192,7 +196,7 @@ fn of_database(error: &DbError, message: &str) -> Failure {
             Kind::Unavailable,
             Effect::TooFewReplicas,
             true,
-            "too few replicas are up for this consistency level",
+            "start more nodes: too few replicas are up for this consistency level",
         ),
         DbError::Overloaded => (
             Kind::Unavailable,
@@ -205,63 +209,68 @@ fn of_database(error: &DbError, message: &str) -> Failure {
             Kind::Unavailable,
             Effect::Nothing,
             true,
-            "the node forgets prepared statements: raise prepared_statements_cache_size",
+            "raise prepared_statements_cache_size: the node evicts prepared statements",
         ),
         DbError::IsBootstrapping => (
             Kind::Unavailable,
             Effect::Nothing,
             true,
-            "the node is still starting",
+            "try again later: the node is still starting",
         ),
         DbError::ReadTimeout { .. } | DbError::WriteTimeout { .. } => (
             Kind::Timeout,
             Effect::Unknown,
             true,
-            "too few replicas answered in time: see whether they are overloaded or just went down",
+            "check whether replicas are overloaded or just went down: too few answered in time",
         ),
         DbError::ReadFailure { .. } if message.contains(TOMBSTONES) => (
             Kind::Tombstones,
             Effect::Nothing,
             false,
-            "the read crossed more tombstones than tombstone_failure_threshold allows: read a smaller \
-             range, lower gc_grace_seconds, or compact the table",
+            "read a smaller range, lower gc_grace_seconds, or compact the table: the read passed more \
+             tombstones than tombstone_failure_threshold allows",
         ),
         DbError::ReadFailure { .. } | DbError::WriteFailure { .. } if message.contains(OTHER_SCHEMA) => (
             Kind::Unavailable,
             Effect::Unknown,
             true,
-            "a replica does not know the tables yet, as it has just come back: try again",
+            "try again: a replica has just restarted and does not know the tables yet",
         ),
         DbError::ReadFailure { .. } | DbError::WriteFailure { .. } => (
             Kind::Other,
             Effect::Unknown,
             false,
-            "a replica failed: its log says why",
+            "read the log of the replica that failed",
         ),
         // A node accepts statements on a table that is being created before it can read or write the table.
         DbError::ServerError if message.contains(UNKNOWN_TABLE) => (
             Kind::Table,
             Effect::Unknown,
             true,
-            "the table is just being made, or was dropped: try again",
+            "try again: the table is being created, or was dropped",
         ),
         DbError::Unauthorized => (
             Kind::Unauthorized,
             Effect::Nothing,
             false,
-            "grant the user what it needs",
+            "grant the user the missing permission",
         ),
         DbError::AuthenticationError => (
             Kind::Unauthorized,
             Effect::Nothing,
             false,
-            "see user name and password",
+            "check the user name and the password",
         ),
         DbError::Invalid | DbError::SyntaxError | DbError::ConfigError => {
             let (kind, hint) = of_statement(message);
             (kind, Effect::Nothing, false, hint)
         }
-        DbError::AlreadyExists { .. } => (Kind::Table, Effect::Nothing, false, "there is one of that name"),
+        DbError::AlreadyExists { .. } => (
+            Kind::Table,
+            Effect::Nothing,
+            false,
+            "choose another name: this one is in use",
+        ),
         DbError::TruncateError => (
             Kind::Unavailable,
             // A coordinator checks whether a known node is down before it sends a request to any node.
@@ -271,11 +280,11 @@ fn of_database(error: &DbError, message: &str) -> Failure {
                 Effect::Unknown
             },
             false,
-            "emptying a table needs every node: see with `nodetool status` whether all are up",
+            "check with `nodetool status` that all nodes are up: emptying a table needs every node",
         ),
-        _ => (Kind::Other, Effect::Unknown, true, "the node's log says more"),
+        _ => (Kind::Other, Effect::Unknown, true, "read the log of the node"),
     };
-    let error = StoreError::new(kind, format!("Cassandra refused: {message}")).with_hint(hint);
+    let error = StoreError::new(kind, format!("Cassandra rejected the request: {message}")).with_hint(hint);
     Failure {
         lags: kind == Kind::Table || message.contains(OTHER_SCHEMA),
         ..Failure::new(effect, passing, error)
@@ -287,25 +296,31 @@ fn of_statement(message: &str) -> (StoreErrorKind, &'static str) {
     if names_schema(message) {
         (
             StoreErrorKind::Table,
-            "apply the schema: that makes the tables that it needs; or a node that has just come back does not know them \
-             yet: try again",
+            "apply the schema, which creates the missing tables; or try again, if a node has just restarted \
+             and does not know them yet",
         )
     } else if message.contains(BATCH_TOO_LARGE) {
         (
             StoreErrorKind::Invalid,
-            "the node takes smaller batches than was known of the cluster (batch_size_fail_threshold): write in smaller \
-             ones, and say in the address what all nodes take, as batch_bytes",
+            "write smaller batches, and set batch_bytes in the address to the size that all nodes accept \
+             (batch_size_fail_threshold)",
         )
     } else if message.contains(MAY_NOT_TRUNCATE) {
         (
             StoreErrorKind::Unauthorized,
-            "the cluster's guardrail drop_truncate_table_enabled keeps tables from being emptied and dropped: have it allow \
-             that, or use a superuser for it",
+            "allow this in the cluster's guardrail drop_truncate_table_enabled, which prevents emptying and \
+             dropping tables; or connect as a superuser",
         )
     } else if message.contains(UNKNOWN_OPTION) || message.contains(UNKNOWN_COMPACTION) {
-        (StoreErrorKind::Other, "Recto's tables need Apache Cassandra 5.0")
+        (
+            StoreErrorKind::Other,
+            "use Apache Cassandra 5.0, which the tables of Recto need",
+        )
     } else {
-        (StoreErrorKind::Invalid, "the message is Cassandra's own")
+        (
+            StoreErrorKind::Invalid,
+            "read the message above, which Cassandra wrote",
+        )
     }
 }
 
@@ -326,12 +341,15 @@ impl From<ReadValuesError> for StoreError {
         match &error {
             ReadValuesError::Columns { .. } => StoreError::new(
                 StoreErrorKind::Table,
-                format!("the table is not as expected: {error}"),
+                format!("the table has an unexpected form: {error}"),
             )
-            .with_hint("it was changed or made by another program, or by another version of the schema"),
+            .with_hint(
+                "check whether another program, or another version of the schema, changed or created the \
+                 table",
+            ),
             ReadValuesError::Truncated | ReadValuesError::Frame(_) => StoreError::new(
                 StoreErrorKind::Corrupt,
-                "Cassandra's answer cannot be taken apart",
+                "the reply of Cassandra cannot be decoded",
             )
             .with_source(error),
         }

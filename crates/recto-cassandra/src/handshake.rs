@@ -36,14 +36,14 @@ pub(crate) fn failed(
     let unreachable = |message: String| StoreError::new(StoreErrorKind::Unavailable, message);
     match &error {
         NewSessionError::FailedToResolveAnyHostname(_) => {
-            unreachable(format!("no address is known for Cassandra at {hosts}"))
-                .with_hint("see whether the host is spelt rightly")
+            unreachable(format!("the host name of Cassandra at {hosts} has no address"))
+                .with_hint("check the spelling of the host")
         }
         _ => match (connection_error(&error), alert.and_then(tls_error)) {
             (_, Some(alert)) => of_tls(alert, &hosts, config),
             (Some(connection), None) => of_connection(connection, &hosts, config),
             (None, None) => unreachable(format!("connecting to Cassandra at {hosts} failed"))
-                .with_hint("see whether Cassandra runs there and listens on this port"),
+                .with_hint("check that Cassandra runs there and listens on this port"),
         },
     }
     .with_source(error)
@@ -68,18 +68,18 @@ fn of_connection(error: &ConnectionError, hosts: &str, config: &CassandraConfig)
             ConnectionSetupRequestErrorKind::DbError(DbError::AuthenticationError, message) => {
                 return StoreError::new(
                     StoreErrorKind::Unauthorized,
-                    format!("Cassandra at {hosts} refused the user: {message}"),
+                    format!("Cassandra at {hosts} rejected the user: {message}"),
                 )
-                .with_hint("see user name and password");
+                .with_hint("check the user name and the password");
             }
             ConnectionSetupRequestErrorKind::MissingAuthentication => {
                 return StoreError::new(
                     StoreErrorKind::Unauthorized,
-                    format!("Cassandra at {hosts} wants a user name and a password"),
+                    format!("Cassandra at {hosts} requires a user name and a password"),
                 )
                 .with_hint(
-                    "give username and password: in the environment as RECTO_CASSANDRA_USERNAME and \
-                     RECTO_CASSANDRA_PASSWORD, or in the file that --store-config names",
+                    "set RECTO_CASSANDRA_USERNAME and RECTO_CASSANDRA_PASSWORD in the environment, or both \
+                     values in the file that --store-config names",
                 );
             }
             _ => {}
@@ -87,17 +87,17 @@ fn of_connection(error: &ConnectionError, hosts: &str, config: &CassandraConfig)
     }
     let hint = match (&config.tls, error) {
         (_, ConnectionError::ConnectTimeout | ConnectionError::IoError(_)) => {
-            "see whether Cassandra runs there and listens on this port"
+            "check that Cassandra runs there and listens on this port"
         }
         (None, _) => {
-            "see whether what listens there is Cassandra, and whether it wants TLS (`tls=true` and `tls_ca` in \
-             the address)"
+            "check that the program at this address is Cassandra, and whether it requires TLS (`tls=true` \
+             and `tls_ca` in the address)"
         }
         (Some(tls), _) if tls.client.is_none() => {
-            "see whether what listens there is Cassandra, and whether it wants a client's certificate \
-             (`tls_certificate` and `tls_key` in the address)"
+            "check that the program at this address is Cassandra, and whether it requires a client \
+             certificate (`tls_certificate` and `tls_key` in the address)"
         }
-        (Some(_), _) => "see whether what listens there is Cassandra, and what its log says",
+        (Some(_), _) => "check that the program at this address is Cassandra, and read its log",
     };
     StoreError::new(
         StoreErrorKind::Unavailable,
@@ -150,24 +150,26 @@ fn of_tls(error: &rustls::Error, hosts: &str, config: &CassandraConfig) -> Store
         }
         Tls::AlertReceived(AlertDescription::CertificateRequired) => (
             Kind::Unauthorized,
-            format!("Cassandra at {hosts} wants a client's certificate"),
-            "give this client's certificate and key: `tls_certificate` and `tls_key` in the address",
+            format!("Cassandra at {hosts} requires a client certificate"),
+            "set the certificate and key of this client: `tls_certificate` and `tls_key` in the address",
         ),
         Tls::AlertReceived(alert) if is_about_certificate(*alert, shows_certificate) => (
             Kind::Unauthorized,
-            format!("Cassandra at {hosts} does not take this client's certificate: {alert:?}"),
-            "see whether `tls_certificate` and `tls_key` are given, and signed by an authority that the nodes \
-             trust (their truststore)",
+            format!("Cassandra at {hosts} rejected the client certificate: {alert:?}"),
+            "check that `tls_certificate` and `tls_key` are set, and that an authority in the truststore of \
+             the nodes signed the certificate",
         ),
         Tls::InvalidMessage(_) => (
             Kind::Unavailable,
-            format!("what listens at {hosts} does not speak TLS"),
-            "leave out the address's tls parameters, or let the nodes speak TLS (client_encryption_options)",
+            format!("the program at {hosts} does not speak TLS"),
+            "remove the tls parameters from the address, or enable TLS on the nodes \
+             (client_encryption_options)",
         ),
         other => (
             Kind::Unavailable,
             format!("TLS with Cassandra at {hosts} failed: {other}"),
-            "see which versions and ciphers the nodes' client_encryption_options allow; their log says more",
+            "check the TLS versions and ciphers in client_encryption_options of the nodes, and read their \
+             logs",
         ),
     };
     StoreError::new(kind, message).with_hint(hint)
@@ -197,26 +199,27 @@ fn is_about_certificate(alert: AlertDescription, shows_certificate: bool) -> boo
 fn of_certificate(reason: &CertificateError) -> (String, &'static str) {
     match reason {
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => (
-            format!("does not name the address it is reached by: {reason}"),
-            "let the nodes' certificates name their IP addresses; or, where the authority signs for this cluster \
-             only, set `tls_check_server_name=false`",
+            format!("does not name the address of the node: {reason}"),
+            "use node certificates that name their IP addresses; if the authority signs for this cluster \
+             only, you can set `tls_check_server_name=false`",
         ),
         CertificateError::UnknownIssuer => (
-            "is not signed by an authority that is trusted here".to_owned(),
-            "see whether the file in `tls_ca` holds the authority that signed the nodes' certificates, with any \
-             in between",
+            "is not signed by a trusted authority".to_owned(),
+            "check that the file in `tls_ca` has the authority that signed the nodes' certificates, and all \
+             intermediate authorities",
         ),
         CertificateError::Expired
         | CertificateError::ExpiredContext { .. }
         | CertificateError::NotValidYet
         | CertificateError::NotValidYetContext { .. } => (
             format!("is not valid now: {reason}"),
-            "renew it (`nodetool reloadssl` takes it without a restart), and see whether this machine's clock is \
-             right",
+            "renew the certificate (`nodetool reloadssl` loads it without a restart), and check the clock of \
+             this machine",
         ),
         _ => (
-            format!("is not taken: {reason}"),
-            "see the nodes' certificates, and whether the file in `tls_ca` holds the authority that signed them",
+            format!("is rejected: {reason}"),
+            "check the nodes' certificates, and check that the file in `tls_ca` has the authority that \
+             signed them",
         ),
     }
 }

@@ -44,14 +44,14 @@ impl CassandraStore {
             let (name, seconds) = (&found.name, found.gc_grace_seconds);
             if seconds < table.options().gc_grace_seconds {
                 report.notes.push(format!(
-                    "gc_grace_seconds of table {name} is {seconds}: a deletion that a node missed comes back unless a \
-                     repair ends at least that often"
+                    "gc_grace_seconds of table {name} is {seconds}: run a repair at least that often, or a \
+                     deletion that a node missed is undone"
                 ));
             }
             if found.automatic_snapshots && !table.options().automatic_snapshots {
                 report.notes.push(format!(
-                    "{ALLOW_AUTO_SNAPSHOT} of table {name} is true: each time it is emptied, a snapshot keeps what was \
-                     in it, until `nodetool clearsnapshot` frees that space"
+                    "{ALLOW_AUTO_SNAPSHOT} of table {name} is true: whenever Recto empties the table, \
+                     Cassandra keeps a snapshot that uses disk space until you run `nodetool clearsnapshot`"
                 ));
             }
         }
@@ -85,8 +85,8 @@ fn compare_copies(
     if let Some(copies) = replication.get("replication_factor").and_then(copies) {
         if nodes.len() > 1 {
             report.problems.push(
-                "the keyspace has SimpleStrategy, which knows no data centres, and the cluster has several: alter it \
-                 to NetworkTopologyStrategy"
+                "the keyspace uses SimpleStrategy, which ignores data centers, and the cluster has several: \
+                 alter the keyspace to NetworkTopologyStrategy"
                     .to_owned(),
             );
         }
@@ -97,16 +97,16 @@ fn compare_copies(
         let there = nodes.get(name).copied().unwrap_or(0);
         compare_in(
             report,
-            &format!("data centre {name}"),
+            &format!("data center {name}"),
             copies(text).unwrap_or(0),
             there,
         );
     }
     for name in nodes.keys().filter(|name| !replication.contains_key(*name)) {
-        let line = format!("data centre {name} keeps no copies");
+        let line = format!("data center {name} has no copies");
         if local.is_none_or(|local| local == name) {
             report.problems.push(format!(
-                "{line}, and it is the one that is asked: alter the keyspace's replication"
+                "{line}, and Recto sends its requests there: alter the replication of the keyspace"
             ));
         } else {
             report.notes.push(line);
@@ -117,13 +117,13 @@ fn compare_copies(
 fn compare_in(report: &mut KeyspaceReport, place: &str, copies: usize, nodes: usize) {
     if copies > nodes {
         report.problems.push(format!(
-            "the keyspace keeps {copies} copies in {place}, which has {nodes} nodes: alter its replication, or add \
-             nodes"
+            "the keyspace requires {copies} copies in {place}, which has {nodes} nodes: alter its \
+             replication, or add nodes"
         ));
     } else if copies < 3 && nodes > copies {
         report.notes.push(format!(
-            "the keyspace keeps {copies} copies in {place}, which has {nodes} nodes: with less than 3, each node that \
-             is away keeps rows from being read or written"
+            "the keyspace has {copies} copies in {place}, which has {nodes} nodes: with fewer than 3 copies, \
+             rows cannot be read or written while a node is down"
         ));
     }
 }
@@ -165,11 +165,14 @@ mod tests {
         let (problems, notes) = check(&[topology, ("dc1", "2")], &two, Some("dc1"));
         assert_eq!(problems, [""; 0]);
         assert!(
-            notes[0].contains("2 copies") && notes[1].contains("dc2 keeps no copies"),
+            notes[0].contains("2 copies") && notes[1].contains("dc2 has no copies"),
             "{notes:?}"
         );
         let (problems, _) = check(&[topology, ("dc1", "3")], &two, Some("dc2"));
-        assert!(problems[0].contains("the one that is asked"), "{problems:?}");
+        assert!(
+            problems[0].contains("Recto sends its requests there"),
+            "{problems:?}"
+        );
         let (problems, _) = check(&[topology, ("dc3", "3")], &[("dc1", 3)], None);
         assert_eq!(problems.len(), 2, "{problems:?}");
     }

@@ -83,7 +83,7 @@ pub(crate) async fn scan(
     options: &ReadOptions,
 ) -> Result<ScanRead, StoreError> {
     if limit == 0 {
-        let message = "a scan of partitions has the limit 0";
+        let message = "the limit of a scan of partitions must not be 0";
         return Err(StoreError::new(StoreErrorKind::Invalid, message));
     }
     let mut listing = Listing {

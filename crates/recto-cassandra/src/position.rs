@@ -18,9 +18,9 @@ pub(crate) struct Position {
 fn malformed() -> StoreError {
     StoreError::new(
         StoreErrorKind::Invalid,
-        "the token range or scan position is not one of this store and table",
+        "the token range or scan position does not belong to this store and table",
     )
-    .with_hint("take ranges from token_ranges and positions from scan, on the same table")
+    .with_hint("use ranges from token_ranges and positions from scan, on the same table")
 }
 
 pub(crate) fn token_of(bytes: &[u8]) -> Result<Option<i64>, StoreError> {
@@ -49,9 +49,9 @@ pub(crate) fn decode_position(table: &Table, bytes: &[u8]) -> Result<Position, S
     if *version != POSITION_VERSION {
         return Err(StoreError::new(
             StoreErrorKind::Version,
-            format!("the scan position is of version {version}, this release reads {POSITION_VERSION}"),
+            format!("the scan position has version {version}; this release reads version {POSITION_VERSION}"),
         )
-        .with_hint("start the scan of this range again"));
+        .with_hint("restart the scan of this range"));
     }
     let (token, mut bytes) = bytes.split_first_chunk::<8>().ok_or_else(malformed)?;
     let mut cells = Cells::new();

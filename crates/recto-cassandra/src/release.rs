@@ -101,8 +101,8 @@ impl ClusterReleases {
             names.join(" and ")
         );
         Err(StoreError::new(StoreErrorKind::Other, message).with_hint(
-            "upgrade all nodes, or use another cluster or an embedded store; `recto attach` reads tables that exist on \
-             this cluster",
+            "upgrade all nodes, or use another cluster or an embedded store; `recto attach` can read \
+             existing tables of this cluster",
         ))
     }
 }

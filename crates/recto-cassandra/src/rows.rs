@@ -158,12 +158,13 @@ fn empty_in_key(column: &Column) -> StoreError {
     StoreError::new(
         StoreErrorKind::Invalid,
         format!(
-            "a row has an empty value, one of no bytes, in column {} of its key, and Recto has no such {}",
+            "a row has an empty value (no bytes) in column {} of its key, and Recto does not support an \
+             empty {}",
             column.name, column.ty
         ),
     )
     .with_hint(format!(
-        "leave such rows out with a condition on {}, for example `{} >= ` the lowest value; or delete them",
+        "exclude such rows with a condition on {}, for example `{} >= ` the lowest value; or delete them",
         column.name, column.name
     ))
 }

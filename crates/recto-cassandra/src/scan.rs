@@ -32,7 +32,7 @@ pub(crate) fn token_ranges(pieces: u32) -> Vec<TokenRange> {
         }
         let token = i128::from(i64::MIN) + (i128::from(index) << 64) / i128::from(pieces);
         i64::try_from(token)
-            .expect("a share of the ring lies on the ring")
+            .expect("every token is on the ring")
             .to_be_bytes()
             .to_vec()
     };
@@ -53,7 +53,10 @@ pub(crate) async fn scan(
     options: &ReadOptions,
 ) -> Result<ScanRead, StoreError> {
     if limit == 0 {
-        return Err(StoreError::new(StoreErrorKind::Invalid, "a scan has the limit 0"));
+        return Err(StoreError::new(
+            StoreErrorKind::Invalid,
+            "the limit of a scan must not be 0",
+        ));
     }
     let mut scan = Scan {
         client,

@@ -53,7 +53,7 @@ impl Client {
         let found = self.find_tables(&[name], deadline).await?.pop();
         found.ok_or_else(|| {
             StoreError::new(StoreErrorKind::Table, format!("there is no table {name}"))
-                .with_hint("make the tables of the schema first")
+                .with_hint("create the tables of the schema first")
         })
     }
 

@@ -71,7 +71,7 @@ impl AddressTranslator for Listener {
         if self.hears_nothing(address).await {
             let silent = io::Error::new(
                 io::ErrorKind::TimedOut,
-                format!("{address} does not answer to TLS"),
+                format!("{address} does not answer a TLS handshake"),
             );
             return Err(TranslationError::IoError(Arc::new(silent)));
         }

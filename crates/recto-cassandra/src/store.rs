@@ -89,7 +89,8 @@ impl Client {
             return Err(StoreError::new(
                 StoreErrorKind::Invalid,
                 format!(
-                    "the partition key has {bytes} bytes as Cassandra keeps it, {MAX_KEY_BYTES} are the most"
+                    "the partition key has {bytes} bytes in Cassandra's encoding; at most {MAX_KEY_BYTES} \
+                     are allowed"
                 ),
             ));
         }

@@ -83,12 +83,12 @@ impl Client {
             Some(away) => Err(StoreError::new(
                 StoreErrorKind::Unavailable,
                 format!(
-                    "node {} is not reached, and tables that are made once are made when all nodes are",
+                    "node {} is down, and Recto creates these tables only while all nodes are up",
                     away.address
                 ),
             )
             .with_hint(
-                "do it again when all nodes are up: it is done once, and from then on nodes may be away",
+                "try again when all nodes are up; this happens only once, and later nodes may be down",
             )),
         }
     }
@@ -119,9 +119,9 @@ impl Client {
                 Some(_) => {
                     return Err(StoreError::new(
                         StoreErrorKind::Table,
-                        format!("there is another type {} in the keyspace", udt.name),
+                        format!("the keyspace has another type named {}", udt.name),
                     )
-                    .with_hint("name the type otherwise, or use another keyspace"));
+                    .with_hint("give the type another name, or use another keyspace"));
                 }
                 None => {}
             }
@@ -282,7 +282,7 @@ fn is_same(found: &FoundTable, table: &Table) -> Result<bool, StoreError> {
         // The comment lists all columns that Recto created.
         let obstacle = |told| added_columns(table, &with_options_of(told, table)).err();
         let more = told.filter(|told| told.columns() != table.columns())?;
-        Some(obstacle(more).map_or_else(|| "it has further columns".to_owned(), |error| error.to_string()))
+        Some(obstacle(more).map_or_else(|| "it has more columns".to_owned(), |error| error.to_string()))
     });
     match difference {
         None => Ok(true),
@@ -301,15 +301,17 @@ fn table_outcome(failure: Failure) -> Result<TableOutcome, StoreError> {
 /// table.
 fn with_options_of(told: &Table, table: &Table) -> Table {
     Table::new(told.name(), told.columns().to_vec(), table.options())
-        .expect("options are no matter to columns")
+        .expect("columns do not depend on options")
 }
 
 fn another(table: &str, difference: &str) -> StoreError {
     StoreError::new(
         StoreErrorKind::Table,
-        format!("there is another table {table}: {difference}"),
+        format!("table {table} exists in another form: {difference}"),
     )
-    .with_hint("it was made or changed by another program: undo that, or drop it if its rows are not needed")
+    .with_hint(
+        "undo the change if another program changed the table, or drop the table if you do not need its rows",
+    )
 }
 
 fn taken(table: &str, column: &SchemaColumn) -> StoreError {
@@ -318,5 +320,5 @@ fn taken(table: &str, column: &SchemaColumn) -> StoreError {
         StoreErrorKind::Table,
         format!("table {table} has another column {name}, of type {ty}"),
     )
-    .with_hint("another program added it, or an apply that was interrupted: name the new column otherwise")
+    .with_hint("give the new column another name: another program or an interrupted apply added this one")
 }

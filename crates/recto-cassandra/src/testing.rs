@@ -100,7 +100,7 @@ impl PlainCql {
             }
             tokio::time::sleep(TRACE_PAUSE).await;
         }
-        Err(failed(text, "its traces tell of no read"))
+        Err(failed(text, "its traces report no read"))
     }
 
     /// Sends a statement with tracing, and returns the messages of the nodes in the trace.

@@ -62,7 +62,7 @@ fn certificates(file: &std::path::Path) -> Result<Vec<CertificateDer<'static>>, 
         .and_then(Iterator::collect)
         .map_err(|error| unusable(&name, &error))?;
     if certificates.is_empty() {
-        return Err(unusable(&name, &"it holds no certificate"));
+        return Err(unusable(&name, &"it has no certificate"));
     }
     Ok(certificates)
 }
@@ -72,7 +72,7 @@ fn unusable(what: &str, reason: &dyn std::fmt::Display) -> StoreError {
         StoreErrorKind::Invalid,
         format!("{what} cannot be used for TLS: {reason}"),
     )
-    .with_hint("certificates and keys are PEM files")
+    .with_hint("use PEM files for certificates and keys")
 }
 
 /// Verifier that accepts any certificate that the authorities signed, with any name.
@@ -85,7 +85,7 @@ impl AnyName {
     fn new(roots: Arc<RootCertStore>, provider: Arc<CryptoProvider>) -> Result<Self, StoreError> {
         let chains = WebPkiServerVerifier::builder_with_provider(roots, provider)
             .build()
-            .map_err(|error| unusable("the authorities' file", &error))?;
+            .map_err(|error| unusable("the file of authorities", &error))?;
         Ok(Self { chains })
     }
 }

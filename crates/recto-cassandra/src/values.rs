@@ -87,7 +87,7 @@ impl Values {
 
 /// Error if the number of values differs from the number of bind markers, which is a defect of this crate.
 #[derive(Debug, thiserror::Error)]
-#[error("the statement has {markers} bind markers, {values} values were given")]
+#[error("the statement has {markers} bind markers, but {values} values")]
 struct WrongValueCount {
     markers: usize,
     values: usize,
@@ -131,14 +131,14 @@ impl SerializeRow for Values {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReadValuesError {
     /// The types or the number of the columns differ from the requested ones.
-    #[error("column {column} is a {found}, a {expected} was expected")]
+    #[error("column {column} is a {found}, not a {expected}")]
     Columns {
         column: String,
         found: String,
         expected: String,
     },
     /// The rows end too early.
-    #[error("an answer's rows are cut off")]
+    #[error("the rows of a reply end too early")]
     Truncated,
     /// The driver could not decode the frame.
     #[error(transparent)]

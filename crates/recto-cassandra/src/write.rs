@@ -186,11 +186,12 @@ fn check_statements(write: &PartitionWrite) -> Result<(), StoreError> {
         return Err(StoreError::new(
             StoreErrorKind::Invalid,
             format!(
-                "the write to table {} takes up to {most} statements, a batch has at most {MAX_BATCH_STATEMENTS}",
+                "the write to table {} has up to {most} statements; a batch has at most \
+                 {MAX_BATCH_STATEMENTS}",
                 write.table.name()
             ),
         )
-        .with_hint("write in smaller batches"));
+        .with_hint("write smaller batches"));
     }
     Ok(())
 }

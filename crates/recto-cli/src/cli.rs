@@ -26,15 +26,15 @@ const STYLES: Styles = Styles::styled()
 /// Text of `recto --help` after the commands.
 const AFTER_HELP: &str = "\
 Examples:
-  recto demo                                     real data in an embedded store, and pages of it
-  recto init && recto apply                      a first schema, and the store that holds it
-  recto load posts posts.csv                     a file into a collection
-  recto page posts --filter 'user_id = \"…\"'      a page; n and p turn it
+  recto demo                                     create a store with real data, and show pages of it
+  recto init && recto apply                      write a schema file, and create a store with it
+  recto load posts posts.csv                     load a file into a collection
+  recto page posts --filter 'user_id = \"…\"'      show a page; n and p turn pages
 
-`recto help COMMAND` says more of each.";
+`recto help COMMAND` describes a command and its options.";
 
-/// Any page of a large, sorted, filtered collection, forwards and backwards: on an embedded store and on
-/// Apache Cassandra.
+/// Recto is a database for large sorted lists. It stores data in a folder or in Apache Cassandra, and returns
+/// any page of a filtered, sorted collection.
 #[derive(Debug, Parser)]
 #[command(name = "recto", version, styles = STYLES, max_term_width = 110)]
 #[command(after_help = AFTER_HELP, after_long_help = format!("{AFTER_HELP}\n\n{STORES}\n\n{EXIT_CODES}"))]
@@ -147,7 +147,7 @@ fn refuse_unused_store(program: &clap::Command, matches: &ArgMatches) -> Result<
 /// Commands of the program.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Create an embedded store with 336,776 real flights, and show pages of it
+    /// Create a store with 336,776 real flights, and show pages of it
     Demo(demo_args::DemoArgs),
     /// Write a schema file with comments to start from
     Init(schema::InitArgs),
@@ -164,13 +164,13 @@ pub(crate) enum Command {
     Load(load::LoadArgs),
     /// Show a page of a collection, and turn pages
     Page(page::PageArgs),
-    /// Show how a page is found, and what it costs
+    /// Show the query plan and the cost of a page
     Explain(explain::ExplainArgs),
     /// Print every record of a collection as NDJSON
     Scan(scan::ScanArgs),
     /// Show one record
     Get(records::GetArgs),
-    /// Put records, in place of records with the same key
+    /// Put records; they replace records with the same key
     Put(records::PutArgs),
     /// Insert records whose keys do not exist
     Insert(records::InsertArgs),
@@ -206,7 +206,7 @@ pub(crate) enum Command {
     Queue(queue::QueueArgs),
     /// List the buckets of partitions, and split those that are too large
     Buckets(buckets::BucketsArgs),
-    /// Show how large buckets become, and what measuring them costs
+    /// Estimate the sizes of buckets, and the cost of measuring them
     Tune(tune::TuneArgs),
     /// List or rotate the keys that encrypt page tokens
     CursorKeys(cursor_keys::CursorKeysArgs),

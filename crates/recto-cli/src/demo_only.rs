@@ -12,14 +12,14 @@ use crate::opening::Place;
 
 /// Text of `--help`.
 pub(crate) const HELP: &str = "\
-Creates an embedded store with 336,776 real flights and shows pages of it.
+Create an embedded store with 336,776 real flights, and show pages of it.
 
 Usage: recto demo [OPTIONS]
 
 Options:
   -q, --quiet          Show no progress
-      --serve          Serve the console in the end, as on a terminal
-      --store FOLDER   The folder of the store [default: recto-demo]
+      --serve          Serve the console at the end, as on a terminal
+      --store FOLDER   Folder of the store [default: recto-demo]
   -h, --help           Print help
 
 This program was built for the demo only. `cargo install --path crates/recto-cli` builds all commands.";
@@ -56,7 +56,7 @@ impl Cli {
                 "--serve" => serve = true,
                 "--store" => match words.next().transpose()? {
                     Some(folder) => store = folder,
-                    None => return Err(refused("--store takes a folder")),
+                    None => return Err(refused("--store needs a folder")),
                 },
                 option => match option.strip_prefix("--store=") {
                     Some(folder) => folder.clone_into(&mut store),

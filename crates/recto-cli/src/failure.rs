@@ -57,10 +57,10 @@ pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
   0    done
   1    failed: the store, a file or the network
-  2    refused: arguments, filter, sort, token, schema or record are not right, or another record is there
-  3    not found: no such collection, record or file
-  4    done, but for what was reported: rows rejected by `load`, problems found by `check`
-  5    unknown: a write may or may not have been applied; repeating it settles it
+  2    rejected: an argument, filter, sort, token, schema or record is invalid, or another record exists
+  3    not found: the collection, record or file does not exist
+  4    partly done: for example, `load` rejected rows, or `check` found problems
+  5    unknown: a write may or may not have been applied; repeat it to resolve the outcome
   130  stopped by Ctrl-C";
 
 /// Failure of a command.

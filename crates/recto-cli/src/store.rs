@@ -27,31 +27,33 @@ const MAX_CONFIG_BYTES: u64 = 64 << 10;
 /// Description of stores and of the precedence of their options, for `--help`.
 pub(crate) const STORES: &str = "\
 Stores:
-  A store is a folder, or cassandra://host[:port][,host…]/keyspace[?parameter=value&…], or a running \
-`recto serve`: http[s]://host[:port][?parameter=value&…]
-  Without --store: RECTO_STORE, else `store` of the --store-config file, else ./recto.data
-  These options may stand before the command or after it.
-  Several processes may read an embedded store at a time, or one may write it; --wait waits until it is free.
+  A store is a folder, or cassandra://host[:port][,host…]/keyspace[?parameter=value&…], or a running `recto \
+serve`: http[s]://host[:port][?parameter=value&…]
+  Without --store, Recto uses RECTO_STORE, then `store` of the --store-config file, then ./recto.data
+  Write these options before or after the command.
+  An embedded store can have several readers or one writer at a time; --wait waits until it is free.
 
   Parameters of Cassandra: username, password, local_datacenter, consistency, replication, tls, tls_ca, \
-tls_certificate, tls_key, tls_check_server_name, connect_timeout_ms, request_timeout_ms, serial_consistency, retries, \
-pool_size, in_flight, mutation_bytes, batch_bytes. Each may stand in the \
-address, in the environment (RECTO_CASSANDRA_PASSWORD) or in the --store-config file; the first of these that has \
-it wins:
+tls_certificate, tls_key, tls_check_server_name, connect_timeout_ms, request_timeout_ms, \
+serial_consistency, retries, pool_size, in_flight, mutation_bytes, batch_bytes. Set them in the address, in \
+the environment (RECTO_CASSANDRA_PASSWORD) or in the --store-config file. The address takes precedence over \
+the environment, and the environment over the file:
       store = \"cassandra://db1,db2/shop\"
       [cassandra]
       username = \"ada\"
       password = \"…\"
   Other users of a machine can see command lines: keep passwords in the environment or the file.
 
-  Parameters of a server: token_file, tls_ca, connect_timeout_ms, request_timeout_ms, in the same places (RECTO_HTTP_TLS_CA, \
-a table [http]). The token itself stands in RECTO_TOKEN, in the file that token_file names, or as `token` in [http]; never in the address.";
+  Parameters of a server: token_file, tls_ca, connect_timeout_ms, request_timeout_ms, in the same places \
+(RECTO_HTTP_TLS_CA, a table [http]). Set the token in RECTO_TOKEN, in the file that token_file names, or as \
+`token` in [http]. An address cannot have it.";
 
 /// Options that select the store.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct StoreArgs {
     #[arg(
-        help = "The store: a folder, cassandra://host/keyspace, or http://host of a running server [env: RECTO_STORE] [default: recto.data]"
+        help = "Store: a folder, cassandra://host/keyspace, or http://host of a running server [env: \
+                RECTO_STORE] [default: recto.data]"
     )]
     #[arg(
         long,
@@ -61,7 +63,7 @@ pub(crate) struct StoreArgs {
         help_heading = "Store"
     )]
     pub(crate) store: Option<String>,
-    #[arg(help = "A TOML file with the store and its parameters [env: RECTO_STORE_CONFIG]")]
+    #[arg(help = "TOML file with the store and its parameters [env: RECTO_STORE_CONFIG]")]
     #[arg(
         long,
         value_name = "FILE",
@@ -71,7 +73,8 @@ pub(crate) struct StoreArgs {
     )]
     pub(crate) store_config: Option<PathBuf>,
     #[arg(
-        help = "How long to wait for a store that another process holds, or that is not up yet [env: RECTO_WAIT] [default: 0]"
+        help = "Maximum wait for a store that another process has open, or that does not run yet: 0 to 86400 \
+                [env: RECTO_WAIT] [default: 0]"
     )]
     #[arg(
         long,
@@ -91,7 +94,7 @@ pub(crate) fn wait_seconds() -> clap::builder::RangedI64ValueParser<u32> {
 
 /// Hint for a store that does not exist, in commands for collections.
 pub(crate) const MAKES_A_STORE: &str =
-    "`recto apply --schema FILE` makes one; `recto demo` makes one with data in it";
+    "create a store with `recto apply --schema FILE`, or one with example data with `recto demo`";
 
 /// Content of a store file.
 #[derive(Debug, Default)]
@@ -178,11 +181,14 @@ impl StoreArgs {
     pub(crate) async fn open_itself(&self, options: OpenOptions) -> Result<Recto> {
         let address = self.address(DEFAULT_STORE, environment())?;
         if matches!(address, StoreAddress::Http(_)) {
-            return Err(
-                Failure::new(Exit::Refused, "this is done in the stores themselves, not through a server").with_hint(
-                    "give the folder or cassandra://…, on a machine that reaches both; stop the server of a folder first",
-                ),
-            );
+            return Err(Failure::new(
+                Exit::Refused,
+                "this command needs direct access to the store, not a server",
+            )
+            .with_hint(
+                "name the folder or cassandra://… on a machine that can access it; stop the server of a \
+                 folder first",
+            ));
         }
         let options = self.with_parameters(options)?;
         open(&address, options.wait(self.wait()?))
@@ -354,17 +360,15 @@ pub(crate) fn read_text(path: &Path, most_bytes: u64) -> Result<Option<String>> 
 
 fn read_config(path: &Path) -> Result<StoreConfig> {
     let Some(text) = read_text(path, MAX_CONFIG_BYTES)? else {
-        return Err(refused(
-            path,
-            "it is larger than 64 KiB, which no store file needs",
-        ));
+        return Err(refused(path, "the file is larger than 64 KiB"));
     };
     parse_config(&text).map_err(|reason| refused(path, &reason))
 }
 
 fn refused(path: &Path, reason: &str) -> Failure {
     Failure::new(Exit::Refused, format!("{}: {reason}", path.display())).with_hint(
-        "a store file has `store = \"…\"`, `wait_seconds = …` and a table [cassandra] or [http] with parameters; see recto --help",
+        "write `store = \"…\"`, `wait_seconds = …` and a table [cassandra] or [http] with parameters; see \
+         recto --help",
     )
 }
 

@@ -37,7 +37,7 @@ pub(crate) fn byte_count(text: &str) -> Result<u64, String> {
         ("gb", 1_000_000_000),
         ("b", 1),
     ];
-    let said = || format!("{text:?} is no number of bytes: such as 512, 10MB or 64KiB");
+    let said = || format!("{text:?} is not a number of bytes, such as 512, 10MB or 64KiB");
     let lower = text.trim().to_ascii_lowercase();
     let (number, unit) = UNITS
         .into_iter()
@@ -101,7 +101,7 @@ mod tests {
         ] {
             let refused = byte_count(bad);
             assert!(
-                matches!(&refused, Err(said) if said.contains("no number of bytes")),
+                matches!(&refused, Err(said) if said.contains("not a number of bytes")),
                 "{bad}"
             );
         }

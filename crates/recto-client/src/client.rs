@@ -203,12 +203,8 @@ impl Client {
         sent: &(dyn Fn(u64) + Send + Sync),
     ) -> Result<Response<'_>> {
         let sending = Arc::new(Sending::default());
-        let body = file::file_body(path, Arc::clone(&sending)).map_err(|error| {
-            Error::new(
-                ErrorKind::Io,
-                format!("{} cannot be read: {error}", path.display()),
-            )
-        })?;
+        let body = file::file_body(path, Arc::clone(&sending))
+            .map_err(|error| Error::new(ErrorKind::Io, format!("cannot read {}: {error}", path.display())))?;
         let mut request = self.http_request(Method::POST, target, body)?;
         let headers = request.headers_mut();
         headers.insert(CONTENT_TYPE, OCTETS);
@@ -281,12 +277,8 @@ impl Client {
     ) -> Result<hyper::Request<RequestBody>> {
         // A target that is too long for the type is longer than servers accept. Parameters are in a body before that.
         let uri = Uri::try_from(format!("{}{target}", self.server)).map_err(|_| {
-            Error::new(
-                ErrorKind::LimitExceeded,
-                "the request is longer than an address can be",
-            )
-            .with_hint(
-                "a key this long has no address: page or scan to its record, or ask where the store is",
+            Error::new(ErrorKind::LimitExceeded, "the request is too long for a URL").with_hint(
+                "read the record with a page or a scan, or run the command on the machine that has the store",
             )
         })?;
         let mut request = hyper::Request::new(body);
@@ -360,16 +352,16 @@ impl Client {
             ErrorKind::Timeout,
             format!("{} did not answer within {limit} ms", self.server),
         )
-        .with_hint("request_timeout_ms says how long it is waited for")
+        .with_hint("raise request_timeout_ms, or request less")
     }
 
     fn unknown(&self, error: Error) -> Error {
         let message = format!(
-            "{} did not say whether it made the change: it may or may not have",
+            "{} did not confirm the change, which may or may not have been made",
             self.server
         );
         Error::new(ErrorKind::OutcomeUnknown, message)
-            .with_hint("repeating it settles it")
+            .with_hint("repeat the change to resolve the outcome")
             .with_source(error)
     }
 }
@@ -410,9 +402,9 @@ pub fn backoff(failures: u32) -> Duration {
 pub fn unexpected_reply(server: &str) -> Error {
     Error::new(
         ErrorKind::Store,
-        format!("the answer of {server} is not one that this release understands"),
+        format!("this release does not understand the answer of {server}"),
     )
-    .with_hint("is it a Recto server of the same release?")
+    .with_hint("check that the address belongs to a Recto server of the same release")
 }
 
 #[cold]
@@ -431,17 +423,17 @@ fn too_large(server: &str) -> Error {
 fn unreachable_hint(cause: &str) -> &'static str {
     // The TLS library's name of a certificate authority that is used as a server's certificate.
     if cause.contains("CaUsedAsEndEntity") {
-        return "the server's certificate is one that signs others (CA:TRUE), which `openssl req -x509` makes unless \
-                told otherwise: make it with -addext basicConstraints=critical,CA:FALSE";
+        return "create the server's certificate with -addext basicConstraints=critical,CA:FALSE: it is a \
+                certificate that signs others (CA:TRUE), the default of `openssl req -x509`";
     }
     if cause.contains("UnknownIssuer") {
-        return "nobody whom this machine trusts signed the server's certificate; ?tls_ca=FILE in the address names \
-                whom to trust";
+        return "name the authority that signed the server's certificate in the address, ?tls_ca=FILE: this \
+                machine does not trust it";
     }
     if cause.contains("NotValidForName") {
-        return "the server's certificate is for other names than the one in the address";
+        return "use a name in the address for which the server's certificate is valid";
     }
-    "is `recto serve` running there, and is that the address it printed?"
+    "check that `recto serve` runs there, and that it printed this address"
 }
 
 /// Returns the first cause as text, because the errors above it only repeat that something failed.

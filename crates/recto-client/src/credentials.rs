@@ -25,18 +25,20 @@ pub(crate) fn authorization(address: &HttpAddress) -> Result<Option<HeaderValue>
     // RFC 6750's characters; a line break in it would be a header of its own.
     let is_token = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
     if !is_token {
-        return Err(Error::new(ErrorKind::InvalidArgument, "the token is not one")
-            .with_hint("a token is what `recto token create` printed: one word"));
+        return Err(
+            Error::new(ErrorKind::InvalidArgument, "the access token is malformed")
+                .with_hint("use the token that `recto token create` printed: one word"),
+        );
     }
     if !address.tls && !address.is_loopback() {
         return Err(Error::new(
             ErrorKind::InvalidArgument,
-            format!("the token would travel in the clear to {address}"),
+            format!("the access token would go to {address} without encryption"),
         )
-        .with_hint("name the server by https://, or leave RECTO_TOKEN and token_file away"));
+        .with_hint("use https://, or unset RECTO_TOKEN and token_file"));
     }
     let mut value = HeaderValue::try_from(format!("Bearer {token}"))
-        .map_err(|_| Error::new(ErrorKind::InvalidArgument, "the token is not one"))?;
+        .map_err(|_| Error::new(ErrorKind::InvalidArgument, "the access token is malformed"))?;
     value.set_sensitive(true);
     Ok(Some(value))
 }
@@ -50,7 +52,7 @@ fn read(path: &Path) -> Result<String> {
         };
         Error::new(
             kind,
-            format!("cannot read the token's file {}: {error}", path.display()),
+            format!("cannot read the token file {}: {error}", path.display()),
         )
     };
     let mut text = String::new();
@@ -84,7 +86,7 @@ mod tests {
             assert!(!format!("{value:?}").contains("abc"));
         }
         let error = authorization(&with_token(false, "db.example.org", "xyzzy")).unwrap_err();
-        assert!(error.to_string().contains("in the clear"));
+        assert!(error.to_string().contains("without encryption"));
         assert!(!format!("{error:?}").contains("xyzzy"));
     }
 

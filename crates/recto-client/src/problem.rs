@@ -53,9 +53,9 @@ fn error_of(problem: ProblemBody, status: StatusCode) -> Error {
         error = error.with_column(column);
     }
     match (kind, problem.hint) {
-        (ErrorKind::Unauthorized, _) => error.with_hint(
-            "give a token in the environment, RECTO_TOKEN, or name a file that holds one: ?token_file=FILE",
-        ),
+        (ErrorKind::Unauthorized, _) => {
+            error.with_hint("set a token in RECTO_TOKEN, or name a file that has a token: ?token_file=FILE")
+        }
         (_, Some(hint)) => error.with_hint(hint),
         (_, None) => error,
     }
@@ -88,21 +88,21 @@ fn kind_of_status(status: StatusCode) -> ErrorKind {
 /// Returns the error of a request whose address and headers are longer than the server, or a proxy before it, accepts. The
 /// connection is closed before Recto receives the request.
 fn too_long(server: &str, status: StatusCode) -> Error {
-    let message = format!("the request's URL and headers are longer than {server} reads ({status})");
+    let message = format!("the request's URL and headers are longer than {server} accepts ({status})");
     Error::new(kind_of_status(status), message).with_hint(
-        "what is too long for a URL goes into a body: POST …/records:query and records:batchWrite take keys of any \
-         length",
+        "send long parameters in a body: POST …/records:query and records:batchWrite take keys of any length",
     )
 }
 
 /// Returns the error of a reply that no Recto server sends: a proxy or another program sent it.
 fn strange(server: &str, status: StatusCode) -> Error {
-    let message = format!("{server} answered {status}, which is not how Recto answers");
+    let message = format!("the answer {status} of {server} is not from Recto");
     let kind = match status.as_u16() {
         404 | 405 => ErrorKind::Unavailable,
         _ => kind_of_status(status),
     };
-    Error::new(kind, message).with_hint("is it the address that `recto serve` printed, or a proxy before it?")
+    Error::new(kind, message)
+        .with_hint("check the address that `recto serve` printed, and any proxy before the server")
 }
 
 #[cfg(test)]

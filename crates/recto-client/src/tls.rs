@@ -30,7 +30,8 @@ pub(crate) fn config(address: &HttpAddress) -> Result<ClientConfig> {
                 "this machine trusts no certificate authorities",
             )
             .with_hint(
-                "name a file of those to trust, PEM: ?tls_ca=FILE (Debian: apt-get install ca-certificates)",
+                "name a PEM file of trusted authorities: ?tls_ca=FILE (Debian: apt-get install \
+                 ca-certificates)",
             ));
         }
     }
@@ -47,7 +48,7 @@ fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>> {
         .and_then(Iterator::collect)
         .map_err(|error| unusable(&name, &error))?;
     if certificates.is_empty() {
-        return Err(unusable(&name, &"it holds no certificate"));
+        return Err(unusable(&name, &"it has no certificate"));
     }
     Ok(certificates)
 }
@@ -57,5 +58,5 @@ fn unusable(what: &str, reason: &dyn std::fmt::Display) -> Error {
         ErrorKind::InvalidArgument,
         format!("{what} cannot be used for TLS: {reason}"),
     )
-    .with_hint("certificates are PEM files")
+    .with_hint("use a PEM file with certificates")
 }

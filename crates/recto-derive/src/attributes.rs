@@ -70,19 +70,20 @@ impl Struct {
         let Data::Struct(data) = &input.data else {
             return Err(Error::new(
                 input.ident.span(),
-                "a record is a struct with named fields",
+                "a record must be a struct with named fields",
             ));
         };
         let Fields::Named(fields) = &data.fields else {
             return Err(Error::new(
                 input.ident.span(),
-                "a record's fields have names: `struct Name { field: Type }`",
+                "a record needs named fields: `struct Name { field: Type }`",
             ));
         };
         if !input.generics.params.is_empty() {
             return Err(Error::new(
                 input.generics.span(),
-                "a record has no type or lifetime parameters: it owns its values, and each collection has one type",
+                "a record cannot have type or lifetime parameters: it owns its values, and each collection \
+                 has one type",
             ));
         }
         let (mut collection, mut crate_path, mut rest) = (None, None, Vec::new());
@@ -128,7 +129,7 @@ fn struct_entries(attributes: &[Attribute]) -> Result<Vec<Entry>> {
                 return Err(Error::new(entry.name.span(), message));
             }
             if name != "view" && entries.iter().any(|earlier| earlier.name == name) {
-                return Err(Error::new(entry.name.span(), "this is given twice"));
+                return Err(Error::new(entry.name.span(), "this attribute occurs twice"));
             }
             entries.push(entry);
         }
@@ -139,7 +140,7 @@ fn struct_entries(attributes: &[Attribute]) -> Result<Vec<Entry>> {
 impl Field {
     fn read(field: &syn::Field) -> Result<Self> {
         let Some(ident) = field.ident.clone() else {
-            return Err(Error::new(field.span(), "a record's fields have names"));
+            return Err(Error::new(field.span(), "a record needs named fields"));
         };
         let mut name: Option<LitStr> = None;
         for attribute in record_attributes(&field.attrs) {
@@ -147,7 +148,7 @@ impl Field {
                 if meta.path.is_ident("name") {
                     return set(&mut name, &meta, text);
                 }
-                Err(meta.error("a field has the attribute `name` only: #[record(name = \"user_id\")]"))
+                Err(meta.error("a field has only the attribute `name`: #[record(name = \"user_id\")]"))
             })?;
         }
         Ok(Self {
@@ -169,7 +170,7 @@ impl Entry {
             Value::Literal(Lit::Str(text)) => Ok(text.clone()),
             other => Err(Error::new(
                 other.span(),
-                format!("`{}` takes text: {} = \"…\"", self.name, self.name),
+                format!("`{}` must be text: {} = \"…\"", self.name, self.name),
             )),
         }
     }
@@ -214,7 +215,7 @@ impl Parse for Value {
             literal @ (Lit::Str(_) | Lit::Int(_) | Lit::Bool(_)) => Ok(Self::Literal(literal)),
             other => Err(Error::new(
                 other.span(),
-                "text, a whole number, true, false or a list is expected",
+                "expected text, a whole number, true, false or a list",
             )),
         }
     }
@@ -241,7 +242,7 @@ pub(crate) fn set<T>(
     read: impl Fn(&ParseNestedMeta<'_>) -> Result<T>,
 ) -> Result<()> {
     if place.is_some() {
-        return Err(meta.error("this is given twice"));
+        return Err(meta.error("this attribute occurs twice"));
     }
     *place = Some(read(meta)?);
     Ok(())

@@ -58,7 +58,7 @@ impl Declaration {
 
     fn view(&mut self, entry: &Entry) -> Result<LitStr> {
         const NAMED: &str =
-            "a view has a name and options: view(name = \"by_status\", partition = [\"status\"])";
+            "a view needs a name and options: view(name = \"by_status\", partition = [\"status\"])";
         let Value::Table(options, span) = &entry.value else {
             return Err(Error::new(entry.value.span(), NAMED));
         };
@@ -115,7 +115,7 @@ impl Declaration {
             Value::Literal(other) => {
                 return Err(Error::new(
                     other.span(),
-                    "text, a whole number, true or false is expected",
+                    "expected text, a whole number, true or false",
                 ));
             }
             Value::List(values, _) => {
@@ -168,7 +168,7 @@ impl Declaration {
 fn check_once(entries: &[Entry]) -> Result<()> {
     for (index, entry) in entries.iter().enumerate() {
         if entries[..index].iter().any(|earlier| earlier.name == entry.name) {
-            return Err(Error::new(entry.name.span(), "this is given twice"));
+            return Err(Error::new(entry.name.span(), "this option occurs twice"));
         }
     }
     Ok(())

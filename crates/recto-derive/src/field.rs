@@ -13,7 +13,8 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
     if !input.generics.params.is_empty() {
         return Err(Error::new(
             input.generics.span(),
-            "a field has no type or lifetime parameters: it owns its value, and has one type in the schema",
+            "a field type cannot have type or lifetime parameters: it owns its value, and has one type in \
+             the schema",
         ));
     }
     let recto = recto(crate_path(input)?.as_ref());
@@ -27,8 +28,9 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
     Ok(quote!(#of_type #in_queries))
 }
 
-const ONE_VALUE: &str = "a field is an enum of names, or a struct around one value: `struct OrderId(i64);`\n\
-    help: what has several parts is a field as `recto::types::Json<…>`, if serde reads and writes it";
+const ONE_VALUE: &str = "a field type must be an enum of names, or a struct with one value: `struct \
+    OrderId(i64);`\nhelp: use `recto::types::Json<…>` for a type with several parts, if it implements the \
+    traits of serde";
 
 fn crate_path(input: &DeriveInput) -> Result<Option<Path>> {
     let mut path = None;
@@ -37,7 +39,7 @@ fn crate_path(input: &DeriveInput) -> Result<Option<Path>> {
             if meta.path.is_ident("crate") {
                 return set(&mut path, &meta, |meta| text(meta)?.parse());
             }
-            Err(meta.error("a field's type has the attribute `crate` only; variants have `name`"))
+            Err(meta.error("a field type has only the attribute `crate`; variants have `name`"))
         })?;
     }
     Ok(path)
@@ -92,7 +94,7 @@ fn names(ident: &Ident, data: &DataEnum, model: &TokenStream) -> Result<TokenStr
     if data.variants.is_empty() {
         return Err(Error::new(
             ident.span(),
-            "an enum without variants has no value that a field could hold",
+            "a field type cannot be an enum without variants, because such an enum has no values",
         ));
     }
     let mut names: Vec<LitStr> = Vec::new();
@@ -154,8 +156,8 @@ fn name(variant: &Variant) -> Result<LitStr> {
     if !matches!(variant.fields, Fields::Unit) {
         return Err(Error::new(
             variant.span(),
-            "a variant that holds values is more than a name\n\
-             help: the enum is a field as `recto::types::Json<…>`, if serde reads and writes it",
+            "a variant must be a name without values\nhelp: use `recto::types::Json<…>` for this enum, if it \
+             implements the traits of serde",
         ));
     }
     let mut name = None;
@@ -164,7 +166,7 @@ fn name(variant: &Variant) -> Result<LitStr> {
             if meta.path.is_ident("name") {
                 return set(&mut name, &meta, text);
             }
-            Err(meta.error("a variant has the attribute `name` only: #[record(name = \"open\")]"))
+            Err(meta.error("a variant has only the attribute `name`: #[record(name = \"open\")]"))
         })?;
     }
     Ok(name.unwrap_or_else(|| LitStr::new(&variant.ident.to_string(), variant.ident.span())))

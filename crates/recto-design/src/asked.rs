@@ -86,12 +86,12 @@ struct Entry {
 /// - There are more than [`MAX_QUERIES`] queries, or more than [`MAX_QUERIES_BYTES`] bytes.
 pub fn parse_queries(text: &str) -> Result<Vec<Asked>, DesignError> {
     if text.len() > MAX_QUERIES_BYTES {
-        let message = format!("a file of queries has {MAX_QUERIES_BYTES} bytes at most");
+        let message = format!("a file of queries has at most {MAX_QUERIES_BYTES} bytes");
         return Err(DesignError::new(DesignErrorKind::Limit, message));
     }
     let file: File = toml::from_str(text).map_err(|error| {
         let wrong = DesignError::new(DesignErrorKind::File, error.message()).with_hint(
-            "a query is written [[query]] with filter, order_by, and if you like name and per_day",
+            "write each query as [[query]] with filter and order_by, and optionally name and per_day",
         );
         match error.span() {
             Some(span) => wrong.at_line(line_of(text, span.start)),
@@ -104,13 +104,13 @@ pub fn parse_queries(text: &str) -> Result<Vec<Asked>, DesignError> {
         let entry = entry.into_inner();
         let name = entry.name.unwrap_or_else(|| format!("q{}", index + 1));
         if index == MAX_QUERIES {
-            let message = format!("{MAX_QUERIES} queries are designed for at most");
+            let message = format!("a design has at most {MAX_QUERIES} queries");
             return Err(DesignError::new(DesignErrorKind::Limit, message)
                 .at_line(line)
-                .with_hint("leave out those that are seldom asked"));
+                .with_hint("leave out rare queries"));
         }
         if queries.iter().any(|earlier| earlier.name == name) {
-            let message = format!("there are two queries called {name}");
+            let message = format!("two queries have the name {name}");
             return Err(DesignError::new(DesignErrorKind::File, message).at_line(line));
         }
         queries.push(Asked {
@@ -123,7 +123,7 @@ pub fn parse_queries(text: &str) -> Result<Vec<Asked>, DesignError> {
     }
     if queries.is_empty() {
         return Err(DesignError::new(DesignErrorKind::File, "there are no queries")
-            .with_hint("write each as [[query]] with its filter and order_by"));
+            .with_hint("write each query as [[query]] with its filter and order_by"));
     }
     Ok(queries)
 }
@@ -278,10 +278,10 @@ impl LogReader {
         }
         let wrong = |message: String| DesignError::new(DesignErrorKind::File, message);
         Err(if self.in_json == 0 && self.lines > 0 {
-            wrong("it is no log in JSON".into()).with_hint("start the server with log_format = \"json\"")
+            wrong("the log is not in JSON".into()).with_hint("start the server with log_format = \"json\"")
         } else {
-            wrong(format!("it does not say what was asked of {}", self.collection))
-                .with_hint("a server logs that at log_level = \"debug\"")
+            wrong(format!("the log has no queries of {}", self.collection))
+                .with_hint("start the server with log_level = \"debug\", which logs queries")
         })
     }
 }
@@ -311,12 +311,12 @@ mod tests {
         let unknown = refused("[[query]]\nfilter = 'a = 1'\nsort = 'a'");
         assert!(unknown.starts_with("line 3: unknown field `sort`"), "{unknown}");
         let twice = refused("[[query]]\nname = 'a'\n[[query]]\nname = 'a'\n");
-        assert_eq!(twice, "line 3: there are two queries called a");
+        assert_eq!(twice, "line 3: two queries have the name a");
         let many = "[[query]]\n".repeat(MAX_QUERIES + 1);
-        assert_eq!(refused(&many), "line 257: 256 queries are designed for at most");
+        assert_eq!(refused(&many), "line 257: a design has at most 256 queries");
         assert!(refused("[[query]\n").starts_with("line 1: "));
         let long = "#".repeat(MAX_QUERIES_BYTES + 1);
-        assert!(refused(&long).contains("1048576 bytes at most"));
+        assert!(refused(&long).contains("at most 1048576 bytes"));
     }
 
     #[test]

@@ -15,7 +15,7 @@ const ANY: &str = "\"\"";
 
 /// Hint for a field by which no view can be ordered.
 pub(crate) const BY_ROWS: &str =
-    "leave the condition out, and ask with allow_filter_scan, which checks rows one by one";
+    "remove the condition, or query with allow_filter_scan, which checks rows one by one";
 
 /// Query, bound to the collection.
 #[derive(Debug, Clone)]
@@ -44,7 +44,7 @@ impl<'a> Bound<'a> {
             filled.map_err(|error| refused(asked, &Filled::with(&asked.filter, &[]), error.into()))?;
         let bound = |query| Self { asked, query };
         if let Some((field, ty)) = filled.orderless {
-            let message = format!("{field} is a {ty}, which no view can be by");
+            let message = format!("{field} is a {ty}, and no view can be ordered by it");
             let error = bound(Arc::default()).error(Subject::Filter, Some(&field), &message);
             return Err(error.with_hint(BY_ROWS));
         }
@@ -52,9 +52,9 @@ impl<'a> Bound<'a> {
         let query = query.map_err(|error| refused(asked, &filled, error))?;
         let bound = bound(Arc::new(query));
         if bound.query.contradiction {
-            let message = "its conditions contradict, so that no record is in any page of it";
+            let message = "its conditions contradict each other, so no record can match";
             let error = bound.error(Subject::Filter, None, message);
-            return Err(error.with_hint("write ? for values, which then do not"));
+            return Err(error.with_hint("write ? for values: such conditions do not contradict each other"));
         }
         Ok(bound)
     }

@@ -189,7 +189,7 @@ pub enum Instead {
 /// - The collection would have more views than allowed.
 pub fn design(collection: &Collection, asked: &[Asked]) -> Result<Design, DesignError> {
     if asked.len() > MAX_QUERIES {
-        let message = format!("{MAX_QUERIES} queries are designed for at most");
+        let message = format!("a design has at most {MAX_QUERIES} queries");
         return Err(DesignError::new(DesignErrorKind::Limit, message));
     }
     let queries = asked.iter().map(|asked| Bound::new(collection, asked));
@@ -254,7 +254,7 @@ pub(crate) fn sort_orders(collection: &Collection) -> Result<Vec<Arc<SortOrder>>
         sort_order.map(Arc::new).map_err(|error| {
             DesignError::new(
                 DesignErrorKind::Internal,
-                format!("{one} is no sort order: {error}"),
+                format!("{one} is not a sort order: {error}"),
             )
         })
     };
@@ -283,17 +283,17 @@ fn proposed(
     }
     if shapes.len() > MAX_SHAPES {
         let message = format!(
-            "{} different queries are not served yet; views are designed for {MAX_SHAPES} at once",
+            "{} different queries have no view yet; a design has views for at most {MAX_SHAPES} at a time",
             shapes.len()
         );
         return Err(DesignError::new(DesignErrorKind::Limit, message)
-            .with_hint("leave out those that are seldom asked, and design for them when these are served"));
+            .with_hint("leave out rare queries, and design views for them after you have added these"));
     }
     let cover = cover_of(collection, &shapes);
     if collection.views.len() + cover.groups.len() > MAX_VIEWS {
         let (has, wants) = (collection.views.len(), cover.groups.len());
         let message = format!(
-            "a collection has {MAX_VIEWS} views at most: it has {has}, and these queries want {wants} more"
+            "a collection has at most {MAX_VIEWS} views: it has {has}, and these queries need {wants} more"
         );
         return Err(DesignError::new(DesignErrorKind::Limit, message));
     }
@@ -346,7 +346,7 @@ fn unserved_error(collection: &Collection, query: &Bound<'_>, unserved: Unserved
 fn unserved_by_values(query: &Bound<'_>, message: &str) -> DesignError {
     query
         .error(Subject::Filter, None, message)
-        .with_hint("ask for fewer values at a time")
+        .with_hint("query fewer values at a time")
 }
 
 /// Returns the minimum number of groups of queries with one view each.
@@ -411,7 +411,7 @@ fn taken(
         let plans = queries.iter().map(|query| {
             let plans = planner::plan(&with_views, &all, &query.query, &Wishes::default());
             let plans = plans.map_err(|refusal| {
-                let why = format!("{refusal}; this is a mistake of Recto's");
+                let why = format!("{refusal}; this is a defect of Recto");
                 DesignError {
                     kind: DesignErrorKind::Internal,
                     ..query.error(Subject::Filter, None, &why)

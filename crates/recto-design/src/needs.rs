@@ -59,8 +59,8 @@ impl Unserved {
     }
 }
 
-const ONE_RANGE: &str = "a view serves equalities and then one range; take the range out, or ask with allow_filter_scan, which checks \
-rows one by one, and design for the rest";
+const ONE_RANGE: &str = "remove the range, or query with allow_filter_scan, which checks rows one by one, \
+    and design views for the rest: a view serves equalities and then one range";
 
 impl Needs {
     /// Returns the requirements of a query.
@@ -83,17 +83,19 @@ impl Needs {
             let wrong = |message, hint| Err(Unserved::new(subject, field, message, hint));
             let ty = &collection.fields[field].ty;
             if !ty.is_orderable() {
-                let message = format!("{} is a {ty}, which no view can be by", name(field));
+                let message = format!("{} is a {ty}, and no view can be ordered by it", name(field));
                 return wrong(message, BY_ROWS);
             }
             if collection.writes == WriteMode::Overwrite && is_nullable(&field) {
                 let message = format!(
-                    "{} is no field of the key, and views of records that are overwritten are by these only",
+                    "{} is not a key field, and a collection with writes = \"overwrite\" has only views by \
+                     key fields",
                     name(field)
                 );
                 return wrong(
                     message,
-                    "writes = \"append\" or \"update\" have views on any field; or a second collection with it in its key",
+                    "use writes = \"append\" or \"update\", which allow views by any field; or add a second \
+                     collection with this field in its key",
                 );
             }
         }
@@ -101,8 +103,8 @@ impl Needs {
             return Err(Unserved {
                 subject: Subject::Filter,
                 field: None,
-                message: format!("a view is by {MAX_KEY_FIELDS} fields at most"),
-                hint: "ask for less at a time",
+                message: format!("a view has at most {MAX_KEY_FIELDS} fields"),
+                hint: "use fewer fields in a query",
             });
         }
         let nullable = by().filter(is_nullable).collect();
@@ -200,7 +202,11 @@ fn tail(
     let ranges = ranges.filter(|(_, constraint)| matches!(constraint, Constraint::Range { .. }));
     let ranges: Vec<usize> = ranges.map(|(field, _)| *field).collect();
     if let [first, .., last] = ranges[..] {
-        let message = format!("a range on {} and one on {}", name(first), name(last));
+        let message = format!(
+            "the query has a range on {} and another on {}",
+            name(first),
+            name(last)
+        );
         return Err(Unserved::new(Subject::Filter, last, message, ONE_RANGE));
     }
     let tuples = query.tuples.iter().map(|tuple| tuple.fields.clone());
@@ -211,23 +217,31 @@ fn tail(
             .skip_while(|field| pinned.contains(field))
             .collect();
         if let Some(late) = free.iter().find(|field| pinned.contains(field)) {
-            let message = format!("{} is pinned and stands behind fields that are not", name(*late));
+            let message = format!("{} is fixed by = and follows fields that are not", name(*late));
             return Err(Unserved::new(
                 Subject::Filter,
                 *late,
                 message,
-                "name pinned fields first in a tuple",
+                "name fields that are fixed by = first in a tuple",
             ));
         }
         let differs = free.iter().zip(&tail).find(|(field, (other, _))| *field != other);
         match differs {
             Some((field, (other, _))) if is_sorted => {
-                let message = format!("a range on {}, where the sort has {}", name(*field), name(*other));
-                let hint = "a sort begins with the field that has a range; sort by it first, or by nothing";
+                let message = format!(
+                    "the query has a range on {}, but its sort has {} there",
+                    name(*field),
+                    name(*other)
+                );
+                let hint = "sort by the field with the range first, or remove the sort";
                 return Err(Unserved::new(Subject::Sort, *other, message, hint));
             }
             Some((field, (other, _))) => {
-                let message = format!("a range on {} and one on {}", name(*other), name(*field));
+                let message = format!(
+                    "the query has a range on {} and another on {}",
+                    name(*other),
+                    name(*field)
+                );
                 return Err(Unserved::new(Subject::Filter, *field, message, ONE_RANGE));
             }
             None => {}

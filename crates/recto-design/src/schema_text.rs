@@ -13,7 +13,7 @@ pub fn with_views(text: &str, collection: &str, views: &[View]) -> Result<String
     let broken = |why: &dyn std::fmt::Display| {
         DesignError::new(
             DesignErrorKind::Internal,
-            format!("the schema does not take these views: {why}"),
+            format!("the views cannot be added to the schema: {why}"),
         )
     };
     let mut schema = Schema::parse(text).map_err(|errors| broken(&errors))?;
@@ -40,6 +40,6 @@ pub fn with_views(text: &str, collection: &str, views: &[View]) -> Result<String
     }
     match Schema::parse(&schema.to_toml()) {
         Err(errors) => Err(broken(&errors)),
-        Ok(_) => Err(broken(&"it reads as another one")),
+        Ok(_) => Err(broken(&"the result does not have the expected content")),
     }
 }

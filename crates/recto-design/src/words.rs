@@ -11,9 +11,9 @@ impl Design {
         let views = counted(self.views.len(), "view", "views");
         match (self.views.is_empty(), self.is_minimal) {
             (true, _) => format!("{queries}, no new view needed"),
-            (false, true) => format!("{queries}, {views} to add; fewer do not serve them all"),
+            (false, true) => format!("{queries}, {views} to add, which is the minimum"),
             (false, false) => {
-                format!("{queries}, {views} to add; there may be fewer that do, which were not found")
+                format!("{queries}, {views} to add; this may not be the minimum")
             }
         }
     }
@@ -22,7 +22,7 @@ impl Design {
     pub fn written(&self) -> String {
         let after = counted(self.tables_after, "table", "tables");
         if self.tables_before == self.tables_after {
-            format!("{after}, as before")
+            format!("{after}, unchanged")
         } else {
             format!("{after} instead of {}", self.tables_before)
         }
@@ -52,7 +52,7 @@ impl Display for Instead {
                 write!(out, "{} row by row in {}", fields.join(", "), views.join(" and "))
             }
             Self::Merge { view, fields } => write!(out, "merge over {} of {view}", fields.join(", ")),
-            Self::Refused => out.write_str("refused"),
+            Self::Refused => out.write_str("rejected"),
         }
     }
 }

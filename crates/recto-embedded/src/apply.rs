@@ -88,7 +88,7 @@ pub(crate) fn check_table(table: &StoredTable, catalog: &Catalog) -> Result<(), 
     if catalog.get(name).is_some_and(|now| now.id == table.id) {
         return Ok(());
     }
-    Err(different(name).with_hint("it was dropped or emptied while this was written; write again"))
+    Err(different(name).with_hint("write again: the table was dropped or emptied during the write"))
 }
 
 /// Time at which the changes of a request take place.

@@ -99,7 +99,8 @@ impl<'a> Audit<'a> {
             Some((next, count)) if next == partition => {
                 if let Some(count) = count.filter(|count| !self.is_damaged && count != found) {
                     let what = format!(
-                        "{} rows of {} bytes are counted in the partition, {} of {} are found",
+                        "the count of the partition is {} rows with {} bytes, but it has {} rows with {} \
+                         bytes",
                         count.rows, count.bytes, found.rows, found.bytes
                     );
                     tell(partition, what);
@@ -107,7 +108,7 @@ impl<'a> Audit<'a> {
                 self.advance(tell)
             }
             _ if found.rows > 0 && !self.is_damaged => {
-                let what = format!("the partition has {} rows and is not counted", found.rows);
+                let what = format!("the partition has {} rows, but no count", found.rows);
                 tell(partition, what);
                 Ok(())
             }
@@ -118,7 +119,10 @@ impl<'a> Audit<'a> {
     /// Reports that the partition of the next entry has no rows.
     fn superfluous(&mut self, tell: Tell<'_>) -> Result<(), StoreError> {
         if let Some((key, Some(count))) = &self.next {
-            let what = format!("{} rows are counted in the partition, none is found", count.rows);
+            let what = format!(
+                "the count of the partition is {} rows, but it has none",
+                count.rows
+            );
             tell(key, what);
         }
         self.advance(tell)
@@ -135,7 +139,10 @@ impl<'a> Audit<'a> {
         }
         if self.found != self.expected {
             let (expected, found) = (self.expected, self.found);
-            tell(&[], format!("the table has {expected} counts, {found} are found"));
+            tell(
+                &[],
+                format!("the table should have {expected} counts, but has {found}"),
+            );
         }
         Ok(())
     }

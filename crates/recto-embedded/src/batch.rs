@@ -376,9 +376,9 @@ impl Batch {
 fn too_large() -> StoreError {
     StoreError::new(
         StoreErrorKind::Invalid,
-        format!("one write call holds more than {MAX_REQUEST_BYTES} bytes"),
+        format!("one write call has more than {MAX_REQUEST_BYTES} bytes"),
     )
-    .with_hint("write in several calls")
+    .with_hint("split the write into several calls")
 }
 
 fn patch<'a>(marker: Life, life: Life, width: usize, columns: &[u16], cells: &'a Cells) -> Row<'a> {

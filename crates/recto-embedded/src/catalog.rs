@@ -119,16 +119,16 @@ impl Catalog {
 #[cold]
 pub(crate) fn missing(name: &str) -> StoreError {
     StoreError::new(StoreErrorKind::Table, format!("there is no table {name}"))
-        .with_hint("make the tables of the schema first")
+        .with_hint("create the tables of the schema first")
 }
 
 #[cold]
 pub(crate) fn different(name: &str) -> StoreError {
     StoreError::new(
         StoreErrorKind::Table,
-        format!("table {name} is there with other columns or options"),
+        format!("table {name} exists with other columns or options"),
     )
-    .with_hint("another schema made it: use that schema, another table name, or another store")
+    .with_hint("use the schema that created it, another table name, or another store")
 }
 
 /// Returns the version of a definition with these options.
@@ -182,7 +182,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<StoredTable, StoreError> {
     if !(1..=TABLE_FORMAT_VERSION).contains(&version) {
         return Err(StoreError::new(
             StoreErrorKind::Version,
-            format!("a table definition has version {version}, this release knows {TABLE_FORMAT_VERSION}"),
+            format!("a table definition has version {version}; this release supports {TABLE_FORMAT_VERSION}"),
         )
         .with_hint("open the store with the newer release that wrote it"));
     }
@@ -401,7 +401,7 @@ pub(crate) fn read_catalog(database: &impl ReadableDatabase) -> Result<Catalog, 
     let (expected, found) = (definitions.len().map_err(engine)?, catalog.iter().count());
     if expected != found as u64 {
         return Err(corrupt(format!(
-            "the store counts {expected} tables, and {found} are found"
+            "the store should have {expected} tables, but has {found}"
         )));
     }
     Ok(catalog)

@@ -82,7 +82,7 @@ pub struct Problem {
 /// Reads every page of the data file at `path`, and verifies the checksums that the engine keeps of the pages. Returns
 /// a description of the damage. No process may write the file meanwhile. The file is not changed.
 pub(crate) fn pages(path: &Path) -> Result<Option<String>, StoreError> {
-    let backend = Overlay::new(path).map_err(|error| file("opening the data file", error))?;
+    let backend = Overlay::new(path).map_err(|error| file("cannot open the data file", error))?;
     let opened = guarded(|| {
         Builder::new()
             .set_cache_size(CHECK_CACHE_BYTES)
@@ -177,7 +177,7 @@ impl Check<'_> {
                 self.problem(
                     table,
                     key,
-                    "the key does not come after the one before it".to_owned(),
+                    "the key is not greater than the previous key".to_owned(),
                 );
             }
             if let Err(what) = self.row(table, key, value) {
@@ -199,7 +199,7 @@ impl Check<'_> {
             self.problem(
                 table,
                 &[],
-                format!("the table counts {expected} rows, {count} are found"),
+                format!("the table should have {expected} rows, but has {count}"),
             );
         }
         Ok(())
@@ -220,7 +220,7 @@ impl Check<'_> {
         let mut row: Row<'_> = stored.decode(columns.len()).map_err(damage)?;
         if row.cells.len() > columns.len() {
             return Err(format!(
-                "the row has {} cells, the table {} columns",
+                "the row has {} cells, but the table has {} columns",
                 row.cells.len(),
                 columns.len()
             ));
@@ -242,7 +242,7 @@ impl Check<'_> {
 
     /// Checks that a key can be decoded, and that encoding the result gives the same key.
     fn key(&mut self, table: &Table, key: &[u8], partition: &[u8], is_static: bool) -> Result<(), String> {
-        let text = |error: key::KeyError| format!("the key: {error}");
+        let text = |error: key::KeyError| format!("invalid key: {error}");
         let mut rest = key;
         let mut cells = Cells::new();
         keys::decode(table.partition(), &mut rest, &mut cells).map_err(text)?;
@@ -256,7 +256,7 @@ impl Check<'_> {
             key::encode_clustering(table, cells.as_row(), &mut self.scratch).map_err(text)?;
         }
         if !rest.is_empty() || self.scratch != key {
-            return Err("the key does not encode to itself".to_owned());
+            return Err("the key does not decode and encode to the same bytes".to_owned());
         }
         Ok(())
     }

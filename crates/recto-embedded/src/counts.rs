@@ -204,7 +204,7 @@ fn wrong(table: &StoredTable, partition: &[u8]) -> StoreError {
         table.definition.name(),
         hex(partition)
     ))
-    .with_hint("run a check; compacting the store counts all partitions anew")
+    .with_hint("check the store; compact it to count all partitions again")
 }
 
 /// Counts the rows of a partition, except damaged rows. A damaged row is counted when it is overwritten.

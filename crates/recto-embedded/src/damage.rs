@@ -14,7 +14,7 @@ pub(crate) fn damaged(table: &StoredTable, key: &[u8], damage: Damage) -> StoreE
     match damage {
         Damage::Checksum => corrupt(format!("a {entry} of table {name} is damaged (key {at})")),
         Damage::Layout => corrupt(format!(
-            "a {entry} of table {name} has a checksum that holds and bytes that are not a {entry} (key {at})"
+            "a {entry} of table {name} has a valid checksum, but invalid content (key {at})"
         )),
         Damage::Version(version) => StoreError::new(
             StoreErrorKind::Version,

@@ -18,7 +18,7 @@ use crate::verified::{Met, Verified};
 
 /// Opens a data file for the engine, with verification of its pages.
 fn backend(path: &Path, is_writable: bool, met: &Arc<Met>) -> Result<Verified<FileBackend>, StoreError> {
-    let opening = |error| file("opening the data file", error);
+    let opening = |error| file("cannot open the data file", error);
     let data = OpenOptions::new().read(true).write(is_writable).open(path);
     let data = data.map_err(opening)?;
     let file = FileBackend::new(data).map_err(engine)?;
@@ -36,7 +36,7 @@ pub(crate) fn open_data(
         // The engine would treat an empty file as a new one.
         if backend
             .len()
-            .map_err(|error| file("measuring the data file", error))?
+            .map_err(|error| file("cannot read the size of the data file", error))?
             == 0
         {
             return Err(corrupt("the store's data file is empty"));
@@ -66,8 +66,8 @@ pub(crate) fn open_read_only(
             .open_read_only_with_backend(backend)
             .map_err(|error| match error {
                 redb::DatabaseError::RepairAborted => {
-                    StoreError::new(StoreErrorKind::Storage, "the store was not closed")
-                        .with_hint("open it for writing once: that brings it in order")
+                    StoreError::new(StoreErrorKind::Storage, "the store was not closed properly")
+                        .with_hint("open it for writing once, which repairs it")
                         .with_source(error)
                 }
                 error => engine(error),
@@ -78,7 +78,7 @@ pub(crate) fn open_read_only(
 
 /// Creates an empty data file.
 pub(crate) fn create_data(path: &Path, cache_bytes: usize, met: &Arc<Met>) -> Result<Database, StoreError> {
-    drop(open_private(path).map_err(|error| file("making the data file", error))?);
+    drop(open_private(path).map_err(|error| file("cannot create the data file", error))?);
     Builder::new()
         .set_cache_size(cache_bytes)
         .create_with_backend(backend(path, true, met)?)

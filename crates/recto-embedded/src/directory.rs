@@ -126,7 +126,7 @@ impl Directory {
         ] {
             match fs::remove_file(path.join(name)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(file("removing the files of an interrupted restore", error));
+                    return Err(file("cannot remove the files of an interrupted restore", error));
                 }
                 _ => {}
             }
@@ -146,9 +146,12 @@ impl Directory {
                     io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::AlreadyExists
                 ) =>
             {
-                Err(occupied(to, "something"))
+                Err(occupied(to, "a file or folder"))
             }
-            Err(error) => Err(file(&format!("renaming the folder to {}", to.display()), error)),
+            Err(error) => Err(file(
+                &format!("cannot rename the folder to {}", to.display()),
+                error,
+            )),
         }
     }
 
@@ -158,7 +161,7 @@ impl Directory {
         let url: String = url.chars().filter(|c| !c.is_control()).collect();
         lock.seek(SeekFrom::End(0))
             .and_then(|_| writeln!(lock, "{SERVES}{url}"))
-            .map_err(|error| file("writing the lock file", error))
+            .map_err(|error| file("cannot write the lock file", error))
     }
 
     /// Takes the directory at `path` for this process. Creates it if it does not exist and the purpose allows it.
@@ -184,7 +187,7 @@ impl Directory {
     pub(crate) fn give_up(&self) -> Result<(), StoreError> {
         self.lock
             .unlock()
-            .map_err(|error| file("giving up the lock", error))
+            .map_err(|error| file("cannot release the lock", error))
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -204,7 +207,7 @@ impl Directory {
         match self.lock.try_lock_shared() {
             Ok(()) => Ok(()),
             Err(TryLockError::WouldBlock) => Err(held(&self.path, None)),
-            Err(TryLockError::Error(error)) => Err(file("locking the store", error)),
+            Err(TryLockError::Error(error)) => Err(file("cannot lock the store", error)),
         }
     }
 
@@ -222,12 +225,13 @@ impl Directory {
             // The format file is written after the first data file is complete, and before that file gets its final
             // name.
             if purpose == Purpose::Read {
-                return Err(unfinished_store(&self.path).with_hint("open it for writing once: that ends it"));
+                return Err(unfinished_store(&self.path)
+                    .with_hint("open the store for writing once, which completes it"));
             }
-            fs::rename(&new, &data).map_err(|error| file("naming the data file", error))?;
+            fs::rename(&new, &data).map_err(|error| file("cannot rename the data file", error))?;
             sync_directory(&self.path)?;
         } else if purpose != Purpose::Read && is_there(&new)? {
-            fs::remove_file(&new).map_err(|error| file("removing an unfinished data file", error))?;
+            fs::remove_file(&new).map_err(|error| file("cannot remove an unfinished data file", error))?;
         }
         Ok(contents)
     }
@@ -235,7 +239,7 @@ impl Directory {
     /// Makes the data file of a backup the data file of a new store. The file is complete and on disk.
     pub(crate) fn publish_backup(&self) -> Result<(), StoreError> {
         fs::rename(self.backup_file(), self.new_data_file())
-            .map_err(|error| file("naming the data file", error))?;
+            .map_err(|error| file("cannot rename the data file", error))?;
         self.publish_first()
     }
 
@@ -258,7 +262,7 @@ impl Directory {
     /// Makes the new data file the data file. The file is complete and on disk.
     pub(crate) fn publish(&self) -> Result<(), StoreError> {
         fs::rename(self.new_data_file(), self.data_file())
-            .map_err(|error| file("naming the data file", error))?;
+            .map_err(|error| file("cannot rename the data file", error))?;
         sync_directory(&self.path)
     }
 }
@@ -271,7 +275,7 @@ pub(crate) fn make_directory(path: &Path) -> Result<(), StoreError> {
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     builder
         .create(path)
-        .map_err(|error| file(&format!("making the directory {}", path.display()), error))
+        .map_err(|error| file(&format!("cannot create the directory {}", path.display()), error))
 }
 
 /// Opens a file that only its owner can access. Creates the file if it does not exist.
@@ -285,7 +289,7 @@ pub(crate) fn open_private(path: &Path) -> io::Result<File> {
 
 /// Writes the `format` file of a new store, completely or not at all.
 pub(crate) fn write_format(path: &Path) -> Result<(), StoreError> {
-    let what = |error| file("writing the format file", error);
+    let what = |error| file("cannot write the format file", error);
     let unfinished = path.join(NEW_FORMAT_FILE);
     let mut format = open_private(&unfinished).map_err(what)?;
     format.set_len(0).map_err(what)?;
@@ -300,7 +304,7 @@ pub(crate) fn sync_directory(path: &Path) -> Result<(), StoreError> {
     #[cfg(unix)]
     File::open(path)
         .and_then(|directory| directory.sync_all())
-        .map_err(|error| file("making the directory durable", error))?;
+        .map_err(|error| file("cannot sync the directory", error))?;
     #[cfg(not(unix))]
     let _ = path;
     Ok(())
@@ -309,7 +313,7 @@ pub(crate) fn sync_directory(path: &Path) -> Result<(), StoreError> {
 /// Returns whether a file exists. Missing permission to look is an error, and not `false`.
 fn is_there(path: &Path) -> Result<bool, StoreError> {
     path.try_exists()
-        .map_err(|error| file(&format!("looking for {}", path.display()), error))
+        .map_err(|error| file(&format!("cannot look for {}", path.display()), error))
 }
 
 #[cold]
@@ -318,16 +322,14 @@ fn no_store(path: &Path) -> StoreError {
         StoreErrorKind::Table,
         format!("there is no store at {}", path.display()),
     )
-    .with_hint("check the address, or open it with the option `create` and apply a schema")
+    .with_hint("check the address, or open the store with the option `create` and apply a schema")
 }
 
 #[cold]
 fn unfinished(path: &Path, kind: StoreErrorKind, what: &str) -> StoreError {
-    let message = format!(
-        "{} is {what}: whoever made it was stopped before it was whole",
-        path.display()
-    );
-    StoreError::new(kind, message).with_hint("delete the folder, and make the backup or the store again")
+    let message = format!("{} is {what}: its creation was interrupted", path.display());
+    StoreError::new(kind, message)
+        .with_hint("delete the folder, and repeat the backup or create the store again")
 }
 
 /// Returns the error of a store that is not complete. The kind is `Table`, because a process that creates stores can
@@ -345,7 +347,7 @@ fn unfinished_backup(path: &Path) -> StoreError {
 /// Rejects a directory that contains files of others, because no store is created between them. Ignores hidden files,
 /// and files that a file system puts into its root.
 fn check_own(path: &Path) -> Result<(), StoreError> {
-    let unreadable = |error| file(&format!("reading the directory {}", path.display()), error);
+    let unreadable = |error| file(&format!("cannot read the directory {}", path.display()), error);
     for entry in fs::read_dir(path).map_err(unreadable)? {
         let name = entry.map_err(unreadable)?.file_name();
         let name = name.to_string_lossy();
@@ -353,12 +355,11 @@ fn check_own(path: &Path) -> Result<(), StoreError> {
         if !own.contains(&&*name) && !name.starts_with('.') {
             return Err(StoreError::new(
                 StoreErrorKind::Invalid,
-                format!(
-                    "{} has other files in it ({name}) and is not a store",
-                    path.display()
-                ),
+                format!("{} has other files ({name}) and is not a store", path.display()),
             )
-            .with_hint("a store is a directory of its own: name one that is empty or not there yet"));
+            .with_hint(
+                "use a separate directory for the store: an empty one, or one that does not exist yet",
+            ));
         }
     }
     Ok(())
@@ -370,10 +371,10 @@ fn check_contents(path: &Path) -> Result<Contents, StoreError> {
     let place = path.display();
     match fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Contents::Nothing),
-        Err(error) => return Err(file(&format!("looking at {place}"), error)),
+        Err(error) => return Err(file(&format!("cannot access {place}"), error)),
         Ok(metadata) if !metadata.is_dir() => {
             return Err(corrupt(format!("{place} is not a directory"))
-                .with_hint("a store is a directory: give its path, not that of a file"));
+                .with_hint("give the path of the store's directory, not of a file"));
         }
         Ok(_) => {}
     }
@@ -383,8 +384,8 @@ fn check_contents(path: &Path) -> Result<Contents, StoreError> {
         Ok(format) => format,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             if has_data {
-                return Err(corrupt(format!("{place} has a data file and no format file"))
-                    .with_hint("restore the directory whole from a backup"));
+                return Err(corrupt(format!("{place} has a data file, but no format file"))
+                    .with_hint("restore the whole directory from a backup"));
             }
             if is_there(&path.join(BACKUP_FILE))? {
                 return Err(unfinished_backup(path));
@@ -396,24 +397,24 @@ fn check_contents(path: &Path) -> Result<Contents, StoreError> {
             };
             return Ok(contents);
         }
-        Err(error) => return Err(file(&format!("reading the format file of {place}"), error)),
+        Err(error) => return Err(file(&format!("cannot read the format file of {place}"), error)),
     };
     let version = format
         .strip_prefix(FORMAT_WORDS)
         .and_then(|version| version.trim().parse::<u32>().ok())
         .ok_or_else(|| {
-            corrupt(format!("{place} has a format file that is not a store's"))
+            corrupt(format!("the format file of {place} does not belong to a store"))
                 .with_hint("check the path, or restore the directory from a backup")
         })?;
     if version != STORE_FORMAT_VERSION {
         return Err(StoreError::new(
             StoreErrorKind::Version,
-            format!("{place} has format {version}, this release reads {STORE_FORMAT_VERSION}"),
+            format!("{place} has format {version}; this release reads format {STORE_FORMAT_VERSION}"),
         )
-        .with_hint("open it with the release that made it, or a newer one"));
+        .with_hint("open the store with the release that created it, or with a newer one"));
     }
     if !has_data && !has_new_data {
-        return Err(corrupt(format!("{place} has lost its data file"))
+        return Err(corrupt(format!("the data file of {place} is missing"))
             .with_hint("restore the directory from a backup"));
     }
     Ok(Contents::Store)
@@ -428,7 +429,7 @@ fn read_text(path: &Path) -> io::Result<String> {
 /// Takes the lock of a directory: exclusively for writing, or shared for reading.
 fn lock(path: &Path, read_only: bool) -> Result<File, StoreError> {
     let place = path.join(LOCK_FILE);
-    let what = |error| file("opening the lock file", error);
+    let what = |error| file("cannot open the lock file", error);
     let mut lock = if read_only {
         open_to_share(path, &place).map_err(what)?
     } else {
@@ -449,10 +450,10 @@ fn lock(path: &Path, read_only: bool) -> Result<File, StoreError> {
             let holder = read_text(&place).unwrap_or_default();
             return Err(held(path, StoreHolder::read(&holder)));
         }
-        Err(TryLockError::Error(error)) => return Err(file("locking the store", error)),
+        Err(TryLockError::Error(error)) => return Err(file("cannot lock the store", error)),
     }
     if !read_only {
-        let what = |error| file("writing the lock file", error);
+        let what = |error| file("cannot write the lock file", error);
         lock.set_len(0).map_err(what)?;
         lock.rewind().map_err(what)?;
         writeln!(lock, "{}", this_process()).map_err(what)?;
@@ -491,7 +492,7 @@ fn held(path: &Path, holder: Option<StoreHolder>) -> StoreError {
         ),
     };
     StoreError::new(StoreErrorKind::Conflict, message).with_hint(format!(
-        "{hint}: one process may write a store, or several may read it"
+        "{hint}: only one process can write a store, or several can read it"
     ))
 }
 
@@ -499,11 +500,11 @@ fn held(path: &Path, holder: Option<StoreHolder>) -> StoreError {
 fn read_by_others(path: &Path) -> StoreError {
     StoreError::new(
         StoreErrorKind::Conflict,
-        format!("{} is open in another process, which reads it", path.display()),
+        format!("{} is open for reading in another process", path.display()),
     )
     .with_hint(
-        "wait until all processes that read the store close it, or stop them: one process may write a store, or several may \
-         read it",
+        "wait until all processes that read the store close it, or stop them: only one process can write a \
+         store, or several can read it",
     )
 }
 
@@ -525,7 +526,7 @@ pub fn refuse_occupied(path: &Path) -> Result<(), StoreError> {
     let what = if path.join(FORMAT_FILE).exists() {
         "a store"
     } else {
-        "something"
+        "a file or folder"
     };
     Err(occupied(path, what))
 }
@@ -534,9 +535,9 @@ pub fn refuse_occupied(path: &Path) -> Result<(), StoreError> {
 fn occupied(path: &Path, what: &str) -> StoreError {
     StoreError::new(
         StoreErrorKind::Invalid,
-        format!("there is {what} at {} already", path.display()),
+        format!("{what} exists already at {}", path.display()),
     )
-    .with_hint("name a folder that does not exist yet, or an empty one: a copy overwrites nothing")
+    .with_hint("use a folder that is empty or does not exist yet: a copy overwrites nothing")
 }
 
 /// Returns the folder that contains `path`.

@@ -8,8 +8,8 @@ use recto_store::panics::caught;
 use recto_store::{StoreError, StoreErrorKind};
 
 /// Hint of errors that report damage.
-pub(crate) const DAMAGE_HINT: &str = "stop writing to it, run a check of the store, and restore the last backup if \
-     the check finds damage";
+pub(crate) const DAMAGE_HINT: &str = "stop writing to the store, run a check of it, and restore the last \
+    backup if the check finds damage";
 
 /// Returns the store error of an error of the engine.
 #[cold]
@@ -17,17 +17,17 @@ pub(crate) fn engine(error: impl Into<redb::Error>) -> StoreError {
     let error = error.into();
     match &error {
         redb::Error::Io(cause) if cause.kind() == io::ErrorKind::InvalidData => {
-            corrupt(format!("the store is not one, or is damaged: {cause}")).with_source(error)
+            corrupt(format!("the file is not a store, or is damaged: {cause}")).with_source(error)
         }
         // The file is too short, or a damaged page refers to a page that does not exist.
         redb::Error::Io(cause) if cause.kind() == io::ErrorKind::UnexpectedEof => {
-            corrupt("the store is damaged: a page of it lies beyond the end of its file").with_source(error)
+            corrupt("the store is damaged: the file ends before one of its pages").with_source(error)
         }
         redb::Error::Io(cause) => {
             let what = if is_full(cause.kind()) {
                 "the disk is full"
             } else {
-                "the file system refused"
+                "the file system reported an error"
             };
             storage(format!("{what}: {cause}"), cause.kind()).with_source(error)
         }
@@ -37,20 +37,24 @@ pub(crate) fn engine(error: impl Into<redb::Error>) -> StoreError {
         }
         redb::Error::PreviousIo | redb::Error::DatabaseClosed => StoreError::new(
             StoreErrorKind::Storage,
-            "the store stopped after the file system refused a read or a write",
+            "the store stopped after an error of the file system",
         )
         .with_hint("free disk space or repair the disk, then open the store again")
         .with_source(error),
         redb::Error::DatabaseAlreadyOpen => {
-            StoreError::new(StoreErrorKind::Conflict, "the store is open elsewhere").with_source(error)
+            StoreError::new(StoreErrorKind::Conflict, "the store is open in another place").with_source(error)
         }
         redb::Error::UpgradeRequired(version) => StoreError::new(
             StoreErrorKind::Version,
             format!("the data file has the engine's format {version}, which this release cannot read"),
         )
-        .with_hint("open it with the release that made it")
+        .with_hint("open it with the release that created it")
         .with_source(error),
-        _ => StoreError::new(StoreErrorKind::Other, format!("the engine failed: {error}")).with_source(error),
+        _ => StoreError::new(
+            StoreErrorKind::Other,
+            format!("the storage engine failed: {error}"),
+        )
+        .with_source(error),
     }
 }
 
@@ -73,9 +77,9 @@ pub(crate) fn stops_engine(error: &StoreError) -> bool {
 pub(crate) fn stopped() -> StoreError {
     StoreError::new(
         StoreErrorKind::Storage,
-        "the store stopped after the file system refused a read or a write",
+        "the store stopped after an error of the file system",
     )
-    .with_hint("free disk space or repair the disk, and try again: the store opens itself again")
+    .with_hint("free disk space or repair the disk, and try again: the store then opens itself")
 }
 
 /// Returns the error of a store that its user closed.
@@ -103,7 +107,7 @@ fn storage(message: String, kind: io::ErrorKind) -> StoreError {
         io::ErrorKind::PermissionDenied => "run as the user who owns the directory, or change its owner",
         io::ErrorKind::NotFound => "check the path",
         io::ErrorKind::ReadOnlyFilesystem => {
-            "open the store read-only (`recto serve --read-only`), or on a file system that can be written"
+            "open the store read-only (`recto serve --read-only`), or use a writable file system"
         }
         _ => "check the disk",
     };
@@ -123,7 +127,7 @@ pub(crate) fn timeout(what: &str) -> StoreError {
         StoreErrorKind::Timeout,
         format!("{what} took longer than its timeout"),
     )
-    .with_hint("allow more time, or ask for less")
+    .with_hint("set a longer timeout, or request less")
 }
 
 /// Runs `work`, which reads or writes pages, and turns a panic into an error.
@@ -184,7 +188,7 @@ fn damaged_page() -> Option<String> {
 
 /// Returns the description of a damaged page of the data file.
 pub(crate) fn page_damage(offset: u64) -> String {
-    format!("the page at byte {offset} of the data file is damaged: its checksum does not hold")
+    format!("the page at byte {offset} of the data file is damaged: its checksum is wrong")
 }
 
 /// Message of a panic of the engine.
@@ -193,7 +197,7 @@ struct Panicked(String);
 
 impl fmt::Display for Panicked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the engine could not go on: {}", self.0)
+        write!(f, "the storage engine failed: {}", self.0)
     }
 }
 
@@ -210,6 +214,6 @@ fn unwound(panic: &(dyn std::any::Any + Send)) -> StoreError {
         .or_else(|| panic.downcast_ref::<String>().cloned())
         .unwrap_or_else(|| "no message".to_owned());
     let message = damaged_page()
-        .unwrap_or_else(|| format!("the store is damaged: the engine met pages it cannot read: {what}"));
+        .unwrap_or_else(|| format!("the store is damaged: the engine cannot read some of its pages: {what}"));
     corrupt(message).with_source(Panicked(what))
 }

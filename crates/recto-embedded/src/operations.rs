@@ -232,7 +232,8 @@ fn settle(shared: &Shared) -> Result<(), StoreError> {
 }
 
 fn length(path: &Path) -> Result<u64, StoreError> {
-    let metadata = std::fs::metadata(path).map_err(|error| file("measuring the data file", error))?;
+    let metadata =
+        std::fs::metadata(path).map_err(|error| file("cannot read the size of the data file", error))?;
     Ok(metadata.len())
 }
 
@@ -267,9 +268,9 @@ fn restore(state: &State, to: &Path, report: Report) -> Result<BackupReport, Sto
     let Some(name) = to.file_name() else {
         return Err(StoreError::new(
             StoreErrorKind::Invalid,
-            format!("{} names no folder that could be made", to.display()),
+            format!("{} does not name a folder that can be created", to.display()),
         )
-        .with_hint("name the folder that is to be the store"));
+        .with_hint("give the path of the store's folder"));
     };
     let folder = parent(to);
     make_directory(folder)?;
@@ -291,7 +292,7 @@ fn compact(shared: &Shared, report: Report) -> Result<CompactReport, StoreError>
     let directory = shared.directory.as_ref().ok_or_else(|| {
         StoreError::new(
             StoreErrorKind::Invalid,
-            "a store without a directory is not compacted",
+            "a store without a directory cannot be compacted",
         )
     })?;
     let data: PathBuf = directory.data_file();

@@ -42,7 +42,7 @@ impl Queue {
             let shared = Arc::clone(shared);
             let thread = std::thread::Builder::new().name("recto-writer".to_owned());
             let spawned = thread.spawn(move || writer::run(&shared, receiver));
-            Some(spawned.map_err(|error| file("starting the writer's thread", error))?)
+            Some(spawned.map_err(|error| file("cannot start the writer's thread", error))?)
         };
         Ok(Self {
             shared: Arc::clone(shared),

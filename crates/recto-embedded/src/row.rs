@@ -529,7 +529,7 @@ impl<'a> StoredRow<'a> {
 
 /// Returns the number of bytes of a cell, as rows store it.
 fn cell_len(cell: &[u8]) -> u32 {
-    u32::try_from(cell.len()).expect("a cell is smaller than a mutation, which has 16 MiB at most")
+    u32::try_from(cell.len()).expect("a mutation, and so each cell, has at most 16 MiB")
 }
 
 /// Copies all bytes of `cells`, and appends a cell for each length. The lengths must cover all bytes. Returns whether

@@ -39,7 +39,7 @@ pub(crate) fn token_ranges(state: &State, table: &Table, pieces: u32) -> Result<
         }
         if count != rows {
             return Err(corrupt(format!(
-                "table {} counts {rows} rows, {count} are found",
+                "table {} should have {rows} rows, but has {count}",
                 table.name()
             )));
         }
@@ -62,7 +62,10 @@ pub(crate) fn scan(
     options: &ReadOptions,
 ) -> Result<ScanRead, StoreError> {
     if limit == 0 {
-        return Err(StoreError::new(StoreErrorKind::Invalid, "a scan has the limit 0"));
+        return Err(StoreError::new(
+            StoreErrorKind::Invalid,
+            "the limit of a scan must not be 0",
+        ));
     }
     let deadline = Deadline::new(&state.environment, options.timeout)?;
     let open = state.open(table)?;

@@ -99,9 +99,9 @@ fn step(
     most_bytes: u64,
     alone: bool,
 ) -> Result<Option<(ScrubPosition, ScrubStep)>, StoreError> {
-    let data = File::open(path).map_err(|error| file("opening the data file", error))?;
+    let data = File::open(path).map_err(|error| file("cannot open the data file", error))?;
     let mut bytes = [0; HEADER_BYTES];
-    read_at(&data, 0, &mut bytes).map_err(|error| file("reading the data file", error))?;
+    read_at(&data, 0, &mut bytes).map_err(|error| file("cannot read the data file", error))?;
     let Some(header) = Header::read(&bytes) else {
         let found = ScrubStep {
             is_last: true,

@@ -252,7 +252,7 @@ impl Shared {
 fn still_held(error: StoreError) -> StoreError {
     if error.kind() == StoreErrorKind::Conflict {
         return stopped()
-            .with_hint("reads that began before hold the file: try again when they have ended")
+            .with_hint("wait until earlier reads, which use the file, have ended, then try again")
             .with_source(error);
     }
     error

@@ -310,7 +310,7 @@ impl EmbeddedStore {
 #[cold]
 fn unopened(error: StoreError) -> StoreError {
     if error.kind() == StoreErrorKind::Corrupt && error.hint() == Some(DAMAGE_HINT) {
-        return error.with_hint("it cannot be opened; restore it from the last backup");
+        return error.with_hint("restore the store from the last backup: it cannot be opened");
     }
     error
 }
@@ -368,9 +368,7 @@ impl Store for EmbeddedStore {
             }
         };
         if tokio::time::timeout(CLOSE_TIMEOUT, given_up).await.is_err() {
-            return Err(timeout(
-                "closing the store, which reads that began before still use,",
-            ));
+            return Err(timeout("closing the store, which earlier reads still use,"));
         }
         if let Some(directory) = &self.shared.directory {
             directory.give_up()?;

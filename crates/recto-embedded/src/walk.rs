@@ -43,7 +43,7 @@ pub(crate) fn verify(stored: &StoredTable, key: &[u8], value: &[u8]) -> Result<(
 #[cold]
 fn out_of_order(stored: &StoredTable, key: &[u8]) -> StoreError {
     corrupt(format!(
-        "table {} has rows out of their order (key {})",
+        "table {} has rows in the wrong order (key {})",
         stored.definition.name(),
         hex(key)
     ))
@@ -54,7 +54,7 @@ fn expect_empty(stored: &StoredTable, rows: &impl RowsOfTable) -> Result<(), Sto
     match rows.len().map_err(engine)? {
         0 => Ok(()),
         count => Err(corrupt(format!(
-            "table {} counts {count} rows, and none are found",
+            "table {} should have {count} rows, but has none",
             stored.definition.name()
         ))),
     }

@@ -81,7 +81,7 @@ impl Writer<'_> {
             .into_iter()
             .partition(|request| request.deadline_nanos < now);
         for request in late {
-            request.answer(Err(timeout("a write waited for the writer and")));
+            request.answer(Err(timeout("a write that waited for the writer")));
         }
         if let [
             Request {
@@ -248,7 +248,7 @@ impl Writer<'_> {
 fn lost_relaxed(cause: &str) -> StoreError {
     StoreError::new(
         StoreErrorKind::Storage,
-        format!("relaxed writes that were not on disk yet are lost: {cause}"),
+        format!("the last relaxed writes were not on disk yet and are lost: {cause}"),
     )
     .with_hint("free disk space or repair the disk, open the store again, and repeat the bulk load")
 }
@@ -377,7 +377,7 @@ impl<'t> Step<'t> {
     ) -> Result<(), StoreError> {
         let id = meta::take_table_number(self.transaction)?;
         if catalog.iter().any(|stored| stored.id >= id) {
-            return Err(corrupt("the number of the next table is one that is in use"));
+            return Err(corrupt("the number of the next table is already in use"));
         }
         let stored = StoredTable::new(id, Arc::clone(table));
         tables.rows(&stored)?;

@@ -49,15 +49,15 @@ impl Unread {
         let (what, hint) = match self {
             Self::Missing => (
                 "is missing".to_owned(),
-                "something else than Recto wrote to the tables of bodies: restore them from a backup",
+                "restore the tables of message bodies from a backup: another program wrote to them",
             ),
             Self::Damaged => (
                 "is damaged".to_owned(),
-                "something else than Recto wrote to this table: restore it from a backup, or delete the queue",
+                "restore this table from a backup, or delete the queue: another program wrote to the table",
             ),
             Self::Newer(version) => (
-                format!("is of version {version}, which this release does not know"),
-                "it was written by a newer Recto: use that release, or a later one",
+                format!("has version {version}, which this release does not support"),
+                "use the newer release that wrote it, or a later one",
             ),
         };
         let message = format!("the body of message {id:032x} {what}");

@@ -103,7 +103,7 @@ fn over(released: Released) -> Result<()> {
     match released {
         Released::Damaged => Err(QueueError::new(
             QueueErrorKind::Corrupt,
-            "what is stored of the queue is not of one time: a segment was not purged",
+            "the tables of the queue are from different points in time: a segment was not purged",
         )
         .with_hint(RESTORE_ALL)),
         _ => Ok(()),

@@ -10,11 +10,10 @@ use recto_store::{StoreError, StoreErrorKind};
 pub type Result<T> = std::result::Result<T, QueueError>;
 
 /// Hint for versioned cells that are from different points in time.
-pub(crate) const RESTORE_ALL: &str =
-    "some of its tables were restored and others not: restore all of them, or delete the queue";
+pub(crate) const RESTORE_ALL: &str = "restore all tables of the queue, not only some, or delete the queue";
 
 /// Hint for a redrive that ended early.
-const REDRIVE_AGAIN: &str = "redrive again: what was moved is not moved once more";
+const REDRIVE_AGAIN: &str = "redrive again: messages that were moved are not moved twice";
 
 /// Kind of an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -125,28 +124,27 @@ impl QueueError {
     }
 
     pub(crate) fn too_many_in_flight(most: u32) -> Self {
-        let message = format!("{most} messages or more are in flight, which is the limit of this queue");
+        let message = format!("the queue has {most} or more messages in flight, which is its limit");
         Self::new(QueueErrorKind::TooManyInFlight, message)
-            .with_hint(
-                "acknowledge messages or give them back, or raise the limit of the queue (`max_in_flight`)",
-            )
+            .with_hint("acknowledge or return messages, or raise the limit of the queue (`max_in_flight`)")
             .with_field("max_in_flight")
     }
 
     pub(crate) fn deleted() -> Self {
         Self::new(QueueErrorKind::NotFound, "the queue was deleted")
-            .with_hint("create it again, and open it anew")
+            .with_hint("create the queue again, and open the new one")
     }
 
     /// Returns the error of a request whose task ended before it reported the outcome.
     pub(crate) fn ended() -> Self {
-        let message = "what was asked ended before its answer: it may be done, now or later";
+        let message = "the request ended before its reply: it may have been executed, or may be executed \
+                       later";
         Self::new(QueueErrorKind::OutcomeUnknown, message)
     }
 
     /// Changes the error for a request that is partly done, or may be: the outcome is unknown.
     pub(crate) fn in_part(self) -> Self {
-        let message = format!("{self}: some of it may be done, now or later");
+        let message = format!("{self}: part of the request may have been executed, or may be executed later");
         Self::new(QueueErrorKind::OutcomeUnknown, message).with_source(self)
     }
 
@@ -156,7 +154,7 @@ impl QueueError {
         if moved == 0 {
             return self;
         }
-        let message = format!("{} moved, and then it ended: {self}", counted(moved));
+        let message = format!("{} moved, then the redrive failed: {self}", counted(moved));
         Self {
             moved,
             hint: self.hint.clone().or(Some(REDRIVE_AGAIN.to_owned())),

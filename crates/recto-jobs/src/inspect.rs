@@ -227,7 +227,7 @@ impl Shards {
     /// `most` is out of range, or the store cannot be read.
     pub async fn peek(&self, most: usize) -> Result<Vec<Peeked>> {
         if most == 0 || most > MAX_BATCH {
-            let message = format!("most: {most} messages: 1 to {MAX_BATCH} are looked at at once");
+            let message = format!("most: {most} messages; the range is 1 to {MAX_BATCH}");
             return Err(QueueError::new(QueueErrorKind::InvalidArgument, message));
         }
         let mut first = Vec::new();

@@ -66,14 +66,14 @@ impl NewMessage {
             return Err(refused(
                 number,
                 "group",
-                "it has none: in an ordered queue each message has",
+                "each message in an ordered queue needs a group",
             ));
         }
         if options.is_ordered && self.delay.is_some() {
             return Err(refused(
                 number,
                 "delay_seconds",
-                "in an ordered queue no message has one of its own",
+                "a message in an ordered queue cannot have its own delay",
             ));
         }
         let names = [
@@ -87,31 +87,33 @@ impl NewMessage {
         for (field, name) in named.chain(attributes) {
             if name.is_empty() || name.len() > MAX_NAME_BYTES {
                 let (length, shown) = (name.len(), shown(name));
-                let what = format!("{shown} is a name of {length} bytes: it has 1 to {MAX_NAME_BYTES}");
+                let what =
+                    format!("{shown} is a name of {length} bytes; a name has 1 to {MAX_NAME_BYTES} bytes");
                 return Err(refused(number, field, &what));
             }
         }
         if self.attributes.len() > MAX_ATTRIBUTES {
             let what = format!(
-                "{} attributes: {MAX_ATTRIBUTES} are the most",
+                "{} attributes; a message has at most {MAX_ATTRIBUTES}",
                 self.attributes.len()
             );
             return Err(refused(number, "attributes", &what));
         }
         let delay = self.delay.unwrap_or_default();
         if delay > Duration::from_secs(MAX_DELAY_SECONDS.into()) {
-            let what = format!("{} s: 30 days are the longest", delay.as_secs());
+            let what = format!("{} s; the maximum is 30 days", delay.as_secs());
             return Err(refused(number, "delay_seconds", &what));
         }
         if self.bytes() > options.body_bytes as usize {
             let (bytes, most) = (self.bytes(), options.body_bytes);
-            let what = format!("{bytes} bytes with attributes and names: {most} are the most in this queue");
+            let what = format!("{bytes} bytes with attributes and names; this queue accepts at most {most}");
             return Err(refused(number, "body", &what));
         }
         if self.stored_bytes() > committed_bytes {
             let bytes = self.stored_bytes();
             let what = format!(
-                "{bytes} bytes with all that is stored of it: this store takes {committed_bytes} at once"
+                "{bytes} bytes with its stored metadata; this store accepts at most {committed_bytes} in one \
+                 write"
             );
             return Err(refused(number, "body", &what));
         }
@@ -130,7 +132,7 @@ fn shown(name: &str) -> String {
 fn refused(number: usize, field: &'static str, what: &str) -> QueueError {
     let message = format!("{field}: {what}");
     QueueError::new(QueueErrorKind::InvalidArgument, message)
-        .with_hint("this one was not sent; the others were")
+        .with_hint("fix this message and send it again; the other messages were sent")
         .with_number(number)
         .with_field(field)
 }

@@ -378,7 +378,7 @@ impl QueueStore {
                 }
                 Ok(WriteOutcome::Refused(error)) => return Err(error.into()),
                 Ok(WriteOutcome::Conflict(_)) => {
-                    let message = "the store took a body for a row of its own";
+                    let message = "the store mistook a message body for one of its own rows";
                     return Err(QueueError::new(QueueErrorKind::Store, message));
                 }
                 Err(error) if !is_passing(&error) => return Err(error.into()),

@@ -206,9 +206,9 @@ impl Queues {
             RegistryAnswer::Differs(_) => {
                 let there = self.find(name.as_str()).await?.options;
                 let field = options.differs_in(&there).unwrap_or("options");
-                let message = format!("there is a queue {name}, and its options are others: `{field}`");
+                let message = format!("queue {name} exists with other options: `{field}`");
                 Err(QueueError::new(QueueErrorKind::Conflict, message)
-                    .with_hint("change that one, delete it first, or choose another name"))
+                    .with_hint("change the existing queue, delete it first, or choose another name"))
             }
             other => Err(unexpected(&other)),
         }
@@ -301,17 +301,17 @@ impl Queues {
     pub async fn redrive(&self, from: &Queue, to: &Queue, most: Option<usize>) -> Result<usize> {
         if from.id == to.id {
             let message = format!(
-                "to: messages of {} are there already: nothing was moved",
+                "to: messages of {} are already in this queue: nothing was moved",
                 from.name
             );
             return Err(QueueError::new(QueueErrorKind::InvalidArgument, message)
-                .with_hint("name the queue that they are to be moved to")
+                .with_hint("name the queue that receives the messages")
                 .with_field("to"));
         }
         if !from.shards.is_beside(&to.shards) {
-            let message = format!("to: {} is a queue of another store: nothing was moved", to.name);
+            let message = format!("to: queue {} is in another store: nothing was moved", to.name);
             return Err(QueueError::new(QueueErrorKind::InvalidArgument, message)
-                .with_hint("receive the messages here, and send them there")
+                .with_hint("receive the messages from this queue, and send them to the other one")
                 .with_field("to"));
         }
         from.shards.redrive(&to.shards, most).await
@@ -354,7 +354,7 @@ impl Queues {
         found.await?.ok_or_else(|| {
             let what = if name.contains('/') { "work unit" } else { "queue" };
             QueueError::new(QueueErrorKind::NotFound, format!("there is no {what} {name}"))
-                .with_hint("create it first, or look at the names of those there are")
+                .with_hint("create it first, or list the existing names")
         })
     }
 
@@ -478,23 +478,23 @@ pub(crate) fn unexpected(answer: &RegistryAnswer) -> QueueError {
         RegistryAnswer::NoQueue => return QueueError::deleted(),
         RegistryAnswer::Outdated(_) => (
             QueueErrorKind::Changed,
-            "the queue was changed since".to_owned(),
-            "read it again, and change what it is now",
+            "the queue was changed since you read it".to_owned(),
+            "read the queue again, and repeat the change",
         ),
         RegistryAnswer::NeededBy(other) => (
             QueueErrorKind::Conflict,
-            format!("queue {other} sends its dead letters there"),
-            "delete that queue first, or let it send them elsewhere",
+            format!("queue {other} uses this queue as its dead-letter queue"),
+            "delete that queue first, or choose another dead-letter queue for it",
         ),
         RegistryAnswer::Full => (
             QueueErrorKind::Full,
-            "there are as many queues as there may be".to_owned(),
-            "delete one first",
+            "the store has the maximum number of queues".to_owned(),
+            "delete a queue first",
         ),
         other => (
             QueueErrorKind::Store,
-            format!("the registry of queues answered what nobody asked: {other:?}"),
-            "this is a mistake of Recto: report it",
+            format!("the registry of queues gave an unexpected answer: {other:?}"),
+            "report this defect of Recto",
         ),
     };
     QueueError::new(kind, message).with_hint(hint)

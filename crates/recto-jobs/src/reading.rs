@@ -25,7 +25,8 @@ impl Shard {
     pub(crate) async fn load(&self, segment: &LiveSegment) -> Result<()> {
         segment.load(self.is_shared()).await?;
         if segment.is_overtaken() && self.find(segment.number).await?.is_some() {
-            let message = "what is stored of the queue is not of one time: a segment of its list is gone";
+            let message = "the tables of the queue are from different points in time: a listed segment is \
+                           missing";
             return Err(QueueError::new(QueueErrorKind::Corrupt, message).with_hint(RESTORE_ALL));
         }
         Ok(())
@@ -125,7 +126,7 @@ impl Shard {
 /// Returns the error for a node that does not know an existing table.
 fn unheard_of(table: &Table) -> QueueError {
     let name = table.name();
-    let message = format!("a node has not heard of table {name} yet: nothing was done");
+    let message = format!("a node does not know table {name} yet: nothing was done");
     QueueError::new(QueueErrorKind::Unavailable, message)
-        .with_hint("try again: it was away, and learns of it soon")
+        .with_hint("try again: the node was down, and learns of the table soon")
 }

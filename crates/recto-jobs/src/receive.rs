@@ -228,9 +228,9 @@ impl Drop for Held {
 fn check(most: usize, visibility: Option<Duration>, wait: Duration) -> Result<()> {
     visibility.map_or(Ok(()), check_visibility)?;
     let what = if most == 0 || most > MAX_BATCH {
-        format!("most: {most} messages: 1 to {MAX_BATCH} are received at once")
+        format!("most: {most} messages; the range is 1 to {MAX_BATCH}")
     } else if wait > MAX_WAIT {
-        format!("wait: {wait:?}: 20 s are the longest")
+        format!("wait: {wait:?}; the maximum is 20 s")
     } else {
         return Ok(());
     };
@@ -243,7 +243,7 @@ pub(crate) fn check_visibility(visibility: Duration) -> Result<()> {
     if (MIN_VISIBILITY..=most).contains(&visibility) {
         return Ok(());
     }
-    let what = format!("visibility: {visibility:?}: it is 100 ms at least, and 12 hours at most");
+    let what = format!("visibility: {visibility:?}; the range is 100 ms to 12 hours");
     Err(QueueError::new(QueueErrorKind::InvalidArgument, what)
         .with_hint("nothing was done")
         .with_field("visibility_seconds"))

@@ -131,10 +131,11 @@ fn count_moved(moves: Vec<Result<Option<Moved>>>, moved: &mut usize) -> Result<(
 fn too_large_for(to: &Shards, count: usize) -> QueueError {
     let most = to.options().body_bytes;
     let message = format!(
-        "to: messages of more than {most} bytes stay ({count}): the other queue takes no larger ones"
+        "to: {count} messages of more than {most} bytes were not moved, because the other queue does not \
+         accept them"
     );
     QueueError::new(QueueErrorKind::InvalidArgument, message)
-        .with_hint("raise `body_bytes` of the other queue, or name a queue that takes larger messages")
+        .with_hint("raise `body_bytes` of the other queue, or name a queue that accepts larger messages")
         .with_field("to")
 }
 
@@ -143,8 +144,8 @@ fn not_taken(moved: Moved) -> QueueError {
     let (kind, why, hint) = match moved {
         Moved::Full => (
             QueueErrorKind::Full,
-            "the other queue holds as much as it may",
-            "receive and acknowledge messages there, and move the rest again",
+            "the other queue is full",
+            "receive and acknowledge messages there, then move the rest",
         ),
         Moved::NoQueue => (
             QueueErrorKind::NotFound,
@@ -153,7 +154,7 @@ fn not_taken(moved: Moved) -> QueueError {
         ),
         _ => (
             QueueErrorKind::Corrupt,
-            "what is stored of the other queue is not of one time",
+            "the tables of the other queue are from different points in time",
             RESTORE_ALL,
         ),
     };

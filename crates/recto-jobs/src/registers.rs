@@ -395,6 +395,6 @@ pub(crate) fn as_version(cell: &[u8]) -> Option<Version> {
 pub(crate) fn damaged(table: &Table) -> QueueError {
     let message = format!("a row of table {} is damaged: cells are missing", table.name());
     QueueError::new(QueueErrorKind::Corrupt, message).with_hint(
-        "something else than Recto wrote to this table: restore it from a backup, or delete the queue",
+        "restore this table from a backup, or delete the queue: another program wrote to the table",
     )
 }

@@ -184,7 +184,9 @@ impl<G: Ground> Rounds<G> {
                 QueueErrorKind::Unavailable,
                 "too many requests wait for this queue",
             );
-            return Err(error.with_hint("send fewer at a time, or wait until those are done"));
+            return Err(
+                error.with_hint("send fewer requests at a time, or wait until earlier requests have ended")
+            );
         }
         let mut tickets = Vec::with_capacity(wishes.len());
         let mut answers = Vec::with_capacity(wishes.len());
@@ -232,7 +234,8 @@ impl<G: Ground> Rounds<G> {
         } else {
             (
                 QueueErrorKind::OutcomeUnknown,
-                "the store did not answer in time: it may be done, now or later",
+                "the store did not answer in time: the request may have been executed, or may be executed \
+                 later",
             )
         };
         let error = QueueError::new(kind, message);
@@ -421,7 +424,7 @@ fn as_of_one(outcome: TransactionOutcome) -> CasOutcome {
         TransactionOutcome::Unknown(error) => CasOutcome::Unknown(error),
         TransactionOutcome::Refused(error) => CasOutcome::Refused(error),
         TransactionOutcome::Conflict(_) => {
-            let message = "the store took a body for a row of its own";
+            let message = "the store mistook a message body for one of its own rows";
             CasOutcome::Refused(StoreError::new(StoreErrorKind::Other, message))
         }
     }

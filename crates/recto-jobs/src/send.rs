@@ -263,8 +263,9 @@ impl Shard {
         self.queues.read_ring().await?;
         let table = self.queues.ring.unit(*unit);
         table.map(Some).ok_or_else(|| {
-            let message = "the work unit has no table of bodies: it has ended, or did not begin to the end";
-            QueueError::new(QueueErrorKind::NotFound, message).with_hint("begin it again")
+            let message = "the work unit has no table of message bodies: it has ended, or its begin was \
+                           interrupted";
+            QueueError::new(QueueErrorKind::NotFound, message).with_hint("begin the work unit again")
         })
     }
 
@@ -293,22 +294,24 @@ impl Shard {
             }
             SendAnswer::Full => Err(QueueError::new(
                 QueueErrorKind::Full,
-                "the queue holds as much as it may: nothing was sent",
+                "the queue is full: nothing was sent",
             )
             .with_hint("receive and acknowledge messages, or purge the queue, and send again")),
             SendAnswer::NoQueue => Err(QueueError::deleted()),
             SendAnswer::TooLarge => Err(QueueError::new(
                 QueueErrorKind::InvalidArgument,
-                "the messages are larger than any segment: nothing was sent",
+                "the messages are larger than a segment: nothing was sent",
             )),
             SendAnswer::Unknown => Err(QueueError::new(
                 QueueErrorKind::OutcomeUnknown,
-                "it is not known whether the messages were sent",
+                "the messages may have been sent",
             )
-            .with_hint("send them again under the same deduplication ids: that settles it")),
+            .with_hint(
+                "send the messages again with the same deduplication ids, which cannot send them twice",
+            )),
             SendAnswer::Damaged => Err(QueueError::new(
                 QueueErrorKind::Corrupt,
-                "what is stored of the queue is not of one time: nothing was sent",
+                "the tables of the queue are from different points in time: nothing was sent",
             )
             .with_hint(RESTORE_ALL)),
         }
@@ -324,10 +327,10 @@ fn not_sent_behind(error: &QueueError) -> QueueError {
         }
         kind => kind,
     };
-    let message =
-        "messages before it were not sent, or may not be, and the queue is ordered: it was not sent";
+    let message = "the message was not sent, because the queue is ordered and earlier messages were not sent \
+                   or may not have been";
     QueueError::new(kind, message)
-        .with_hint("settle first what became of those before it, then send it again")
+        .with_hint("send the earlier messages again first, then this one")
         .with_source(error.clone())
 }
 

@@ -48,10 +48,10 @@ impl Shards {
     /// The delay is too long. Otherwise, the errors of [`ack`](Self::ack).
     pub async fn nack(&self, receipts: &[Receipt], delay: Duration, error: &str) -> Result<Vec<Settled>> {
         if delay > Duration::from_secs(MAX_DELAY_SECONDS.into()) {
-            let message = format!("delay: {} s: 30 days are the longest", delay.as_secs());
+            let message = format!("delay: {} s; the maximum is 30 days", delay.as_secs());
             let error = QueueError::new(QueueErrorKind::InvalidArgument, message);
             return Err(error
-                .with_hint("nothing was given back")
+                .with_hint("use a shorter delay: no message was returned")
                 .with_field("delay_seconds"));
         }
         let error: Arc<str> = error.into();
@@ -124,9 +124,9 @@ impl Shards {
 }
 
 fn foreign(number: usize) -> QueueError {
-    let message = format!("receipt {number} is of another queue: nothing was done");
+    let message = format!("receipt {number} belongs to another queue: nothing was done");
     QueueError::new(QueueErrorKind::InvalidArgument, message)
-        .with_hint("show each receipt to the queue that the message was received from")
+        .with_hint("use each receipt with the queue from which the message was received")
 }
 
 impl Shard {

@@ -32,9 +32,9 @@ impl Queues {
             RegistryAnswer::Created(_) => id,
             RegistryAnswer::Exists(_) => self.unit_of(queue, name.as_str()).await?.id,
             RegistryAnswer::Full => {
-                let message = "as many work units have begun as there may be: nothing was done";
+                let message = "the store has the maximum number of work units: nothing was done";
                 return Err(QueueError::new(QueueErrorKind::Full, message)
-                    .with_hint("end one first, or let the store have more `units`"));
+                    .with_hint("end a work unit first, or raise the option `units` of the store"));
             }
             other => return Err(unexpected(&other)),
         };
@@ -123,14 +123,13 @@ impl Queues {
                 break;
             }
         }
-        let message = "no table of bodies is free for the work unit: it takes nothing before it has one";
-        Err(QueueError::new(QueueErrorKind::Full, message).with_hint(
-            "begin it again when an older slice is done with, or end it; more tables let more begin",
-        ))
+        let message = "no table of message bodies is free for the work unit: it accepts no messages yet";
+        Err(QueueError::new(QueueErrorKind::Full, message)
+            .with_hint("begin the work unit again later, end it, or allow more tables of message bodies"))
     }
 }
 
 fn no_unit(name: &str) -> QueueError {
-    let message = format!("there is no work unit {name}, or no longer");
-    QueueError::new(QueueErrorKind::NotFound, message).with_hint("begin it first")
+    let message = format!("there is no work unit {name}, or it has ended");
+    QueueError::new(QueueErrorKind::NotFound, message).with_hint("begin the work unit first")
 }

@@ -356,7 +356,7 @@ impl RowSet {
         assert_eq!(
             row.len(),
             self.width,
-            "a row has as many cells as its set is wide"
+            "a row must have as many cells as the rows of its set"
         );
         for cell in row.iter() {
             self.push_cell(cell);
@@ -407,7 +407,10 @@ impl RowSet {
     /// If this range is not inside the buffer.
     #[inline]
     pub fn push_span(&mut self, start: usize, length: usize) {
-        assert!(start + length <= self.data.len(), "a cell lies in its buffer");
+        assert!(
+            start + length <= self.data.len(),
+            "a cell must be inside its buffer"
+        );
         self.spans.push(Span::within(start, length));
     }
 

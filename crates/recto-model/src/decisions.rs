@@ -36,7 +36,7 @@ pub fn assert_each_rule_has_a_test(rules: &str, least: usize, models: &[&str], d
         for (name, _) in tests {
             assert!(
                 decision.contains(&format!("`without_{name}`")),
-                "no word of without_{name}"
+                "the decision record does not mention without_{name}"
             );
         }
     }

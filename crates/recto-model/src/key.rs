@@ -46,7 +46,7 @@ pub enum KeyError {
         length: usize,
     },
     /// The number of parts of a key differs from the number of key columns of its table.
-    #[error("a key of {found} parts where the table has {expected}")]
+    #[error("a key has {found} parts, but the table has {expected} key columns")]
     WrongLength {
         /// Number of key columns of the table.
         expected: usize,
@@ -272,7 +272,7 @@ fn decode_inet(reader: &mut Reader<'_>, out: &mut Vec<u8>) -> Result<(), Reason>
     match mark {
         INET_ENDS => {}
         INET_GOES_ON => out.extend_from_slice(&reader.array::<12>()?),
-        _ => return Err("an address of neither four bytes nor sixteen"),
+        _ => return Err("an address of neither four nor sixteen bytes"),
     }
     Ok(())
 }

@@ -106,9 +106,11 @@ pub use wrappers::{Ascii, Blob, NotAscii, NotTimeUuid, TimeUuid};
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a field of a record",
-    note = "fields are bool, i8 to i64, f32, f64, String, Blob, Uuid, TimeUuid, Timestamp, Date, Time, IpAddr, BigInt, BigDecimal, lists, sets, maps, tuples and arrays of them, and Options",
-    note = "an enum of names or a struct around one field derives it: `#[derive(recto::FieldType)]`",
-    note = "for what serde writes use `recto::types::Json`, for bytes `recto::types::Blob`; chrono's and time's types need the features `chrono` and `time` of recto"
+    note = "fields can be bool, i8 to i64, f32, f64, String, Blob, Uuid, TimeUuid, Timestamp, Date, Time, \
+            IpAddr, BigInt, BigDecimal, lists, sets, maps, tuples and arrays of them, and Options",
+    note = "an enum of names or a struct with one field can derive it: `#[derive(recto::FieldType)]`",
+    note = "use `recto::types::Json` for types of serde, and `recto::types::Blob` for bytes; types of chrono \
+            and time need the features `chrono` and `time` of recto"
 )]
 pub trait FieldType: Sized {
     /// Whether the field may be null. It is true for `Option<T>` only.
@@ -160,8 +162,8 @@ pub trait FieldType: Sized {
 /// Field type whose values have an order and are never null. It can be in a key, in a set, or be the key of a
 /// map.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot be in a key, a set, or be the key of a map",
-    label = "this must have an order and never be null",
+    message = "`{Self}` cannot be in a key or a set, or be the key of a map",
+    label = "this type must have an order and no null",
     note = "Options, durations, lists, sets, maps, tuples and arrays cannot be key, partition or order fields"
 )]
 pub trait KeyType: FieldType {}
@@ -170,7 +172,7 @@ pub trait KeyType: FieldType {}
 /// and in a unique constraint.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no order",
-    label = "this must have an order",
+    label = "this type must have an order",
     note = "durations, lists, sets, maps, tuples and arrays cannot be partition, order or unique fields"
 )]
 pub trait OrderType: FieldType {}
@@ -211,7 +213,7 @@ impl<T: FieldType> FieldType for Option<T> {
 /// Returns the error for a null cell of a Rust type without null.
 #[cold]
 fn null<T: FieldType>() -> CellError {
-    malformed::<T>("null, which only an Option can be")
+    malformed::<T>("null, which only an Option can hold")
 }
 
 #[cold]
@@ -228,11 +230,11 @@ fn malformed<T: FieldType>(reason: &str) -> CellError {
 #[cold]
 pub fn no_variant(type_name: &str, cell: Option<&[u8]>, names: &[&str]) -> CellError {
     let reason = match cell {
-        None => "null, which only an Option can be".to_owned(),
+        None => "null, which only an Option can hold".to_owned(),
         Some(cell) => {
             let text = String::from_utf8_lossy(cell);
             let shown: String = text.chars().take(MAX_SHOWN_CHARS).collect();
-            format!("{shown:?} is none of {}", names.join(", "))
+            format!("{shown:?} is not one of {}", names.join(", "))
         }
     };
     CellError::Malformed {

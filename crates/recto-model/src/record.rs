@@ -112,7 +112,7 @@ impl<R, V> From<TypedField<R, V>> for String {
 #[non_exhaustive]
 pub enum RecordError {
     /// The field is null, or not in the row, and its type is not an `Option`.
-    #[error("field `{field}` is null, which only an Option can be")]
+    #[error("field `{field}` is null, which only an Option can hold")]
     Missing {
         /// Name of the field.
         field: &'static str,

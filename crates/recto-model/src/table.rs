@@ -209,13 +209,13 @@ pub enum TableError {
     },
     /// The table's partitions are kept in buckets, but it has static columns or no clustering
     /// column.
-    #[error("table {table} is kept in buckets: it needs a clustering column, and can have no static ones")]
+    #[error("table {table} has buckets: it needs a clustering column, and cannot have static columns")]
     NotBucketed {
         /// The table.
         table: String,
     },
     /// The table has static columns but no clustering column.
-    #[error("table {table} has static columns and no clustering column")]
+    #[error("table {table} has static columns, but no clustering column")]
     StaticWithoutClustering {
         /// The table.
         table: String,
@@ -324,7 +324,7 @@ impl Table {
     pub fn clustering_direction(&self, index: usize) -> Direction {
         match self.clustering()[index].kind {
             ColumnKind::Clustering(direction) => direction,
-            _ => unreachable!("clustering columns are of the clustering kind"),
+            _ => unreachable!("clustering columns have the clustering kind"),
         }
     }
 

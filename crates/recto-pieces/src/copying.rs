@@ -45,7 +45,7 @@ impl PieceStore {
         let name = place.pieced.table.name();
         let stored = tables.await?.into_iter().find(|table| table.name() == name);
         let Some(stored) = stored else {
-            let message = format!("table {name} is not there, or has columns of types that are not known");
+            let message = format!("table {name} does not exist, or has columns of unknown types");
             return Err(PiecesError::new(PiecesErrorKind::Store, message));
         };
         Ok(Place {
@@ -255,10 +255,9 @@ fn copied_row(
 /// The timestamp of the row is unknown, because another program wrote it.
 pub(crate) fn whole_row(table: &Table, row: RowRef<'_>, stamp: Stamp) -> Result<(Cells, Cells)> {
     if stamp.0 == 0 {
-        let message = format!("a row of table {} has nothing in it", table.name());
-        return Err(PiecesError::new(PiecesErrorKind::Corrupt, message).with_hint(
-            "something else than Recto wrote to this table: delete the row, or restore the table",
-        ));
+        let message = format!("a row of table {} is empty", table.name());
+        return Err(PiecesError::new(PiecesErrorKind::Corrupt, message)
+            .with_hint("delete the row, or restore the table: another program wrote to it"));
     }
     let all = table.columns().len();
     let regular = all - table.regular().len()..all;

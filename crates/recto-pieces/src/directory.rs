@@ -152,7 +152,7 @@ impl PieceStore {
                     return Ok((window, requests));
                 }
             }
-            let message = "a directory of buckets changed whenever it was read";
+            let message = "a range map of buckets changed during each read";
             Err(PiecesError::new(PiecesErrorKind::Unavailable, message))
         })
         .await
@@ -496,8 +496,9 @@ pub(crate) fn piece_of(row: RowRef<'_>) -> Option<PieceColumns> {
 }
 
 pub(crate) fn missing() -> PiecesError {
-    let message = "a directory of buckets is damaged: cells are missing";
+    let message = "a range map of buckets is damaged: cells are missing";
     PiecesError::new(PiecesErrorKind::Corrupt, message).with_hint(
-        "something else than Recto wrote to recto_buckets: `recto repair` makes this directory anew, of what can be read of it and of the buckets that there are",
+        "run `recto repair`, which rebuilds the range map from its readable parts and the existing buckets: \
+         another program wrote to recto_buckets",
     )
 }

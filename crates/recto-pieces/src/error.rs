@@ -119,7 +119,7 @@ impl PiecesError {
         if self.kind == PiecesErrorKind::OutcomeUnknown {
             return self;
         }
-        let message = format!("{self}: some of it may be done, now or later");
+        let message = format!("{self}: part of the request may have been executed, or may be executed later");
         let hint = self.hint.clone();
         let error = Self::new(PiecesErrorKind::OutcomeUnknown, message);
         Self { hint, ..error }.with_source(self)

@@ -148,6 +148,6 @@ fn left_in(window: &Directory) -> usize {
 #[cold]
 fn unended(place: &Place) -> PiecesError {
     let table = place.pieced.table().name();
-    let message = format!("somebody is cutting a partition of table {table}, and does not come to an end");
-    PiecesError::new(PiecesErrorKind::Timeout, message).with_hint("what was mended stays so: mend it again")
+    let message = format!("another process is splitting a partition of table {table} and does not finish");
+    PiecesError::new(PiecesErrorKind::Timeout, message).with_hint("repair again: finished repairs are kept")
 }

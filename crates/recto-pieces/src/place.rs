@@ -108,7 +108,7 @@ impl PieceStore {
     ///   writes.
     pub async fn open(store: Arc<dyn Store>, environment: Environment, stamps: Stamps) -> Result<Self> {
         if store.limits().transactions {
-            let message = "partitions are kept in pieces only in stores without transactions";
+            let message = "key ranges without transactions need a store without transactions";
             return Err(PiecesError::new(PiecesErrorKind::InvalidArgument, message));
         }
         store.check_decisions()?;
@@ -270,7 +270,7 @@ impl PieceStore {
                 }
                 Ok(WriteOutcome::Conflict(_)) => {
                     let error =
-                        PiecesError::new(PiecesErrorKind::Conflict, "another row of this key is there");
+                        PiecesError::new(PiecesErrorKind::Conflict, "a row with this key exists already");
                     return Err(Undone { error, may_be_done });
                 }
                 Ok(WriteOutcome::Refused(error)) | Err(error) => {

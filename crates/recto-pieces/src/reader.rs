@@ -274,7 +274,7 @@ fn side_by_side(
 /// Returns the estimated number of rows of a span, or `None` if the content of a key range is unknown. For a part of a
 /// key range, the estimate is the proportion of its keys if they are integers or times. Rows are distributed evenly
 /// enough for that.
-#[expect(clippy::cast_sign_loss, reason = "it is not less than none")]
+#[expect(clippy::cast_sign_loss, reason = "it is not negative")]
 fn rows_of(pieced: &PiecedTable, copy: &DirectoryCopy, span: &Span) -> Option<u64> {
     let mut rows = 0_u64;
     for (of, piece) in copy.directory().spans_of(span) {

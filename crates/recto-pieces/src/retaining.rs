@@ -201,11 +201,11 @@ impl PieceStore {
             }
         }
         let message = format!(
-            "rows of table {} that are not kept any more are written again and again",
+            "rows of table {} that are older than its retention are written again and again",
             place.pieced.table.name()
         );
         Err(PiecesError::new(PiecesErrorKind::Conflict, message)
-            .with_hint("set the clocks of all who write right"))
+            .with_hint("set the clocks of all writing machines"))
     }
 
     /// Returns the newest timestamp of some of the rows of a bucket, or `None` if the bucket has no rows.

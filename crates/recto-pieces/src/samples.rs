@@ -185,5 +185,5 @@ fn sample_of(row: RowRef<'_>) -> Option<Sample> {
 fn missing() -> PiecesError {
     let message = "a sample of a bucket is damaged: its key is missing";
     PiecesError::new(PiecesErrorKind::Corrupt, message)
-        .with_hint("something else than Recto wrote to recto_samples: delete this partition of it")
+        .with_hint("delete this partition of recto_samples: another program wrote to the table")
 }

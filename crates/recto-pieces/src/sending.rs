@@ -564,7 +564,7 @@ where
 pub(crate) fn refused(unrouted: Unrouted) -> PiecesError {
     match unrouted {
         Unrouted::BelowFloor => PiecesError::new(PiecesErrorKind::BelowFloor, unrouted.to_string())
-            .with_hint("keep more, or write only what is kept"),
+            .with_hint("write only rows within the retention time, or raise `keep`"),
         Unrouted::OutsideWindow => PiecesError::new(PiecesErrorKind::Store, unrouted.to_string()),
     }
 }

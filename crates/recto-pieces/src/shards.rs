@@ -313,7 +313,7 @@ impl<'m> Merge<'m> {
 }
 
 /// Returns the number of rows to request from each shard for `wanted` rows of all shards.
-#[expect(clippy::cast_sign_loss, reason = "it is not less than none")]
+#[expect(clippy::cast_sign_loss, reason = "it is not negative")]
 fn share(wanted: usize, shards: usize) -> usize {
     let mean = wanted as f64 / shards.max(1) as f64;
     let share = mean + DEVIATIONS * mean.sqrt() + 2.0;

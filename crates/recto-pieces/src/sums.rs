@@ -121,11 +121,9 @@ impl PieceStore {
             let window_pieces = window.spans().take_while(begins_within);
             pieces.extend(window_pieces.map(|(of, piece)| (of, piece.clone())));
             if pieces.len() > MAX_OPENED_PIECES {
-                let message = format!(
-                    "more than {MAX_OPENED_PIECES} buckets beside each other have not been summed up"
-                );
+                let message = format!("more than {MAX_OPENED_PIECES} adjacent buckets have no sum yet");
                 return Err(PiecesError::new(PiecesErrorKind::InvalidArgument, message)
-                    .with_hint("have this partition mended, or ask for fewer of its rows"));
+                    .with_hint("repair this partition, or count fewer of its rows"));
             }
             let is_left = |end: &Key| span.end.as_ref().is_none_or(|of_span| end < of_span);
             next = window.end.filter(is_left);
@@ -165,7 +163,7 @@ impl PieceStore {
                 Window::Torn => {}
             }
         }
-        let message = "pieces of a partition are not where they were when they were summed up";
+        let message = "the buckets of a partition were split or merged while their rows were counted";
         Err(PiecesError::new(PiecesErrorKind::Conflict, message))
     }
 
@@ -322,7 +320,7 @@ fn block_of(row: RowRef<'_>) -> Option<Block> {
 }
 
 fn missing() -> PiecesError {
-    let message = "what buckets hold together is damaged: cells are missing, or less than nothing";
+    let message = "the sums of buckets are damaged: cells are missing or negative";
     PiecesError::new(PiecesErrorKind::Corrupt, message)
-        .with_hint("something else than Recto wrote to recto_sums: delete this partition of it")
+        .with_hint("delete this partition of recto_sums: another program wrote to the table")
 }

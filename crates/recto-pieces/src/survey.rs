@@ -513,7 +513,7 @@ fn nth(survey: &Survey, mut parts: Vec<Part>, is_backward: bool, left: &mut f64)
     None
 }
 
-#[expect(clippy::cast_sign_loss, reason = "it is no less than 0")]
+#[expect(clippy::cast_sign_loss, reason = "it is not negative")]
 fn whole(number: f64) -> u64 {
     number.max(0.0).round() as u64
 }

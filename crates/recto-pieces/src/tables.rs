@@ -304,13 +304,16 @@ impl PiecedTable {
                 .next()
                 .is_some_and(|column| is(column, SHARD_COLUMN, &Type::Int))
         {
-            return Err(missing(SHARD_COLUMN, "an int, the last of its partition key"));
+            return Err(missing(
+                SHARD_COLUMN,
+                "it must be an int, the last column of the partition key",
+            ));
         }
         let is_bucket = |column: &Column| is(column, BUCKET_COLUMN, &Type::BigInt);
         if !keys.next().is_some_and(is_bucket) {
             return Err(missing(
                 BUCKET_COLUMN,
-                "a bigint, behind the others of its partition key",
+                "it must be a bigint after the other columns of the partition key",
             ));
         }
         let is_plain = |column: &Column| {
@@ -322,9 +325,9 @@ impl PiecedTable {
             columns.iter().position(found)
         };
         let row_column = find(table.regular(), ROW_COLUMN, Type::Blob)
-            .ok_or_else(|| missing(ROW_COLUMN, "a blob outside its key, of plain writes"))?;
+            .ok_or_else(|| missing(ROW_COLUMN, "it must be a blob outside the key, with plain writes"))?;
         let root_column = find(table.statics(), ROOT_COLUMN, Type::Boolean)
-            .ok_or_else(|| missing(ROOT_COLUMN, "a static boolean, of plain writes"))?;
+            .ok_or_else(|| missing(ROOT_COLUMN, "it must be a static boolean, with plain writes"))?;
         let sampling = Sampling {
             unit,
             mean: ROW_BYTES,
@@ -356,10 +359,7 @@ impl PiecedTable {
             return Ok(self.clone());
         }
         let table = Table::new(self.table.name(), columns, self.table.options()).map_err(|error| {
-            let message = format!(
-                "table {} has columns that it cannot have: {error}",
-                self.table.name()
-            );
+            let message = format!("table {} has invalid columns: {error}", self.table.name());
             PiecesError::new(PiecesErrorKind::Store, message)
         })?;
         Ok(Self {
@@ -443,17 +443,17 @@ impl PiecedTable {
             decoded.map_err(|error| self.not_an_edge(&error.to_string()))?;
         }
         if !rest.is_empty() {
-            return Err(self.not_an_edge("something follows the key"));
+            return Err(self.not_an_edge("bytes follow the key"));
         }
         Ok(Bound::Before(cells))
     }
 
     fn not_an_edge(&self, reason: &str) -> PiecesError {
         let table = self.table.name();
-        let message =
-            format!("an edge between pieces of a partition of table {table} is none of its keys: {reason}");
+        let message = format!("the edge of a key range in table {table} is not one of its keys: {reason}");
         PiecesError::new(PiecesErrorKind::Corrupt, message).with_hint(
-            "something else than Recto wrote to recto_buckets: `recto repair` makes this directory anew, of what can be read of it and of the buckets that there are",
+            "run `recto repair`, which rebuilds the range map from its readable parts and the existing \
+             buckets: another program wrote to recto_buckets",
         )
     }
 
@@ -661,7 +661,7 @@ pub(crate) fn mutation(operation: Operation, stamp: Stamp, ttl_seconds: Option<u
     }
 }
 
-#[expect(clippy::cast_sign_loss, reason = "bytes are not less than none")]
+#[expect(clippy::cast_sign_loss, reason = "numbers of bytes are not negative")]
 fn whole(number: f64) -> u64 {
     number.round() as u64
 }

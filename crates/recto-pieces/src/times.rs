@@ -63,9 +63,12 @@ impl Times {
             first => (None, first),
         };
         let Some(time) = time.filter(|time| instants::is_time(&time.ty)) else {
-            let message = format!("table {} is not ordered by a time first", table.name());
-            return Err(PiecesError::new(PiecesErrorKind::InvalidArgument, message)
-                .with_hint("buckets by time need a timestamp, timeuuid or date as first order column"));
+            let message = format!("the first order column of table {} is not a time", table.name());
+            return Err(
+                PiecesError::new(PiecesErrorKind::InvalidArgument, message).with_hint(
+                    "use a timestamp, timeuuid or date as first order column: buckets by time need it",
+                ),
+            );
         };
         Ok(Self {
             width,
@@ -200,9 +203,9 @@ impl Times {
 }
 
 fn no_such_time() -> PiecesError {
-    let message = "the order's type has no value at the edge of a bucket by time";
+    let message = "the type of the order column has no value for the edge of a bucket by time";
     PiecesError::new(PiecesErrorKind::InvalidArgument, message)
-        .with_hint("make the buckets, or what is kept, shorter")
+        .with_hint("use a shorter time for the buckets, or for `keep`")
 }
 
 /// Retention of rows by the time in their first order column.
@@ -416,7 +419,7 @@ mod tests {
         };
         for ty in [Type::Int, Type::Time, Type::Uuid] {
             let refused = Times::of(&table(ty, Direction::Ascending, None), width);
-            assert!(refused.is_err_and(|error| error.to_string().contains("not ordered by a time")));
+            assert!(refused.is_err_and(|error| error.to_string().contains("is not a time")));
         }
     }
 }

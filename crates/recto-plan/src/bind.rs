@@ -92,7 +92,10 @@ impl Binder<'_> {
                 let index = self.field(field)?;
                 let definition = &self.collection.fields[index];
                 if !definition.ty.is_textual() {
-                    let message = format!("startsWith needs text, and {} is a {}", field.text, definition.ty);
+                    let message = format!(
+                        "startsWith needs a text field, but {} is a {}",
+                        field.text, definition.ty
+                    );
                     return Err(self.error(field.span, message).with_field(&field.text));
                 }
                 if let Some((message, hint)) = no_prefix(self.collection, definition) {
@@ -100,7 +103,7 @@ impl Binder<'_> {
                     return Err(error.with_field(&field.text).with_hint(hint));
                 }
                 let LiteralValue::String(prefix) = &prefix.value else {
-                    return Err(self.error(prefix.span, "startsWith takes a string".into()));
+                    return Err(self.error(prefix.span, "startsWith needs a string".into()));
                 };
                 Condition::StartsWith {
                     field: index,
@@ -138,7 +141,7 @@ impl Binder<'_> {
         Err(self
             .error(field.span, message)
             .with_field(&field.text)
-            .with_hint("only = can be asked of it"))
+            .with_hint("use only = with this field"))
     }
 
     fn field(&self, name: &Name) -> Result<usize, QueryError> {
@@ -168,11 +171,8 @@ impl Binder<'_> {
                     .with_hint(format!("write it in quotes: \"{number}\"")));
             }
             (LiteralValue::String(text), Type::Boolean) => {
-                return Err(wrong(format!(
-                    "{} is a boolean: true or false, without quotes",
-                    field.name
-                ))
-                .with_hint(format!("not \"{text}\"")));
+                return Err(wrong(format!("{} is a boolean", field.name))
+                    .with_hint(format!("write true or false without quotes, not \"{text}\"")));
             }
             (LiteralValue::String(text), _) => text.clone(),
         };

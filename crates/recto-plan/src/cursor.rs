@@ -210,30 +210,30 @@ impl CursorError {
         match self {
             Self::Empty => format!("the {name} is empty"),
             Self::TooLong { characters } => format!(
-                "the {name} is {characters} characters long; no {name} is longer than {MAX_CURSOR_CHARACTERS}"
+                "the {name} has {characters} characters; a {name} has at most {MAX_CURSOR_CHARACTERS}"
             ),
             Self::NotBase64 { position } => {
-                format!("the {name} is not base64url text: character {position} does not belong there")
+                format!("the {name} is not base64url text: character {position} is not allowed")
             }
             Self::Truncated => {
-                format!("the {name} is not whole: characters are missing, or there is one too many")
+                format!("the {name} is incomplete, or has an extra character")
             }
             Self::UnknownFormat { version } => {
-                format!("this is no {name} that this release knows: it begins as one of format {version}")
+                format!("this release does not know this {name}: it begins like format {version}")
             }
             Self::OfScan => format!("this is the resume token of an export or a scan, not a {name}"),
-            Self::NotOurs => format!("the {name} was altered, or was made with a key that is not known here"),
-            Self::UnknownContent => format!("the {name} holds what this release does not understand"),
-            Self::OtherCollection => format!("the {name} is of another collection"),
+            Self::NotOurs => format!("the {name} was altered, or was created with an unknown key"),
+            Self::UnknownContent => format!("the {name} has content that this release does not support"),
+            Self::OtherCollection => format!("the {name} belongs to another collection"),
             Self::OtherSortOrder => {
-                format!("the {name} is of another view, or of an earlier sort order of this view")
+                format!("the {name} belongs to another view, or to an earlier sort order of this view")
             }
-            Self::OtherQuery => format!("the {name} is of a query with another filter or sort"),
+            Self::OtherQuery => format!("the {name} belongs to a query with another filter or sort"),
             Self::Expired { expired_at_seconds } => {
                 format!("the {name} expired at {expired_at_seconds} (seconds since 1970-01-01T00:00:00Z)")
             }
             Self::PositionTooLarge { bytes } => format!(
-                "a position of {bytes} bytes does not fit in a {name} of {MAX_CURSOR_CHARACTERS} characters"
+                "a position of {bytes} bytes does not fit into a {name} of {MAX_CURSOR_CHARACTERS} characters"
             ),
         }
     }
@@ -243,31 +243,37 @@ impl CursorError {
         match self {
             Self::Empty => format!("leave the {name} out to read from the beginning"),
             Self::TooLong { .. } | Self::NotBase64 { .. } | Self::Truncated => {
-                format!("pass a {name} exactly as a page gave it: whole, and with nothing before or after it")
+                format!("pass the {name} exactly as the page had it, without missing or extra characters")
             }
-            Self::OfScan => "give it to the export that made it, as its resume token".into(),
+            Self::OfScan => "pass it as the resume token to the export that created it".into(),
             Self::UnknownFormat { .. } => {
-                format!("pass a {name} exactly as a page gave it; one that a newer release made needs that release")
+                format!(
+                    "pass the {name} exactly as the page had it; use the newer release that created it, if \
+                     there is one"
+                )
             }
             Self::UnknownContent => {
-                "a newer release made it, or it was altered: read from the beginning, or use that release".into()
+                "read from the beginning, or use the newer release that created it; the token may also have \
+                 been altered"
+                    .into()
             }
             Self::NotOurs => {
-                "read from the beginning: the key it was made with may have been rotated away since, or it is of \
-                 another store"
+                "read from the beginning: the key may have been removed in a rotation, or belong to another \
+                 store"
                     .into()
             }
             Self::OtherCollection => {
-                format!("use a {name} only with the query that made it: ask the same collection")
+                format!("use a {name} only with the query that created it: query the same collection")
             }
             Self::OtherSortOrder => {
-                "the schema changed, or the query is served by another view now: read from the beginning".into()
+                "read from the beginning: the schema changed, or another view now serves the query".into()
             }
             Self::OtherQuery => format!(
-                "use a {name} only with the query that made it: repeat its filter and sort. The page size may change"
+                "repeat the filter and the sort of the query that created the {name}. The page size may \
+                 change"
             ),
-            Self::Expired { .. } => "read from the beginning, or from values that you know".into(),
-            Self::PositionTooLarge { .. } => "sort by smaller fields".into(),
+            Self::Expired { .. } => "read from the beginning, or from known values".into(),
+            Self::PositionTooLarge { .. } => "sort by fields with smaller values".into(),
         }
     }
 }

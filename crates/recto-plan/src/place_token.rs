@@ -29,37 +29,35 @@ pub(crate) const PLACE_TOKEN: Kind = Kind {
 #[non_exhaustive]
 pub enum PlaceTokenError {
     /// The text is empty.
-    #[error("the token of the place is empty")]
+    #[error("the checkpoint token is empty")]
     Empty,
     /// The text is longer than any token.
-    #[error(
-        "the token of the place is {characters} characters long; none is longer than {MAX_PLACE_TOKEN_CHARACTERS}"
-    )]
+    #[error("the checkpoint token has {characters} characters; it has at most {MAX_PLACE_TOKEN_CHARACTERS}")]
     TooLong {
         /// Length of the text, in characters.
         characters: usize,
     },
     /// The text is not base64url without padding, or not in its canonical form.
-    #[error("the token of the place is not base64url text: character {position} does not belong there")]
+    #[error("the checkpoint token is not base64url text: character {position} is not allowed")]
     NotBase64 {
         /// Position of the first wrong character, counted in bytes from 1.
         position: usize,
     },
     /// The text has a length that no token has.
-    #[error("the token of the place is not whole: characters are missing, or there is one too many")]
+    #[error("the checkpoint token is incomplete, or has an extra character")]
     Truncated,
     /// The text is not a place token.
-    #[error("this is not the token of a place")]
+    #[error("this is not a checkpoint token")]
     NotOfPlace,
     /// The token has a format that this release does not know.
-    #[error("the token of the place is of format {version}, which this release does not know")]
+    #[error("the checkpoint token has format {version}, which this release does not support")]
     UnknownFormat {
         /// Version of the format.
         version: u8,
     },
     /// The token was encrypted with a key that is not in the ring, or was altered. The two cases cannot be
     /// distinguished.
-    #[error("the token of the place was altered, or was made with a key that is not known here")]
+    #[error("the checkpoint token was altered, or was created with an unknown key")]
     NotOurs,
 }
 

@@ -217,7 +217,7 @@ impl Plan {
         let partition_len = self.sort_order.partition_len();
         let mut side = position.side;
         for (term, value) in self.order.iter().zip(position.values.iter()) {
-            let value = value.expect("positions hold key values, which are never null");
+            let value = value.expect("positions have key values, which are never null");
             let constant = match term.column.checked_sub(partition_len) {
                 None => source.partition.get(term.column),
                 Some(index) if index < source.pinned.len() => source.pinned.get(index),

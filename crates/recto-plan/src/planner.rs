@@ -58,19 +58,19 @@ impl Plans {
                 intersecting::title(other)
             },
             reason: if index < taken {
-                "it would serve the query too, but not in the order of the cursor".into()
+                "it can serve the query, but not in the order of the cursor".into()
             } else if !other.views.is_empty() {
-                "they would serve the query too, but not in the order of the first that does".into()
+                "they can serve the query together, but not in the order of the view that is used".into()
             } else if other.filter_scan.len() > best.filter_scan.len() {
-                "it would serve the query too, with conditions checked row by row".into()
+                "it can serve the query, but checks conditions row by row".into()
             } else if other.sources.len() > best.sources.len() {
                 let (many, few) = (other.sources.len(), best.sources.len());
-                format!("it would serve the query too, from {many} sources; from {few} is done with less")
+                format!("it can serve the query, but from {many} sources instead of {few}")
             } else if best.looked_up.is_empty() && !other.looked_up.is_empty() {
                 let lacks = names(collection, &other.looked_up);
-                format!("it would serve the query too, with {lacks} read from the base table row by row")
+                format!("it can serve the query, but reads {lacks} from the base table row by row")
             } else {
-                "it would serve the query too; the first that does is taken".into()
+                "it can serve the query, but an earlier view is used".into()
             },
         });
         let is_taken = |rejected: &RejectedView| {
@@ -316,7 +316,7 @@ fn check_records(
 ) -> Result<(), String> {
     if let Some(field) = lacks_empty(sort_order, query) {
         return Err(format!(
-            "it lacks records whose {} is empty, which do not fit it",
+            "it lacks records with an empty {}, which cannot be in it",
             collection.fields[field].name
         ));
     }
@@ -324,7 +324,7 @@ fn check_records(
     let lacks = |field: &&usize| wishes.view.is_none() && !query.fields().any(|one| one == **field);
     match sort_order.skips_nulls_of.iter().find(lacks) {
         Some(&field) => Err(format!(
-            "it does not have records without {}",
+            "it lacks records without {}",
             collection.fields[field].name
         )),
         None => Ok(()),
@@ -694,7 +694,8 @@ impl<'a> Layout<'a> {
             let name = &collection.fields[field].name;
             if let Some(width) = sort_order.rounding_of(field) {
                 return Err(format!(
-                    "it orders by {name} rounded down to {width}, not by {name}; without the sort, view={} gives its rows in that order",
+                    "it orders by {name} rounded down to {width}, not by {name}; without the sort, view={} \
+                     returns its rows in that order",
                     sort_order.name
                 ));
             }
@@ -717,14 +718,14 @@ impl<'a> Layout<'a> {
                 let derived: Vec<usize> = (next_free..column).take_while(is_derived).collect();
                 if column != next_free + derived.len() {
                     return Err(format!(
-                        "its order is {}; the sort has {name} where {} comes next",
+                        "its order is {}; the sort has {name} instead of {}",
                         sort_order.shown_by(),
                         self.name_or_end(next_free)
                     ));
                 }
                 if *reversed_by_free.get_or_insert(against) != against {
                     return Err(format!(
-                        "its order is {}; the sort is neither that nor its exact reverse at {name}",
+                        "its order is {}; the sort has another direction at {name}",
                         sort_order.shown_by()
                     ));
                 }
@@ -847,7 +848,7 @@ impl<'a> Layout<'a> {
             shards => format!("{} sources of {shards} shards each", self.most_combinations()),
         };
         Unserved::Sources(format!(
-            "the values of {} multiply to more than {most}; ask for fewer at a time",
+            "the values of {} result in more than {most}; use fewer values at a time",
             lists.join(", ")
         ))
     }
@@ -1025,7 +1026,7 @@ fn filter_scan_reason(
     let mut fields: Vec<usize> = fields.copied().collect();
     fields.dedup();
     format!(
-        "its order {} does not serve the condition on {}; with allow_filter_scan it would be checked row by row",
+        "its order {} does not serve the condition on {}; allow_filter_scan would check it row by row",
         sort_order.shown_by(),
         names(collection, &fields)
     )
@@ -1223,10 +1224,7 @@ order = ["size", "age"]
         let filter = "team = 1 AND (size, age) > (2, 3)";
         let (places, reasons) = planned(filter, "size");
         assert_eq!(places, [uniform.clone(), mixed(2)]);
-        assert!(
-            reasons[0].contains("from 2 sources; from 1 is done with less"),
-            "{reasons:?}"
-        );
+        assert!(reasons[0].contains("from 2 sources instead of 1"), "{reasons:?}");
         // Without a sort, the first view that serves the query decides the order, regardless of its cost.
         let (places, _) = planned(filter, "");
         assert_eq!(places, [mixed(2), uniform]);

@@ -149,11 +149,10 @@ impl Query {
         for &(field, direction) in sort {
             let name = &field_of(collection, field)?.name;
             if query.sort.iter().any(|&(earlier, _)| earlier == field) {
-                return Err(QueryError::new(
-                    QueryErrorKind::Sort,
-                    format!("{name} stands twice in the sort"),
-                )
-                .with_field(name));
+                return Err(
+                    QueryError::new(QueryErrorKind::Sort, format!("the sort has {name} twice"))
+                        .with_field(name),
+                );
             }
             query.sort.push((field, direction));
         }
@@ -264,7 +263,7 @@ impl Query {
                     format!("{} is a {}, which has no order", definition.name, definition.ty),
                 )
                 .with_field(&definition.name)
-                .with_hint("only = can be asked of it"));
+                .with_hint("use only = with this field"));
             }
             Operator::Less => Constraint::Range {
                 lower: None,
@@ -295,7 +294,7 @@ impl Query {
             return Err(QueryError::new(
                 QueryErrorKind::Filter,
                 format!(
-                    "startsWith needs text, and {} is a {}",
+                    "startsWith needs a text field, but {} is a {}",
                     definition.name, definition.ty
                 ),
             )
@@ -330,7 +329,7 @@ impl Query {
             return Err(QueryError::new(
                 QueryErrorKind::Filter,
                 format!(
-                    "a tuple compares as many values as fields: {} fields, {} values",
+                    "a tuple needs one value for each field: it has {} fields and {} values",
                     fields.len(),
                     values.len()
                 ),
@@ -339,11 +338,10 @@ impl Query {
         for (index, field) in fields.iter().enumerate() {
             let name = &field_of(collection, *field)?.name;
             if fields[..index].contains(field) {
-                return Err(QueryError::new(
-                    QueryErrorKind::Filter,
-                    format!("{name} stands twice in a tuple"),
-                )
-                .with_field(name));
+                return Err(
+                    QueryError::new(QueryErrorKind::Filter, format!("a tuple has {name} twice"))
+                        .with_field(name),
+                );
             }
         }
         if operator == Operator::Equal || fields.len() == 1 {
@@ -413,9 +411,10 @@ pub(crate) fn no_prefix(collection: &Collection, field: &Field) -> Option<(Strin
     let (collation, name) = (collection.collation_of(&field.name)?, &field.name);
     Some((
         format!(
-            "{name} sorts by the collation {collation}, in which texts that begin alike do not stand together"
+            "{name} sorts by the collation {collation}, which does not keep texts with the same prefix \
+             together"
         ),
-        format!("ask for a range: {name} >= \"m\" AND {name} < \"n\""),
+        format!("use a range: {name} >= \"m\" AND {name} < \"n\""),
     ))
 }
 
@@ -431,7 +430,7 @@ fn check_limits(conditions: &[Condition]) -> Result<(), QueryError> {
         return Err(QueryError::new(
             QueryErrorKind::Limit,
             format!(
-                "the filter has {} conditions, {MAX_CONDITIONS} are the most",
+                "the filter has {} conditions; at most {MAX_CONDITIONS} are allowed",
                 conditions.len()
             ),
         ));
@@ -439,7 +438,7 @@ fn check_limits(conditions: &[Condition]) -> Result<(), QueryError> {
     if values > MAX_VALUES {
         return Err(QueryError::new(
             QueryErrorKind::Limit,
-            format!("the filter has {values} values, {MAX_VALUES} are the most"),
+            format!("the filter has {values} values; at most {MAX_VALUES} are allowed"),
         ));
     }
     Ok(())

@@ -75,12 +75,15 @@ impl From<Refusal> for QueryError {
         };
         match refusal.advice {
             Advice::Have(suggestion) => {
-                let is_of_all = suggestion.view.as_ref().is_some_and(|view| view.partition.is_empty());
+                let is_of_all = suggestion
+                    .view
+                    .as_ref()
+                    .is_some_and(|view| view.partition.is_empty());
                 let hint = match refusal.missing_partition_fields.as_slice() {
                     names @ [_, ..] if is_of_all => {
                         format!(
-                            "add {} to the filter; or scan the collection, to read all records in no order; or list all \
-                             records: {suggestion}",
+                            "add {} to the filter; or scan the collection, which reads all records in no \
+                             order; or list all records: {suggestion}",
                             needed_conditions(names)
                         )
                     }
@@ -92,23 +95,24 @@ impl From<Refusal> for QueryError {
                 }
             }
             Advice::OtherView(name) => no_plan(format!(
-                "do not name a view, or name {name}, which serves this query"
+                "leave out the view, or use view {name}, which serves this query"
             )),
             Advice::FewerValues(message) => {
-                QueryError::new(QueryErrorKind::Limit, message).with_hint("ask for fewer values at a time")
+                QueryError::new(QueryErrorKind::Limit, message).with_hint("use fewer values at a time")
             }
             Advice::Pin => no_plan(
-                "add `FIELD = …` to the filter, and declare a view with `partition = [\"FIELD\"]`; to read all records \
-                 in no order, scan the collection"
+                "add `FIELD = …` to the filter, and declare a view with `partition = [\"FIELD\"]`; or scan \
+                 the collection, which reads all records in no order"
                     .into(),
             ),
             Advice::Scan => no_plan(
-                "scan the collection, which finds these records; or change them, so that they fit the view"
+                "scan the collection, which finds these records; or change the records so that they fit the \
+                 view"
                     .into(),
             ),
             Advice::None => no_plan(
-                "no view can serve it: one serves equalities, one range on the field after them, and a sort \
-                 that begins with that field"
+                "simplify the query: a view serves equalities, one range on the next field, and a sort that \
+                 begins with that field"
                     .into(),
             ),
         }

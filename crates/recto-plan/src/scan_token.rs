@@ -78,50 +78,48 @@ pub enum ScanTokenError {
     #[error("the resume token is empty")]
     Empty,
     /// The text is longer than any token.
-    #[error(
-        "the resume token is {characters} characters long; none is longer than {MAX_SCAN_TOKEN_CHARACTERS}"
-    )]
+    #[error("the resume token has {characters} characters; it has at most {MAX_SCAN_TOKEN_CHARACTERS}")]
     TooLong {
         /// Length of the text, in characters.
         characters: usize,
     },
     /// The text is not base64url without padding, or not in its canonical form.
-    #[error("the resume token is not base64url text: character {position} does not belong there")]
+    #[error("the resume token is not base64url text: character {position} is not allowed")]
     NotBase64 {
         /// Position of the first wrong character, counted in bytes from 1.
         position: usize,
     },
     /// The text has a length that no token has.
-    #[error("the resume token is not whole: characters are missing, or there is one too many")]
+    #[error("the resume token is incomplete, or has an extra character")]
     Truncated,
     /// The text is not a resume token: it is the cursor of a page, or a token from the time before tokens were
     /// encrypted.
     #[error("this is not the resume token of an export or a scan")]
     NotOfScan,
     /// The token has a format that this release does not know.
-    #[error("the resume token is of format {version}, which this release does not know")]
+    #[error("the resume token has format {version}, which this release does not support")]
     UnknownFormat {
         /// Version of the format.
         version: u8,
     },
     /// The token was encrypted with a key that is not in the ring, or was altered. The two cases cannot be
     /// distinguished.
-    #[error("the resume token was altered, or was made with a key that is not known here")]
+    #[error("the resume token was altered, or was created with an unknown key")]
     NotOurs,
     /// The token is authentic, but this release does not understand its content.
-    #[error("the resume token holds what this release does not understand")]
+    #[error("the resume token has content that this release does not support")]
     UnknownContent,
     /// A scan of another collection created the token.
-    #[error("the resume token is of another collection")]
+    #[error("the resume token belongs to another collection")]
     OtherCollection,
     /// The collection had another key or order when the token was created.
-    #[error("the resume token is of an earlier sort order of the collection")]
+    #[error("the resume token belongs to an earlier sort order of the collection")]
     OtherSortOrder,
     /// A scan of other rows created the token.
-    #[error("the resume token is of a scan with another filter, or of other rows than may be seen here")]
+    #[error("the resume token belongs to a scan with another filter, or with other visible rows")]
     OtherFilter,
     /// A scan on a store of another kind, which sorts its rows in another order, created the token.
-    #[error("the resume token is of a scan on another kind of store")]
+    #[error("the resume token belongs to a scan of another kind of store")]
     OtherStore,
     /// The token has expired.
     #[error("the resume token expired at {expired_at_seconds} (seconds since 1970-01-01T00:00:00Z)")]
@@ -130,7 +128,7 @@ pub enum ScanTokenError {
         expired_at_seconds: u64,
     },
     /// The keys in the token are too large. Occurs only when a token is created.
-    #[error("keys of {bytes} bytes do not fit in a resume token of {MAX_SCAN_TOKEN_CHARACTERS} characters")]
+    #[error("keys of {bytes} bytes do not fit into a resume token of {MAX_SCAN_TOKEN_CHARACTERS} characters")]
     TooLarge {
         /// Size that the encrypted token would have, in bytes.
         bytes: usize,
@@ -141,29 +139,31 @@ impl ScanTokenError {
     /// Returns a hint that says how to resolve the error.
     pub fn hint(&self) -> &'static str {
         match self {
-            Self::Empty => "leave the token out to begin at the beginning",
+            Self::Empty => "leave the token out to start at the beginning",
             Self::TooLong { .. } | Self::NotBase64 { .. } | Self::Truncated => {
-                "give the token exactly as the scan gave it: whole, and with nothing before or after it"
+                "pass the token exactly as the scan returned it, without missing or extra characters"
             }
             Self::NotOfScan => {
-                "give a token that a scan or an export gave. A page's token goes to the list; tokens made before \
-                 they were sealed cannot be used: begin at the beginning"
+                "pass a token of a scan or an export, not a page token; unencrypted tokens of old releases \
+                 are invalid: start at the beginning"
             }
             Self::UnknownFormat { .. } | Self::UnknownContent => {
-                "a newer release made it, or it was altered: begin at the beginning, or use that release"
+                "start at the beginning, or use the newer release that created the token; the token may also \
+                 have been altered"
             }
             Self::NotOurs => {
-                "begin at the beginning: the key it was made with may have been rotated away since, or it is of \
-                 another store"
+                "start at the beginning: the key may have been removed in a rotation, or belong to another \
+                 store"
             }
-            Self::OtherCollection => "give it to a scan of the collection that made it",
-            Self::OtherSortOrder => "the schema changed: begin at the beginning",
-            Self::OtherFilter => "repeat the filter of the scan that made it, with the rights of who made it",
+            Self::OtherCollection => "pass the token to a scan of the same collection",
+            Self::OtherSortOrder => "start at the beginning, because the schema changed",
+            Self::OtherFilter => "repeat the filter of the scan that created the token, with the same rights",
             Self::OtherStore => {
-                "each kind of store has an order of its own: begin at the beginning, or go on where it was made"
+                "start at the beginning, or continue on the original store: each kind of store has its own \
+                 order"
             }
-            Self::Expired { .. } => "begin at the beginning",
-            Self::TooLarge { .. } => "read fewer ranges side by side",
+            Self::Expired { .. } => "start at the beginning",
+            Self::TooLarge { .. } => "read fewer ranges in parallel",
         }
     }
 }
@@ -303,7 +303,10 @@ impl Content<'_> {
                 }
             }
         }
-        debug_assert!(writer.left() < PADDED_BYTES, "no more padding than is needed");
+        debug_assert!(
+            writer.left() < PADDED_BYTES,
+            "the padding is as small as possible"
+        );
     }
 }
 

@@ -66,7 +66,7 @@ impl SortOrder {
     pub fn base(collection: &Collection) -> Self {
         let base = collection.base();
         Self::new(&base, base.table_name(0))
-            .expect("a collection's key is orderable and its fields distinct: checked when made")
+            .expect("a collection's key is orderable and its fields are distinct, as its constructor checks")
     }
 
     /// Returns a sort order of a collection, for the table of this name.

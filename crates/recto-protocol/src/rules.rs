@@ -35,7 +35,7 @@ impl<R: Copy + PartialEq> Rules<R> {
     }
 
     /// Returns whether a rule is enabled.
-    #[cfg_attr(not(test), allow(clippy::unused_self, reason = "tests leave rules out"))]
+    #[cfg_attr(not(test), allow(clippy::unused_self, reason = "tests disable rules"))]
     pub(crate) fn keeps(self, rule: R) -> bool {
         #[cfg(test)]
         return !self.left_out.contains(&Some(rule));

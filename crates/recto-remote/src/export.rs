@@ -52,9 +52,9 @@ pub(crate) fn steps<'a>(
         }
         Err(Error::new(
             ErrorKind::Unsupported,
-            "how much is read side by side is the server's to choose",
+            "a server chooses the number of parallel reads itself",
         )
-        .with_hint("leave --parallel away"))
+        .with_hint("leave --parallel out"))
     };
     let steps = |mut export: Export<'a>| {
         stream::once(async move { (export.next().await, export) })
@@ -123,7 +123,7 @@ impl<'a> Export<'a> {
                 return self.take(&line);
             }
             Ok(None) => {
-                let message = format!("the export of {} ended before its end", self.client.server());
+                let message = format!("the export of {} ended too early", self.client.server());
                 self.cut(Error::new(ErrorKind::Unavailable, message)).await?;
             }
             Err(error) if error.kind() == ErrorKind::Store => return Err(error),

@@ -27,9 +27,9 @@ pub const MAX_SENT_BYTES: usize = 8 << 20;
 /// Path of the state of the tables of queues.
 const QUEUE_TABLES: &str = "/v1/queue-tables";
 /// Hint about messages whose reply was lost.
-const COMES_AGAIN: &str = "what was handed out is received again when its visibility is over";
+const COMES_AGAIN: &str = "receive again after the visibility timeout: delivered messages come back then";
 /// Hint about messages that may or may not have been sent.
-const SETTLES: &str = "sending it again under the same deduplication id settles it";
+const SETTLES: &str = "send the message again with the same deduplication id to resolve the outcome";
 
 impl HttpSession {
     /// Sends the messages of one request.
@@ -58,7 +58,11 @@ fn result(result: SendResult) -> Result<SentMessage> {
 /// Returns the JSON of a body.
 fn body(of: &impl Serialize) -> Result<Json> {
     serde_json::to_value(of).map_err(|error| {
-        Error::new(ErrorKind::InvalidArgument, "what is to be sent is no JSON").with_source(error)
+        Error::new(
+            ErrorKind::InvalidArgument,
+            "the request cannot be written as JSON",
+        )
+        .with_source(error)
     })
 }
 
@@ -109,9 +113,9 @@ fn of_message(error: &Error, number: usize) -> Error {
 
 /// Returns the error of a message that was not sent, because messages before it may not have been sent.
 fn not_sent_behind(number: usize) -> Result<SentMessage> {
-    let message = "it was not sent: it is not known of all before it that they were";
+    let message = "the message was not sent, because the outcome of an earlier message is unknown";
     Err(Error::new(ErrorKind::Unavailable, message)
-        .with_hint("send it again, after those before it")
+        .with_hint("send it again, after the earlier messages")
         .with_change(number))
 }
 

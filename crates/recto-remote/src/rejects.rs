@@ -56,13 +56,13 @@ impl RejectFile {
         let is_other = path.exists() && !same_content(&path, &self.received).unwrap_or(false);
         if is_other {
             let message = format!(
-                "the rejected rows are in {}: at {} is another file",
+                "the rejected rows are in {}, because {} is another file",
                 self.received.display(),
                 path.display()
             );
             return Err(Error::new(ErrorKind::InvalidArgument, message)
                 .with_field("rejects")
-                .with_hint("what could be loaded is; move either file away"));
+                .with_hint("move one of the files; the other rows are loaded"));
         }
         let named = file
             .sync_all()
@@ -100,12 +100,9 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 }
 
 fn unwritable(path: &Path, error: io::Error) -> Error {
-    let message = format!(
-        "the rejected rows cannot be written to {}: {error}",
-        path.display()
-    );
+    let message = format!("cannot write the rejected rows to {}: {error}", path.display());
     Error::new(ErrorKind::Io, message)
-        .with_hint("make room, or name another file with --rejects; the same command sends them again")
+        .with_hint("free space, or name another file with --rejects, then run the same command again")
         .with_source(error)
 }
 

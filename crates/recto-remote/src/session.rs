@@ -35,12 +35,12 @@ use crate::rejects::RejectFile;
 use crate::{export, work};
 
 /// Hint about work that continues on the server if its reply is lost.
-const CONTINUES: &str = "what the server began goes on to its end, which its log tells";
+const CONTINUES: &str = "see the server's log for the outcome: the server completes the operation";
 /// Hint about a load whose reply is lost.
-const STOPS: &str = "what was stored stays, and the same command goes on where this one stopped";
+const STOPS: &str = "run the same command again to continue; stored rows remain";
 /// Hint about work that stops if its reply is lost.
-const ENDS: &str =
-    "the server stops it, and what was repaired stays so; with a checkpoint the same command goes on";
+const ENDS: &str = "run the same command again; with --checkpoint it continues. The server stopped the \
+                    operation, and repaired entries remain";
 
 /// A [`Session`] over a running server.
 #[derive(Debug)]
@@ -163,11 +163,10 @@ impl HttpSession {
             is_of_version(change) || definition.is_some_and(|one| one.writes == WriteMode::Update)
         };
         if changes.iter().any(has_version) {
-            let message =
-                "the server made the changes, but its answer was lost: it is not known which it refused";
-            return Err(
-                Error::new(ErrorKind::OutcomeUnknown, message).with_hint("read the records to find out")
-            );
+            let message = "the server processed the changes, but its answer was lost: it may have rejected \
+                           some changes";
+            return Err(Error::new(ErrorKind::OutcomeUnknown, message)
+                .with_hint("read the records to see their state"));
         }
         let mut written = Written::default();
         for change in changes {
@@ -223,10 +222,9 @@ fn backup_name(to: &Path) -> Result<&str> {
         _ => None,
     }
     .ok_or_else(|| {
-        let message = format!("{} is not a name for a backup made by a server", to.display());
-        Error::new(ErrorKind::InvalidArgument, message).with_hint(
-            "give a name without a path: it is made in the folder that the server's operator named",
-        )
+        let message = format!("{} is not a valid backup name for a server", to.display());
+        Error::new(ErrorKind::InvalidArgument, message)
+            .with_hint("use a name without a path: the server creates the backup in its backup folder")
     })
 }
 
@@ -435,9 +433,9 @@ impl Tools for HttpSession {
         if request.memory_bytes.is_some() {
             return Err(Error::new(
                 ErrorKind::Unsupported,
-                "how much memory a comparison takes is the server's to choose",
+                "a server chooses the memory of a comparison itself",
             )
-            .with_hint("leave --memory-mib away"));
+            .with_hint("leave --memory-mib out"));
         }
         let target = if request.repair {
             "/v1/store:repair"
@@ -457,19 +455,23 @@ impl Tools for HttpSession {
     }
 
     async fn recover(&self, _: GoesOn<'_, RecoveryPass>, _: Bears<'_>) -> Result<Option<RecoveryPass>> {
-        Err(
-            Error::new(ErrorKind::Unsupported, "a server looks after its store by itself")
-                .with_hint("its metrics tell of it (recto_writers_*); or name the store itself"),
+        Err(Error::new(
+            ErrorKind::Unsupported,
+            "this command needs direct access to the store, not a server",
         )
+        .with_hint(
+            "name the store itself with --store; a server recovers changes by itself (metrics \
+             recto_writers_*)",
+        ))
     }
 
     async fn load(&self, request: &LoadRequest, progress: Progress<'_, LoadProgress>) -> Result<LoadReport> {
         if request.buffer_bytes.is_some() {
             return Err(Error::new(
                 ErrorKind::Unsupported,
-                "how much memory a load takes is the server's to choose",
+                "a server chooses the memory of a load itself",
             )
-            .with_hint("leave --buffer-mib away"));
+            .with_hint("leave --buffer-mib out"));
         }
         let bytes = check_load_file(&request.file)?;
         let name = request.file.file_name().unwrap_or_default().to_string_lossy();
@@ -534,10 +536,11 @@ impl Tools for HttpSession {
     }
 
     async fn row_sizes(&self, _: &str) -> Result<RowSizes> {
-        Err(
-            Error::new(ErrorKind::Unsupported, "a server does not say how large rows are")
-                .with_hint("name the store itself"),
+        Err(Error::new(
+            ErrorKind::Unsupported,
+            "a server does not report the sizes of rows",
         )
+        .with_hint("name the store itself with --store"))
     }
 
     async fn bucket_partitions(
@@ -559,8 +562,8 @@ impl Tools for HttpSession {
         progress: Progress<'_, RebalanceProgress>,
     ) -> Result<RebalanceReport> {
         if request.clear {
-            let message = "a server clears by itself what cuts left";
-            return Err(Error::new(ErrorKind::Unsupported, message).with_hint("leave --clear away"));
+            let message = "a server clears the leftovers of splits itself";
+            return Err(Error::new(ErrorKind::Unsupported, message).with_hint("leave --clear out"));
         }
         let body = json!(request);
         let target = collection_path(collection, "/buckets:rebalance");

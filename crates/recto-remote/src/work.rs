@@ -37,7 +37,7 @@ pub(crate) async fn result<P: DeserializeOwned, R: DeserializeOwned>(
         let line = match response.line(MAX_LINE_BYTES).await {
             Ok(Some(line)) => line,
             Ok(None) => {
-                let message = format!("the answer of {} ended before its end", client.server());
+                let message = format!("the answer of {} ended too early", client.server());
                 return Err(Error::new(ErrorKind::Unavailable, message).with_hint(lost_hint));
             }
             Err(error) if error.kind() == ErrorKind::Store => return Err(error),

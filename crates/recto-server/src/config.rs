@@ -37,8 +37,8 @@ pub const DEFAULT_SCRUB_INTERVAL_HOURS: u64 = 24;
 /// Default speed of the scrub, in MiB per second.
 pub const DEFAULT_SCRUB_MIB_PER_SECOND: u64 = 8;
 
-const MAKE_A_TOKEN: &str = "make a token with `recto token create NAME --grant '*:read' --tokens tokens.toml`, \
-                            and serve with --tokens tokens.toml";
+const MAKE_A_TOKEN: &str = "create a token with `recto token create NAME --grant '*:read' --tokens \
+    tokens.toml`, and serve with --tokens tokens.toml";
 
 /// Access to `/metrics`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -186,31 +186,32 @@ impl Config {
     /// * other machines can reach its address, and neither the server nor a proxy terminates TLS.
     pub fn check(&self) -> Result<(), ConfigError> {
         if self.tls_certificate.is_some() != self.tls_key.is_some() {
-            let error = ConfigError::new("tls_certificate and tls_key are set together or not at all");
-            return Err(error.with_hint("both are PEM files"));
+            let error = ConfigError::new("tls_certificate and tls_key must be set together");
+            return Err(error.with_hint("set both to PEM files"));
         }
         let address = self.listen;
         if self.tokens.is_none() && self.behind_proxy {
             let error = ConfigError::new(
-                "whoever reaches the proxy reaches this server, and no tokens say who may ask",
+                "--behind-proxy needs tokens: anyone who reaches the proxy has access to this server",
             );
-            return Err(error.with_hint(format!("{MAKE_A_TOKEN}; or leave --behind-proxy out")));
+            return Err(error.with_hint(format!("{MAKE_A_TOKEN}; or leave out --behind-proxy")));
         }
         if address.ip().is_loopback() {
             return Ok(());
         }
         if self.tokens.is_none() {
             let error = ConfigError::new(format!(
-                "{address} can be reached from other machines, and no tokens say who may ask"
+                "other machines can reach {address}, but the server has no tokens"
             ));
             return Err(error.with_hint(format!("{MAKE_A_TOKEN}; or listen on 127.0.0.1")));
         }
         if !self.has_tls() && !self.behind_proxy {
             let error = ConfigError::new(format!(
-                "{address} can be reached from other machines, and tokens would travel in the clear"
+                "other machines can reach {address}, and would send tokens without encryption"
             ));
             return Err(error.with_hint(
-                "set --tls-certificate and --tls-key, or --behind-proxy if a proxy before this server speaks TLS",
+                "set --tls-certificate and --tls-key, or --behind-proxy if a proxy in front of this server \
+                 speaks TLS",
             ));
         }
         Ok(())
@@ -251,7 +252,13 @@ mod tests {
             };
             assert!(config.check().unwrap_err().to_string().contains("no tokens"));
             config.tokens = Some("tokens.toml".into());
-            assert!(config.check().unwrap_err().to_string().contains("in the clear"));
+            assert!(
+                config
+                    .check()
+                    .unwrap_err()
+                    .to_string()
+                    .contains("without encryption")
+            );
             config.behind_proxy = true;
             config.check().unwrap();
             config.behind_proxy = false;

@@ -128,48 +128,48 @@ impl Problem {
     pub(crate) fn no_collection(name: &str) -> Self {
         let detail = format!("there is no collection {name}");
         let mut problem = Self::new(ProblemType::NotFound, detail);
-        problem.more.hint_for_programs = Some("GET /v1/collections lists what there is");
+        problem.more.hint_for_programs = Some("list the collections with GET /v1/collections");
         problem
     }
 
     /// Of a queue that is not there, and of one that is not seen.
     pub(crate) fn no_queue(name: &str) -> Self {
         Error::new(ErrorKind::NotFound, format!("there is no queue {name}"))
-            .with_hint("create it first, or look at the names of those there are")
+            .with_hint("create it first, or list the existing names")
             .into()
     }
 
     pub(crate) fn no_resource(path: &str) -> Self {
         let detail = format!("there is nothing at {path}");
         Self::new(ProblemType::NotFound, detail)
-            .with_hint("/docs shows all there is, /openapi.json describes it")
+            .with_hint("see /docs for all pages, or /openapi.json for the description of the API")
     }
 
     pub(crate) fn no_record(collection: &str) -> Self {
-        let detail = format!("there is no record of {collection} with this key");
+        let detail = format!("{collection} has no record with this key");
         Self::new(ProblemType::NotFound, detail)
     }
 
     pub(crate) fn wrong_method(method: &Method) -> Self {
         Self::new(
             ProblemType::MethodNotAllowed,
-            format!("{method} cannot be asked of this"),
+            format!("this resource does not support {method}"),
         )
     }
 
     pub(crate) fn method_not_allowed(method: &Method, allow: &str) -> Self {
-        let mut problem = Self::wrong_method(method).with_hint(format!("the methods are {allow}"));
+        let mut problem = Self::wrong_method(method).with_hint(format!("use {allow}"));
         problem.more.allow = HeaderValue::from_str(allow).ok();
         problem
     }
 
     pub(crate) fn unsupported_media_type(given: &str, wanted: &str) -> Self {
         let detail = match given {
-            "" => "the body's Content-Type is not given".to_owned(),
-            given => format!("a body of type {given} is not understood"),
+            "" => "the body has no Content-Type".to_owned(),
+            given => format!("the server does not support a body of type {given}"),
         };
         Self::new(ProblemType::UnsupportedMediaType, detail)
-            .with_hint(format!("send {wanted} with that as Content-Type"))
+            .with_hint(format!("send {wanted} with this Content-Type"))
     }
 
     /// The same, of a patch: if it is about its type, which ones there are.
@@ -183,23 +183,23 @@ impl Problem {
     pub(crate) fn packed_body(coding: &str) -> Self {
         Self::new(
             ProblemType::UnsupportedMediaType,
-            format!("a file is taken as it is, and not with Content-Encoding {coding}"),
+            format!("a file cannot have the Content-Encoding {coding}"),
         )
-        .with_hint("the endings of its name say how it is packed: name=orders.csv.gz")
+        .with_hint("name the compression in the name of the file: name=orders.csv.gz")
     }
 
     /// The body is compressed in a way that is not known.
     pub(crate) fn unsupported_coding(given: &str) -> Self {
         Self::new(
             ProblemType::UnsupportedMediaType,
-            format!("a body with Content-Encoding {given} is not understood"),
+            format!("the server does not support the Content-Encoding {given} of the body"),
         )
-        .with_hint("send it with gzip, with deflate, or without Content-Encoding")
+        .with_hint("send the body with gzip, with deflate, or without Content-Encoding")
     }
 
     /// The body did not come in time.
     pub(crate) fn late_body(detail: impl Into<String>) -> Self {
-        Self::new(ProblemType::RequestTimeout, detail).with_hint("send it again")
+        Self::new(ProblemType::RequestTimeout, detail).with_hint("send the request again")
     }
 
     /// The body is not what the resource takes.
@@ -215,8 +215,8 @@ impl Problem {
     /// The body could not be read to its end.
     pub(crate) fn unreadable_body(status: StatusCode, detail: &str) -> Self {
         if status == StatusCode::PAYLOAD_TOO_LARGE {
-            return Self::limit_exceeded("the body is longer than this server takes")
-                .with_hint("send fewer changes at a time");
+            return Self::limit_exceeded("the body is larger than this server accepts")
+                .with_hint("split it into several requests");
         }
         Self::invalid_body(detail)
     }
@@ -284,25 +284,26 @@ impl Problem {
 
     pub(crate) fn forbidden_queue(queue: &str, right: Right) -> Self {
         let name = right.name();
-        let detail = format!("the token does not allow {name} of queue {queue}");
+        let detail = format!("the token lacks the right {name} of queue {queue}");
         Self::new(ProblemType::Forbidden, detail).with_hint(format!(
-            "`recto token create NAME --grant '{QUEUE_PREFIX}{queue}:{name}'` makes one that does"
+            "create a token with this right: `recto token create NAME --grant '{QUEUE_PREFIX}{queue}:{name}'`"
         ))
     }
 
     /// Rejects a token that reads some records, where the answer would show all of them.
     pub(crate) fn forbidden_to_some(collection: &str) -> Self {
-        let detail =
-            format!("the token reads some records of {collection} only, and this tells of all of them");
+        let detail = format!(
+            "the token can read only some records of {collection}, but this reply concerns all of them"
+        );
         Self::new(ProblemType::Forbidden, detail)
-            .with_hint("ask with a token whose grant of the collection has no `where`")
+            .with_hint("use a token whose grant of the collection has no `where`")
     }
 
     pub(crate) fn forbidden(collection: &str, right: Right) -> Self {
         let name = right.name();
         let detail = match collection {
-            EVERY_COLLECTION => format!("the token does not allow to {name} in all collections"),
-            collection => format!("the token does not allow to {name} in {collection}"),
+            EVERY_COLLECTION => format!("the token lacks the right {name} in all collections"),
+            collection => format!("the token lacks the right {name} in {collection}"),
         };
         Self::new(ProblemType::Forbidden, detail)
     }
@@ -313,14 +314,14 @@ impl Problem {
             ProblemType::ReadOnly,
             "this server rejects every request that would change the store",
         )
-        .with_hint("send the request to a server of this store that was started without --read-only")
+        .with_hint("send the request to a server of this store without --read-only")
     }
 
     pub(crate) fn forbidden_store(right: Right) -> Self {
         let name = right.name();
-        let detail = format!("the token does not allow {name} of the store");
+        let detail = format!("the token lacks the right {name} of the store");
         Self::new(ProblemType::Forbidden, detail).with_hint(format!(
-            "`recto token create NAME --grant '{STORE}:{name}'` makes one that does"
+            "create a token with this right: `recto token create NAME --grant '{STORE}:{name}'`"
         ))
     }
 

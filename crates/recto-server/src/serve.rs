@@ -314,7 +314,8 @@ async fn refresh(session: LocalSession, observer: Arc<Observer>) {
         match &refreshed {
             Ok(true) => tell_applied(&session, &observer).await,
             Err(error) if !failing => {
-                crate::log::warn!(kind = ?error.kind(), "the store does not say what schema it holds: the last one stays");
+                crate::log::warn!(kind = ?error.kind(), "the schema of the store cannot be read: the server \
+                                                         keeps the last one");
             }
             _ => {}
         }
@@ -334,7 +335,7 @@ fn tell_refused(session: &LocalSession, before: &[String]) -> Vec<String> {
         );
     }
     if refused.is_empty() && !before.is_empty() {
-        crate::log::info!("all tables are what the schema says again");
+        crate::log::info!("all tables match the schema again");
     }
     refused
 }
@@ -363,7 +364,8 @@ async fn reload(tokens: Option<Arc<Tokens>>, tls: Option<Arc<Tls>>, observer: Ar
                 crate::log::info!("tokens read again");
                 observer.audit.tokens(&changes);
             }
-            Err(error) if !failing => crate::log::error!(%error, "tokens cannot be read: nobody is let in"),
+            Err(error) if !failing => crate::log::error!(%error, "tokens cannot be read: all requests are \
+                                                                  rejected"),
             _ => {}
         }
         match of_tls {

@@ -139,9 +139,11 @@ impl Upkeep {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         let name = right.name();
         if let Some((_, other)) = running.iter().find(|(other, _)| *other == right) {
-            let detail = format!("a {name} is under way, asked for by {other}");
+            let detail = format!("{other} is already running a {name}");
             let problem = Problem::new(ProblemType::UnderWay, detail);
-            return Err(problem.with_hint("ask again when it has ended: there is one of a kind at a time"));
+            return Err(problem.with_hint(
+                "try again when it has ended: the server runs one operation of a kind at a time",
+            ));
         }
         crate::log::info!(operation = name, bearer = &**who, "begun");
         running.push((right, Arc::clone(who)));

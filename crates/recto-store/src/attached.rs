@@ -78,10 +78,10 @@ fn store_of<'r>(table: &str, reached: &'r Reached) -> Result<Option<&'r Arc<dyn 
 
 #[cold]
 fn not_reached(table: &str, keyspace: &str) -> StoreError {
-    let message = format!("table {table} is attached, and nobody says how keyspace {keyspace} is reached");
+    let message = format!("table {table} is attached, but the address of keyspace {keyspace} is unknown");
     StoreError::new(StoreErrorKind::Table, message)
         .with_hint(format!(
-            "`recto attach {table} --from cassandra://host/{keyspace}` says so"
+            "run `recto attach {table} --from cassandra://host/{keyspace}`, which records the address"
         ))
         .with_table(table)
 }
@@ -91,9 +91,9 @@ fn not_reached(table: &str, keyspace: &str) -> StoreError {
 fn read_only(table: &str) -> StoreError {
     StoreError::new(
         StoreErrorKind::Invalid,
-        format!("table {table} is attached: it is read here, and changed by nobody"),
+        format!("table {table} is attached, so it is read-only here"),
     )
-    .with_hint("change it where it is, by CQL")
+    .with_hint("change it with CQL in its own cluster")
     .with_table(table)
 }
 
@@ -322,9 +322,9 @@ impl AttachedSnapshot {
     /// a driver contains it.
     fn located(&self, table: &str) -> impl Fn(StoreError) -> StoreError {
         move |error| match (store_of(table, &self.reached), error.kind()) {
-            (Ok(Some(store)), StoreErrorKind::Unavailable | StoreErrorKind::Timeout) => {
-                error.about(format_args!("table {table} is attached, of {}", store.describe()))
-            }
+            (Ok(Some(store)), StoreErrorKind::Unavailable | StoreErrorKind::Timeout) => error.about(
+                format_args!("table {table} is attached from {}", store.describe()),
+            ),
             _ => error,
         }
     }

@@ -33,7 +33,7 @@ fn invalid(message: String) -> StoreError {
 /// Returns the error of a store without transactions.
 pub(crate) fn no_transactions(kind: StoreKind) -> StoreError {
     invalid(format!(
-        "the {kind} store has no transactions over several partitions"
+        "the {kind} store does not support transactions of several partitions"
     ))
     .with_hint("write conditionally to one partition at a time")
 }
@@ -41,7 +41,7 @@ pub(crate) fn no_transactions(kind: StoreKind) -> StoreError {
 /// Returns the error of a table that does not count its partitions.
 pub(crate) fn does_not_count(table: &Table) -> StoreError {
     invalid(format!("table {} does not count its partitions", table.name()))
-        .with_hint("a table counts if it was made so, in a store that can")
+        .with_hint("create the table with this option, in a store that supports it")
 }
 
 fn require(holds: bool, message: impl FnOnce() -> String) -> Result<(), StoreError> {
@@ -53,7 +53,7 @@ impl Limits {
     pub fn check_table(&self, table: &Table) -> Result<(), StoreError> {
         require(table.options().buckets.is_none(), || {
             format!(
-                "table {} is kept in buckets, of which this store knows nothing",
+                "table {} has buckets, which this store does not support",
                 table.name()
             )
         })?;
@@ -61,7 +61,7 @@ impl Limits {
             self.counts_partitions || !table.options().counts_partitions,
             || {
                 format!(
-                    "table {} is to count its partitions, and this store does not count",
+                    "table {} has the option to count its partitions, which this store does not support",
                     table.name()
                 )
             },
@@ -76,7 +76,7 @@ impl Limits {
         }
         require(partitions.len() <= MAX_COUNTED_PARTITIONS, || {
             format!(
-                "the counts of {} partitions are asked for, {MAX_COUNTED_PARTITIONS} are the most",
+                "the request needs the counts of {} partitions; at most {MAX_COUNTED_PARTITIONS} are allowed",
                 partitions.len()
             )
         })?;
@@ -97,12 +97,15 @@ impl Limits {
         self.check_partition(&write.table, &write.partition)?;
         for mutation in &write.mutations {
             require(mutation.stamp.is_some(), || {
-                format!("a plain write to table {} has no stamp", write.table.name())
+                format!(
+                    "a plain write to table {} has no write timestamp",
+                    write.table.name()
+                )
             })?;
             // Both stores use this stamp for cells that were never written (Cassandra: `NO_TIMESTAMP`).
             require(mutation.stamp != Some(Stamp(i64::MIN)), || {
                 format!(
-                    "a write to table {} has the stamp that stands for none",
+                    "a write to table {} has the reserved write timestamp",
                     write.table.name()
                 )
             })?;
@@ -123,13 +126,11 @@ impl Limits {
         }
         require(!logged || together <= self.batch_bytes, || {
             format!(
-                "the logged batch has {together} bytes, {} are the most",
+                "the logged batch has {together} bytes; at most {} are allowed",
                 self.batch_bytes
             )
         })
-        .map_err(|error| {
-            error.with_hint("write in smaller batches, each record for itself, or a file by `load`")
-        })
+        .map_err(|error| error.with_hint("write smaller batches or single records, or use `load` for a file"))
     }
 
     /// Checks one conditional write. The rules are:
@@ -166,11 +167,11 @@ impl Limits {
         options: &WriteOptions,
     ) -> Result<(), StoreError> {
         require(!options.row_by_row, || {
-            "a transaction is all or nothing, and was to be written row by row".to_owned()
+            "a transaction is atomic and cannot be written row by row".to_owned()
         })?;
         let writes = conditional.len() + plain.len();
         require(writes <= MAX_TRANSACTION_WRITES, || {
-            format!("the transaction has {writes} writes, {MAX_TRANSACTION_WRITES} are the most")
+            format!("the transaction has {writes} writes; at most {MAX_TRANSACTION_WRITES} are allowed")
         })?;
         let mut partitions = HashSet::new();
         let mut bytes = 0;
@@ -179,7 +180,7 @@ impl Limits {
             bytes += cas.byte_len() + cas.conditions.iter().map(CasCondition::byte_len).sum::<usize>();
             require(partitions.insert((cas.table.name(), &cas.partition)), || {
                 format!(
-                    "a transaction writes one partition of table {} conditionally twice",
+                    "a transaction has two conditional writes to one partition of table {}",
                     cas.table.name()
                 )
             })?;
@@ -189,11 +190,11 @@ impl Limits {
         bytes += plain.iter().map(PartitionWrite::byte_len).sum::<usize>();
         require(bytes <= self.batch_bytes, || {
             format!(
-                "the transaction has {bytes} bytes, {} are the most",
+                "the transaction has {bytes} bytes; at most {} are allowed",
                 self.batch_bytes
             )
         })
-        .map_err(|error| error.with_hint("write less at once"))
+        .map_err(|error| error.with_hint("write less in one transaction"))
     }
 
     /// Checks one conditional write. A write that is `alone`, outside a transaction, must write the rows of
@@ -208,13 +209,16 @@ impl Limits {
         let mut rows: Vec<&Cells> = Vec::new();
         for mutation in &cas.mutations {
             require(mutation.stamp.is_none(), || {
-                format!("a conditional write to table {} has a stamp", table.name())
+                format!(
+                    "a conditional write to table {} has a write timestamp",
+                    table.name()
+                )
             })?;
             self.check_mutation(table, mutation, kind)?;
             let row = mutation.operation.row();
             require(!mutation.operation.is_bare_patch(), || {
                 format!(
-                    "a conditional write to table {} patches a row and names no column",
+                    "a conditional write to table {} patches a row, but names no column",
                     table.name()
                 )
             })?;
@@ -252,7 +256,9 @@ impl Limits {
         self.check_partition(&slice.table, &slice.partition)?;
         self.check_bound(&slice.table, &slice.from)?;
         self.check_bound(&slice.table, &slice.to)?;
-        require(slice.limit > 0, || "a slice has the limit 0".to_owned())
+        require(slice.limit > 0, || {
+            "the limit of a slice must not be 0".to_owned()
+        })
     }
 
     /// Checks the full key of a point read.
@@ -265,7 +271,7 @@ impl Limits {
         let cells = bound.cells();
         require(cells.len() <= table.clustering().len(), || {
             format!(
-                "an edge in table {} has {} cells, there are {} clustering columns",
+                "an edge in table {} has {} cells, but there are only {} clustering columns",
                 table.name(),
                 cells.len(),
                 table.clustering().len()
@@ -313,7 +319,10 @@ impl Limits {
             }
             Operation::PatchStatic { columns, cells } => {
                 require(!columns.is_empty(), || {
-                    format!("a write of static columns of table {} names none", table.name())
+                    format!(
+                        "a write of static columns of table {} names no column",
+                        table.name()
+                    )
                 })?;
                 check_patch(table, table.statics(), columns, cells, kind)
             }
@@ -339,14 +348,14 @@ impl Limits {
     fn check_mutation_size(&self, table: &Table, bytes: usize, largest: usize) -> Result<(), StoreError> {
         require(bytes <= self.mutation_bytes, || {
             format!(
-                "the write to table {} has {bytes} bytes, {} are the most",
+                "the write to table {} has {bytes} bytes; at most {} are allowed",
                 table.name(),
                 self.mutation_bytes
             )
         })
         .map_err(|error| {
             error.with_hint(if largest <= self.mutation_bytes {
-                "the changes fit one by one: write in smaller batches"
+                "write smaller batches: each change alone is small enough"
             } else {
                 "store smaller records, or keep large values elsewhere"
             })
@@ -371,13 +380,13 @@ fn check_inserts(writes: &[PartitionWrite]) -> Result<(), StoreError> {
     };
     let inserts = |operation: &Operation| matches!(operation, Operation::Put { replace: false, .. });
     require(!(operations().any(ranges) && operations().any(inserts)), || {
-        "one call inserts rows and deletes a range or a partition".to_owned()
+        "one write inserts rows and deletes a range or a partition".to_owned()
     })
 }
 
 fn arity(table: &Table, kind: &str, columns: usize, cells: usize) -> String {
     format!(
-        "table {} has {columns} {kind} columns, {cells} cells were given",
+        "table {} has {columns} {kind} columns, but the request has {cells} cells",
         table.name()
     )
 }
@@ -385,7 +394,7 @@ fn arity(table: &Table, kind: &str, columns: usize, cells: usize) -> String {
 fn check_column(table: &Table, columns: &[Column], column: u16) -> Result<(), StoreError> {
     require(usize::from(column) < columns.len(), || {
         format!(
-            "table {} has {} such columns, number {column} is none of them",
+            "table {} has {} such columns, but the request names number {column}",
             table.name(),
             columns.len()
         )
@@ -401,7 +410,7 @@ fn check_patch(
 ) -> Result<(), StoreError> {
     require(columns.len() == cells.len(), || {
         format!(
-            "a write to table {} names {} columns and has {} cells",
+            "a write to table {} names {} columns, but has {} cells",
             table.name(),
             columns.len(),
             cells.len()
@@ -447,7 +456,7 @@ fn check_kind(table: &Table, column: &Column, kind: Option<WriteKind>) -> Result
             WriteKind::Cas => ("conditional", "a plain write"),
         };
         format!(
-            "column {} of table {} is for {declared} writes, {other} touches it",
+            "column {} of table {} is for {declared} writes, but {other} uses it",
             column.name,
             table.name()
         )
@@ -609,7 +618,7 @@ mod tests {
             .expect_err("the write is too large");
         assert_eq!(
             error.to_string(),
-            "the write to table t has 201 bytes, 200 are the most"
+            "the write to table t has 201 bytes; at most 200 are allowed"
         );
         assert!(error.hint().is_some());
     }
@@ -625,7 +634,7 @@ mod tests {
             .expect_err("the batch is too large");
         assert_eq!(
             error.to_string(),
-            "the logged batch has 301 bytes, 300 are the most"
+            "the logged batch has 301 bytes; at most 300 are allowed"
         );
     }
 

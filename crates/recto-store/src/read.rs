@@ -240,10 +240,10 @@ pub struct RowEstimate {
 #[cold]
 fn not_counted(table: &Table) -> StoreError {
     let message = format!(
-        "the rows of table {} are not counted: it has no buckets",
+        "the rows of table {} have no counts, because it has no buckets",
         table.name()
     );
-    StoreError::new(StoreErrorKind::Invalid, message).with_hint("say `bucket` in the schema")
+    StoreError::new(StoreErrorKind::Invalid, message).with_hint("declare `bucket` in the schema")
 }
 
 /// Source of reads: the state of a store at one moment. On a remote store, the state of the replicas at each

@@ -39,7 +39,7 @@ pub fn added_columns<'t>(there: &Table, wanted: &'t Table) -> Result<&'t [Column
             StoreErrorKind::Table,
             format!("table {} cannot be extended: {difference}", there.name()),
         )
-        .with_hint("only columns outside the key can be added, after those that are there")),
+        .with_hint("add only columns outside the key, after the existing columns")),
     }
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn state(there: &[Table], asked: &Table) -> TableState {
             let difference = difference(there.columns(), asked.columns());
             TableState::Other(difference.unwrap_or_else(|| {
                 if fixed_options(there) == fixed_options(asked) {
-                    "its columns stand in another order".to_owned()
+                    "its columns have another order".to_owned()
                 } else {
                     other_options(there.options(), asked.options())
                 }
@@ -113,21 +113,21 @@ pub fn difference(there: &[Column], asked: &[Column]) -> Option<String> {
         .find(|one| is.contains(&one.name) && !should.contains(&one.name))
     {
         return Some(format!(
-            "there is also column {}, {}",
+            "there is an additional column {}, {}",
             more.name,
             kind_name(more.kind)
         ));
     }
-    (is != should).then(|| "the columns of its key stand in another order".to_owned())
+    (is != should).then(|| "the columns of its key have another order".to_owned())
 }
 
 /// Describes a different type of a column. Two types with the same name differ in their fields.
 fn other_type(is: &Column, asked: &Column) -> String {
     let (name, is, asked) = (&asked.name, is.ty.to_string(), asked.ty.to_string());
     if is == asked {
-        format!("column {name} is of another type {is}: its fields differ")
+        format!("column {name} has another type {is}: its fields differ")
     } else {
-        format!("column {name} is of type {is}, not {asked}")
+        format!("column {name} has type {is}, not {asked}")
     }
 }
 
@@ -135,12 +135,12 @@ fn other_type(is: &Column, asked: &Column) -> String {
 fn other_options(is: TableOptions, asked: TableOptions) -> String {
     if is.gc_grace_seconds != asked.gc_grace_seconds {
         return format!(
-            "its options say gc_grace_seconds = {}, not {}",
+            "its options have gc_grace_seconds = {}, not {}",
             is.gc_grace_seconds, asked.gc_grace_seconds
         );
     }
     if is.automatic_snapshots != asked.automatic_snapshots {
-        return "its options say otherwise of automatic snapshots".to_owned();
+        return "its options have another setting for automatic snapshots".to_owned();
     }
     if is.counts_partitions != asked.counts_partitions {
         let does = if is.counts_partitions {
@@ -148,9 +148,9 @@ fn other_options(is: TableOptions, asked: TableOptions) -> String {
         } else {
             "does not count"
         };
-        return format!("it {does} its partitions, which only a new table can be told otherwise");
+        return format!("it {does} its partitions, which cannot change for an existing table");
     }
-    "its options say another compaction".to_owned()
+    "its options have another compaction".to_owned()
 }
 
 /// Returns the reason why adding columns cannot turn `there` into `wanted`, if any.
@@ -160,7 +160,7 @@ fn obstacle(there: &Table, wanted: &Table) -> Option<String> {
     }
     for column in there.columns() {
         match wanted.columns().iter().find(|other| other.name == column.name) {
-            None => return Some(format!("it also has a column {}", column.name)),
+            None => return Some(format!("it has an additional column {}", column.name)),
             Some(other) if other.ty != column.ty => return Some(other_type(column, other)),
             Some(other) if other.kind != column.kind => {
                 let (is, wanted) = (kind_name(column.kind), kind_name(other.kind));
@@ -183,7 +183,7 @@ fn obstacle(there: &Table, wanted: &Table) -> Option<String> {
         return Some(other_options(there.options(), wanted.options()));
     }
     if !wanted.columns().starts_with(there.columns()) {
-        return Some("its columns stand in another order".to_owned());
+        return Some("its columns have another order".to_owned());
     }
     None
 }
@@ -194,10 +194,10 @@ fn kind_name(kind: ColumnKind) -> &'static str {
         ColumnKind::Partition => "part of the partition key",
         ColumnKind::Clustering(Direction::Ascending) => "an ascending clustering column",
         ColumnKind::Clustering(Direction::Descending) => "a descending clustering column",
-        ColumnKind::Static(WriteKind::Plain) => "a static column of plain writes",
-        ColumnKind::Static(WriteKind::Cas) => "a static column of conditional writes",
-        ColumnKind::Regular(WriteKind::Plain) => "a column of plain writes",
-        ColumnKind::Regular(WriteKind::Cas) => "a column of conditional writes",
+        ColumnKind::Static(WriteKind::Plain) => "a static column with plain writes",
+        ColumnKind::Static(WriteKind::Cas) => "a static column with conditional writes",
+        ColumnKind::Regular(WriteKind::Plain) => "a column with plain writes",
+        ColumnKind::Regular(WriteKind::Cas) => "a column with conditional writes",
     }
 }
 
@@ -205,7 +205,7 @@ fn kind_name(kind: ColumnKind) -> &'static str {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "what a store can do are facts of their own, no states of one thing"
+    reason = "the abilities of a store are independent facts, not states of one machine"
 )]
 pub struct Limits {
     /// Maximum bytes of one mutation (one partition's write).
@@ -239,7 +239,7 @@ impl Limits {
         let columns = table.partition();
         if partition.len() != columns.len() {
             return refuse(format!(
-                "table {} has {} partition columns, {} were given",
+                "table {} has {} partition columns, but the request has {}",
                 table.name(),
                 columns.len(),
                 partition.len()
@@ -258,7 +258,7 @@ impl Limits {
             return Err(StoreError::new(
                 StoreErrorKind::Invalid,
                 format!(
-                    "table {} has {} clustering columns, {} were given",
+                    "table {} has {} clustering columns, but the request has {}",
                     table.name(),
                     table.clustering().len(),
                     clustering.len()
@@ -275,7 +275,7 @@ impl Limits {
                 None => return refuse(format!("key column {} is null", column.name)),
                 Some(part) if part.len() > MAX_KEY_PART_BYTES => {
                     return refuse(format!(
-                        "key column {} has {} bytes, {MAX_KEY_PART_BYTES} are the most",
+                        "key column {} has {} bytes; at most {MAX_KEY_PART_BYTES} are allowed",
                         column.name,
                         part.len()
                     ));
@@ -285,7 +285,7 @@ impl Limits {
         }
         if parts.byte_len() > self.key_bytes {
             return refuse(format!(
-                "the key has {} bytes, {} are the most",
+                "the key has {} bytes; at most {} are allowed",
                 parts.byte_len(),
                 self.key_bytes
             ));
@@ -362,15 +362,15 @@ mod tests {
         assert_eq!(refusal(check(&one, &[Some(0)])), "partition column p0 is empty");
         assert_eq!(
             refusal(check(&one, &[])),
-            "table t has 1 partition columns, 0 were given"
+            "table t has 1 partition columns, but the request has 0"
         );
         assert_eq!(
             refusal(check(&two, &[Some(1), Some(MAX_KEY_PART_BYTES + 1)])),
-            "key column p1 has 65536 bytes, 65535 are the most"
+            "key column p1 has 65536 bytes; at most 65535 are allowed"
         );
         assert_eq!(
             refusal(check(&two, &[Some(MAX_KEY_PART_BYTES), Some(4466)])),
-            "the key has 70001 bytes, 70000 are the most"
+            "the key has 70001 bytes; at most 70000 are allowed"
         );
         assert_eq!(refusal(check(&two, &[Some(1), None])), "key column p1 is null");
     }
@@ -403,11 +403,11 @@ mod tests {
         };
         assert_eq!(
             refused(&with(table(1), &[regular("b")])),
-            "table t cannot be extended: it also has a column a"
+            "table t cannot be extended: it has an additional column a"
         );
         assert_eq!(
             refused(&with(table(1), &[regular("b"), regular("a")])),
-            "table t cannot be extended: its columns stand in another order"
+            "table t cannot be extended: its columns have another order"
         );
         assert_eq!(
             refused(&with(table(2), &[regular("a")])),
@@ -419,17 +419,18 @@ mod tests {
         };
         assert_eq!(
             refused(&with(table(1), &[text])),
-            "table t cannot be extended: column a is of type int, not text"
+            "table t cannot be extended: column a has type int, not text"
         );
         let kind = ColumnKind::Regular(WriteKind::Cas);
         assert_eq!(
             refused(&with(table(1), &[Column { kind, ..regular("a") }])),
-            "table t cannot be extended: column a is a column of plain writes, not a column of conditional writes"
+            "table t cannot be extended: column a is a column with plain writes, not a column with \
+             conditional writes"
         );
         let kind = ColumnKind::Static(WriteKind::Plain);
         assert_eq!(
             refused(&with(table(1), &[regular("a"), Column { kind, ..regular("s") }])),
-            "table t cannot be extended: column s would be a static column of plain writes"
+            "table t cannot be extended: column s would be a static column with plain writes"
         );
     }
 
@@ -441,7 +442,7 @@ mod tests {
         assert_eq!(refusal(check(&[None, Some(0)])), "key column c is null");
         assert_eq!(
             refusal(check(&[Some(1)])),
-            "table t has 2 clustering columns, 1 were given"
+            "table t has 2 clustering columns, but the request has 1"
         );
     }
 }

@@ -117,7 +117,7 @@ const PARAMETERS: [&str; 18] = [
 const SCHEMES: [&str; 3] = ["cassandra", "http", "https"];
 
 const KINDS: &str =
-    "a store is a folder, cassandra://host[:port][,host…]/keyspace, or http://host:port of a running server";
+    "use a folder, cassandra://host[:port][,host…]/keyspace, or http://host:port of a running server";
 
 impl FromStr for StoreAddress {
     type Err = Error;
@@ -145,9 +145,13 @@ impl FromStr for StoreAddress {
         if scheme.is_some_and(|scheme| SCHEMES.contains(&scheme.as_str())) || text.contains("password=") {
             return Err(Error::new(
                 ErrorKind::InvalidArgument,
-                "the store's address is neither a folder nor begins with cassandra://, http:// or https://",
+                "the store's address is not a folder, and does not begin with cassandra://, http:// or \
+                 https://",
             )
-            .with_hint("write both slashes: cassandra://host[:port][,host…]/keyspace, http://host:port; or ./ before a folder of such a name"));
+            .with_hint(
+                "write both slashes: cassandra://host[:port][,host…]/keyspace, http://host:port; for a \
+                 folder with such a name, write ./ before it",
+            ));
         }
         if text.is_empty() {
             return Err(
@@ -171,7 +175,7 @@ impl fmt::Display for StoreAddress {
 }
 
 /// Hint about the form of an address.
-const FORM: &str = "an address is cassandra://host[:port][,host…]/keyspace[?parameter=value&…]";
+const FORM: &str = "the form of an address is cassandra://host[:port][,host…]/keyspace[?parameter=value&…]";
 
 fn invalid(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidArgument, message).with_hint(FORM)
@@ -186,13 +190,13 @@ fn parse_cassandra(text: &str) -> Result<CassandraAddress> {
         || query.contains('@')
     {
         return Err(invalid(
-            "a character of the user name or password has a meaning of its own in an address",
+            "the user name or password has a character with a special meaning in an address",
         )
         .with_hint("percent-encode it: / is %2F, ? is %3F, @ is %40"));
     }
     let (authority, keyspace) = text
         .split_once('/')
-        .ok_or_else(|| invalid("the cassandra:// address names no keyspace"))?;
+        .ok_or_else(|| invalid("the cassandra:// address has no keyspace"))?;
     let (credentials, hosts) = match authority.rsplit_once('@') {
         Some((credentials, hosts)) => (Some(credentials), hosts),
         None => (None, authority),
@@ -223,7 +227,7 @@ fn check_keyspace(keyspace: &str) -> Result<()> {
         return Ok(());
     }
     Err(invalid(format!(
-        "{keyspace:?} is not a keyspace name: a-z first, then a-z, 0-9 and _, 48 at most"
+        "{keyspace:?} is not a keyspace name: use a-z first, then a-z, 0-9 and _, at most 48 characters"
     )))
 }
 
@@ -300,7 +304,7 @@ impl CassandraAddress {
         parameters: impl IntoIterator<Item = (&'p str, &'p str)>,
     ) -> Result<Self> {
         let StoreAddress::Cassandra(given) = text.parse()? else {
-            return Err(invalid("the address of a keyspace begins with cassandra://"));
+            return Err(invalid("the address of a keyspace must begin with cassandra://"));
         };
         let mut address = Self::new(given.hosts, given.keyspace);
         for (name, value) in parameters {
@@ -379,7 +383,7 @@ impl CassandraAddress {
             "batch_bytes" => self.batch_bytes = Some(whole(name, value)?),
             _ => {
                 return Err(invalid(format!("there is no parameter {name:?}"))
-                    .with_hint(format!("parameters are {}", PARAMETERS.join(", "))));
+                    .with_hint(format!("the parameters are {}", PARAMETERS.join(", "))));
             }
         }
         self.tls |= self.tls_ca.is_some() || self.tls_certificate.is_some();
@@ -391,13 +395,13 @@ fn boolean(name: &str, value: &str) -> Result<bool> {
     match value {
         "true" | "" => Ok(true),
         "false" => Ok(false),
-        _ => Err(invalid(format!("{name} is true or false, not {value:?}"))),
+        _ => Err(invalid(format!("{name} must be true or false, not {value:?}"))),
     }
 }
 
 fn whole<T: FromStr>(name: &str, value: &str) -> Result<T> {
     let number = value.parse();
-    number.map_err(|_| invalid(format!("{name} is a whole number, not {value:?}")))
+    number.map_err(|_| invalid(format!("{name} must be a whole number, not {value:?}")))
 }
 
 fn serial_consistency(value: &str) -> Result<ConsistencyLevel> {
@@ -405,7 +409,7 @@ fn serial_consistency(value: &str) -> Result<ConsistencyLevel> {
         "serial" => Ok(ConsistencyLevel::Serial),
         "local_serial" => Ok(ConsistencyLevel::LocalSerial),
         _ => Err(invalid(format!("{value:?} is not a serial consistency level"))
-            .with_hint("levels are serial, local_serial")),
+            .with_hint("use serial or local_serial")),
     }
 }
 
@@ -422,7 +426,7 @@ fn consistency(value: &str) -> Result<ConsistencyLevel> {
     let found = LEVELS.into_iter().find(|(text, _)| *text == value);
     found.map(|(_, level)| level).ok_or_else(|| {
         invalid(format!("{value:?} is not a consistency level"))
-            .with_hint("levels are one, local_one, quorum, local_quorum, all")
+            .with_hint("use one, local_one, quorum, local_quorum or all")
     })
 }
 

@@ -383,7 +383,7 @@ pub(crate) async fn send(
     match send_if(shared, writes, options, || Ok(())).await? {
         Sent::Conflicts => Err(Error::new(
             ErrorKind::Store,
-            "the store took an entry for a record of its own",
+            "the store mistook an entry for one of its own records",
         )),
         sent => Ok(sent),
     }
@@ -432,12 +432,9 @@ pub(crate) async fn send_if(
     let settled = settle(&shared.environment, Policy::LOAD, attempt).await;
     settled.map_err(|unsettled| {
         unsettled.or(|unknown| {
-            Error::new(
-                ErrorKind::OutcomeUnknown,
-                "it is not known whether rows were written",
-            )
-            .with_hint("run the command again: it goes on")
-            .with_source(unknown)
+            Error::new(ErrorKind::OutcomeUnknown, "the rows may have been written")
+                .with_hint("run the command again to continue it")
+                .with_source(unknown)
         })
     })
 }

@@ -164,9 +164,9 @@ fn is_async_thread(runtime: &Runtime) -> bool {
 fn called_in_async() -> Error {
     Error::new(
         ErrorKind::Unsupported,
-        "wait() was called inside an async function, whose thread must not wait",
+        "wait() was called in an async function, whose thread must not block",
     )
-    .with_hint("use .await, or call wait() within tokio::task::spawn_blocking")
+    .with_hint("use .await, or call wait() in tokio::task::spawn_blocking")
 }
 
 fn runtime() -> Result<&'static Runtime> {

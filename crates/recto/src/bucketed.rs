@@ -277,7 +277,7 @@ fn page_size(asked: Option<i64>) -> Result<usize> {
 fn no_view(core: &CollectionCore, asked: &str) -> Error {
     let names: Vec<&str> = core.sort_orders.iter().map(|one| one.name.as_str()).collect();
     let message = format!(
-        "collection {} has no view {asked:?} that is read",
+        "collection {} has no readable view {asked:?}",
         core.definition.name
     );
     Error::new(ErrorKind::InvalidQuery, message)
@@ -288,17 +288,16 @@ fn no_view(core: &CollectionCore, asked: &str) -> Error {
 #[cold]
 fn not_in_buckets(core: &CollectionCore, sort_order: &SortOrder) -> Error {
     let (collection, view) = (&core.definition.name, &sort_order.name);
-    let message =
-        format!("{collection}.{view} is not kept in buckets: each of its partitions is one of the store's");
+    let message = format!("{collection}.{view} has no buckets: the store keeps each of its partitions whole");
     let in_buckets = core.sort_orders.iter();
     let in_buckets = in_buckets.filter(|one| one.table.options().buckets.is_some());
     let in_buckets: Vec<String> = in_buckets
         .map(|one| format!("{collection}.{}", one.name))
         .collect();
     let hint = if in_buckets.is_empty() {
-        "a schema says which are: bucket = { target = \"10MB\" }".to_owned()
+        "declare buckets in the schema: bucket = { target = \"10MB\" }".to_owned()
     } else {
-        format!("kept in buckets: {}", in_buckets.join(", "))
+        format!("use a view with buckets: {}", in_buckets.join(", "))
     };
     Error::new(ErrorKind::InvalidQuery, message)
         .with_part(Part::View)
@@ -307,6 +306,6 @@ fn not_in_buckets(core: &CollectionCore, sort_order: &SortOrder) -> Error {
 
 #[cold]
 fn kept_elsewhere() -> Error {
-    let message = "this store keeps its buckets by itself, and does not tell of them";
+    let message = "this store manages its buckets itself and does not show them";
     Error::new(ErrorKind::Unsupported, message)
 }

@@ -57,7 +57,7 @@ const MAX_AT_ONCE: usize = 256;
 /// # Ok(())
 /// # }
 /// ```
-#[must_use = "nothing is written until it is awaited"]
+#[must_use = "a change does nothing until it is awaited"]
 #[derive(Debug)]
 pub struct Change {
     asked: Result<Asked>,
@@ -180,9 +180,9 @@ pub(crate) async fn change_each(changes: Vec<Change>) -> Result<Vec<Result<Chang
     if changes.len() > MAX_BATCH_CHANGES {
         return Err(Error::new(
             ErrorKind::LimitExceeded,
-            format!("at most {MAX_BATCH_CHANGES} changes are made at once"),
+            format!("the request has more than {MAX_BATCH_CHANGES} changes"),
         )
-        .with_hint("nothing was written; make them in several calls"));
+        .with_hint("split the changes into several calls; nothing was written"));
     }
     let changes = changes.into_iter().map(|change| (change.record(), change));
     Ok(side_by_side(changes, MAX_AT_ONCE, Change::run).await)
@@ -225,7 +225,7 @@ where
 
 /// A change of some fields of a record of type `T` that keeps the others; see
 /// [`Collection::update`](crate::Collection::update).
-#[must_use = "nothing is written until it is awaited"]
+#[must_use = "a change does nothing until it is awaited"]
 pub struct Update<T> {
     change: Change,
     check_cell: CheckCell,
@@ -351,16 +351,16 @@ impl Asked {
             .ok_or_else(|| no_field(ErrorKind::InvalidRecord, definition, name))?;
         if definition.key.iter().any(|key| key == name) {
             return Err(invalid(format!(
-                "it is part of the key of {}, which is never changed",
+                "it is part of the key of {}, which cannot change",
                 definition.name
             ))
-            .with_hint("insert a record with the other key, and delete this one"));
+            .with_hint("insert a record with the new key, and delete this one"));
         }
         let What::Update(_, fields) = &mut self.what else {
             return Ok(());
         };
         if fields.fields.contains(&index) {
-            return Err(invalid("it is given twice".to_owned()));
+            return Err(invalid("it occurs twice".to_owned()));
         }
         let mut bytes = Vec::new();
         let cell = if matches!(value, Literal::Null) {
@@ -373,7 +373,7 @@ impl Asked {
         check_cell(&self.core, index, cell).map_err(|error| {
             let reason = match &error {
                 RecordError::Field { source, .. } => source.to_string(),
-                _ => "null, which only an Option can be".to_owned(),
+                _ => "null, which only an Option can hold".to_owned(),
             };
             invalid(reason).with_source(error)
         })?;

@@ -114,9 +114,9 @@ impl CollectionCore {
         }
         Err(Error::new(
             ErrorKind::SchemaMismatch,
-            format!("collection {name} was removed meanwhile, and another of its name made"),
+            format!("collection {name} was removed, and another collection with its name was created"),
         )
-        .with_hint("begin again, with the collection as it is now"))
+        .with_hint("repeat the operation with the new collection"))
     }
 
     /// Returns the views that an operation that began with this definition must write now, which may differ from those
@@ -305,9 +305,12 @@ impl CollectionCore {
         self.definition.attached.as_ref().map_or(Ok(()), |table| {
             Err(Error::new(
                 ErrorKind::NotOffered,
-                format!("collection {name} is read only: it is attached to table {table}, which nobody writes here"),
+                format!(
+                    "collection {name} is read-only: it is attached to table {table}, to which Recto does \
+                     not write"
+                ),
             )
-            .with_hint("write it where it is, by CQL"))
+            .with_hint("write to it with CQL in its own cluster"))
         })
     }
 
@@ -393,7 +396,7 @@ pub(crate) fn damaged(collection: &Collection, field: &str, error: &cell::CellEr
         format!("a stored {field} of collection {name} is damaged: {error}"),
     )
     .with_field(field)
-    .with_hint("a check of the store finds every damaged row")
+    .with_hint("run a check of the store, which finds every damaged row")
 }
 
 /// Returns the error of every session for a collection that does not exist.
@@ -407,7 +410,7 @@ pub fn no_collection(schema: &Schema, name: &str) -> Error {
     let hint = match (schema.nearest_collection(name), names.is_empty()) {
         (Some(nearest), _) => format!("did you mean {nearest}?"),
         (None, false) => format!("the store's collections are {}", names.join(", ")),
-        (None, true) => "the store has none yet: apply a schema first".to_owned(),
+        (None, true) => "apply a schema first: the store has no collections yet".to_owned(),
     };
     Error::new(ErrorKind::NotFound, format!("there is no collection {name}")).with_hint(hint)
 }

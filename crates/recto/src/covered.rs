@@ -82,7 +82,7 @@ fn table(work: Work) -> Table {
         column("records", Type::BigInt, plain),
         column("is_done", Type::Boolean, plain),
     ];
-    Table::new(work.table, columns, TableOptions::default()).expect("what is kept of work is a table")
+    Table::new(work.table, columns, TableOptions::default()).expect("the columns form a table")
 }
 
 impl<'a> Covered<'a> {

@@ -204,7 +204,7 @@ fn tell_of_repeats(sources: &mut [ExplainedSource], spec: &PageSpec) {
     let requests = sources.iter_mut().filter_map(|source| source.requests.last_mut());
     for request in requests {
         request.push_str(&format!(
-            " -- again from the last row read on, until {} records are found or {} rows looked at",
+            " -- repeated from the last row on, until {} records are found or {} rows are scanned",
             spec.size + 1,
             spec.budget.scanned
         ));

@@ -192,7 +192,7 @@ impl Built {
                     return Err(Error::new(
                         ErrorKind::InvalidQuery,
                         format!(
-                            "a tuple of {} fields is compared with {} values",
+                            "a tuple has {} fields, but {} values",
                             fields.len(),
                             literals.len()
                         ),
@@ -247,9 +247,7 @@ impl Literal {
             Self::Value(value) => Ok(Cow::Borrowed(value)),
             Self::Number(number) if !ty.is_number() => Err(format!("expected {ty}, found {number}")),
             Self::Text(text) | Self::Number(text) => read(text),
-            Self::Null => {
-                Err("a value is compared with, and null is none: leave the condition out".to_owned())
-            }
+            Self::Null => Err("null cannot be compared with a value: leave the condition out".to_owned()),
             Self::Invalid(reason) => Err(reason.clone()),
         }
     }

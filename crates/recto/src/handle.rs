@@ -154,5 +154,5 @@ fn check_fits(declared: &Collection, held: &Arc<Collection>) -> Result<()> {
             differences.join("; ")
         ),
     )
-    .with_hint("change the type, or apply the schema that it declares"))
+    .with_hint("change the type, or apply the schema that the type declares"))
 }

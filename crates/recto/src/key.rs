@@ -146,7 +146,7 @@ pub fn write_part<F: FieldType>(part: &F, ty: &Type, out: &mut Vec<u8>) -> Resul
 fn null(ty: &Type) -> CellError {
     CellError::Malformed {
         type_name: ty.to_string(),
-        reason: "it is null, and it is part of the key".to_owned(),
+        reason: "it is null, but part of the key".to_owned(),
     }
 }
 
@@ -281,7 +281,7 @@ pub(crate) fn key_cells(core: &CollectionCore, key: &impl Key) -> Result<Cells> 
         return Err(Error::new(
             ErrorKind::InvalidRecord,
             format!(
-                "the key of {} has {} values, {} were given",
+                "the key of {} has {} values, but the request has {}",
                 core.definition.name,
                 names.len(),
                 key.len()

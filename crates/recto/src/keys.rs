@@ -110,7 +110,7 @@ impl CursorKeys {
             None,
             self.expires_at_seconds(),
         )
-        .expect("keys within the stores' limits fit in a cursor")
+        .expect("keys within the stores' limits fit into a cursor")
     }
 
     /// What a cursor holds, and which of a query's plans goes on with it: the first that is in its order.

@@ -250,7 +250,7 @@ impl LocalSession {
         match self.rows {
             None => Ok(&self.tools),
             Some(_) => Err(forbidden(
-                "looking after the store (its schema, files that are loaded, copies, keys) is for sessions without row \
+                "maintenance of the store (its schema, loads, copies, keys) needs a session without row \
                  filters",
             )),
         }
@@ -289,7 +289,7 @@ impl Session for LocalSession {
     fn queues(&self) -> Result<&dyn Queues> {
         match self.rows {
             None => Ok(&self.tools),
-            Some(_) => Err(forbidden("queues are for sessions without row filters")),
+            Some(_) => Err(forbidden("queues need a session without row filters")),
         }
     }
 }

@@ -88,12 +88,15 @@ fn not_reached(address: &CassandraAddress, error: StoreError) -> Error {
         error.kind()
     };
     let hint = match hint {
-        _ if is_absent => "keyspaces that are attached are there: see its name".to_owned(),
+        _ if is_absent => {
+            "check the name of the keyspace: only existing keyspaces can be attached".to_owned()
+        }
         Some(hint) if kind == ErrorKind::Unauthorized => format!(
-            "{hint}: RECTO_CASSANDRA_USERNAME and RECTO_CASSANDRA_PASSWORD, or a store file, have them; they are not recorded"
+            "{hint}: set RECTO_CASSANDRA_USERNAME and RECTO_CASSANDRA_PASSWORD, or use a store file; the \
+             store does not record them"
         ),
         Some(hint) => hint,
-        None => "see whether its nodes are up".to_owned(),
+        None => "check that its nodes are up".to_owned(),
     };
     let message = away_message(&address.keyspace, &address.to_recorded(), error.message());
     Error::new(kind, message).with_hint(hint).with_source(error)
@@ -140,7 +143,7 @@ pub(crate) async fn plan_without_store(
         }
         StoreAddress::Http(_) => return Err(not_a_store()),
     };
-    plan.changes.insert(0, format!("the store {address} is made"));
+    plan.changes.insert(0, format!("the store {address} is created"));
     Ok(plan)
 }
 
@@ -155,9 +158,9 @@ fn needs_features(schema: &Schema) -> bool {
 fn not_a_store() -> Error {
     Error::new(
         ErrorKind::Unsupported,
-        "a running server is not a store that this process could open",
+        "a running server is not a store that this process can open",
     )
-    .with_hint("name the store itself: its folder, or cassandra://host/keyspace")
+    .with_hint("use the address of the store itself: its folder, or cassandra://host/keyspace")
 }
 
 impl Operations {
@@ -321,7 +324,7 @@ fn not_there(error: StoreError) -> Error {
     if error.kind() == recto_store::StoreErrorKind::Table {
         let hint = error
             .hint()
-            .unwrap_or("opening it with the option `create` makes it")
+            .unwrap_or("open it with the option `create`, which creates it")
             .to_owned();
         return Error::new(ErrorKind::NotFound, error.to_string())
             .with_hint(hint)
@@ -341,7 +344,7 @@ fn show_cassandra(keyspace: &str, change: &TableChange) -> Vec<String> {
         TableChange::Make(table) => recto_cassandra::create_table_cql(keyspace, &in_cassandra(table)),
         TableChange::Extend { there, table } => {
             recto_cassandra::add_columns_cql(keyspace, &in_cassandra(there), &in_cassandra(table))
-                .expect("the change was made of what can be added")
+                .expect("only possible additions are planned")
         }
         TableChange::Drop(name) => vec![recto_cassandra::drop_table_cql(keyspace, name)],
     }
@@ -394,8 +397,9 @@ fn tls(address: &CassandraAddress) -> Result<Option<recto_cassandra::TlsConfig>>
     let invalid = |message: &str| Error::new(ErrorKind::InvalidArgument, message);
     let Some(ca_file) = &address.tls_ca else {
         return Err(
-            invalid("tls needs tls_ca: the file with the certificate authorities to trust, PEM").with_hint(
-                "add tls_ca=FILE to the address, with the authority that signed the nodes' certificates",
+            invalid("tls needs tls_ca, a PEM file with the trusted certificate authorities").with_hint(
+                "add tls_ca=FILE to the address; the file must have the authority that signed the nodes' \
+                 certificates",
             ),
         );
     };
@@ -408,8 +412,11 @@ fn tls(address: &CassandraAddress) -> Result<Option<recto_cassandra::TlsConfig>>
             key_file: key_file.clone(),
         }),
         _ => {
-            return Err(invalid("tls_certificate and tls_key go together")
-                .with_hint("give both: this client's certificate chain, and its private key, PEM files"));
+            return Err(
+                invalid("tls_certificate and tls_key must be set together").with_hint(
+                    "set both to PEM files: the certificate chain and the private key of this client",
+                ),
+            );
         }
     };
     Ok(Some(config))
@@ -430,7 +437,7 @@ fn replication(text: &str) -> Result<recto_cassandra::Replication> {
             ErrorKind::InvalidArgument,
             format!("{text:?} is not a replication"),
         )
-        .with_hint("write the number of copies to keep in every data centre, or datacenter:copies,…")
+        .with_hint("use a number of copies for every data center, or datacenter:copies,…")
     };
     let copies = |text: &str| {
         text.parse()
@@ -450,12 +457,12 @@ fn replication(text: &str) -> Result<recto_cassandra::Replication> {
 
 #[cfg(feature = "embedded")]
 fn ended(error: tokio::task::JoinError) -> Error {
-    Error::new(ErrorKind::Store, "work on the store was ended").with_source(error)
+    Error::new(ErrorKind::Store, "the operation on the store was stopped").with_source(error)
 }
 
 fn embedded_only(what: &str) -> Error {
-    Error::new(ErrorKind::Unsupported, format!("{what} is for embedded stores"))
-        .with_hint("Cassandra has its own: nodetool snapshot, compact, verify")
+    Error::new(ErrorKind::Unsupported, format!("{what} needs an embedded store"))
+        .with_hint("use the commands of Cassandra: nodetool snapshot, compact, verify")
 }
 
 /// Passes the reports of a store, which come from any thread, to the `progress` of the caller while `work` runs.
@@ -646,14 +653,15 @@ pub(crate) async fn check(
 /// Returns a message for each attached keyspace that is unreachable.
 fn away(reach: &Reach) -> Vec<String> {
     let away = reach.away().into_values();
-    away.map(|away| format!("what is attached is away: {}", away.message))
+    away.map(|away| format!("attached tables are unavailable: {}", away.message))
         .collect()
 }
 
 /// Returns a note that the check does not compare views.
 fn views_to_verify(recorded: &Recorded) -> Vec<String> {
     let views = recorded.views.tables.len();
-    let note = format!("views ({views}) were not compared with their records: `recto verify` does that");
+    let note =
+        format!("views ({views}) were not compared with their records: run `recto verify` to compare them");
     (views > 0).then_some(note).into_iter().collect()
 }
 
@@ -681,8 +689,8 @@ async fn check_cassandra(
     outcome.notes.extend(views_to_verify(recorded));
     for stray in tables::strays(store, recorded).await? {
         outcome.notes.push(format!(
-            "table {} is one of Recto's that no schema names, as a refused or interrupted apply leaves it: \
-             `recto apply --remove {}` drops it",
+            "table {} is in no schema; a rejected or interrupted apply created it: run `recto apply --remove \
+             {}` to drop it",
             stray.name(),
             stray.name()
         ));

@@ -61,7 +61,7 @@ pub(crate) fn unreadable(error: StoredError) -> Error {
         StoredError::UnknownVersion { .. } => ErrorKind::Unsupported,
         _ => ErrorKind::Corrupt,
     };
-    Error::new(kind, format!("a record's row: {error}"))
+    Error::new(kind, format!("the row of a record: {error}"))
         .with_hint(error.hint())
         .with_source(error)
 }

@@ -25,7 +25,7 @@ pub(crate) struct Away {
 
 impl Away {
     fn new(error: &Error) -> Self {
-        let hint = error.hint().unwrap_or("see whether its nodes are up");
+        let hint = error.hint().unwrap_or("check that its nodes are up");
         Self {
             kind: match error.kind() {
                 ErrorKind::Timeout => ErrorKind::Unavailable,
@@ -33,7 +33,7 @@ impl Away {
             },
             message: error.message().to_owned(),
             hint: format!(
-                "{hint}. It is tried every {} s, and read again once it answers; other collections are served meanwhile",
+                "{hint}. Recto retries every {} s; other collections stay available",
                 REACH_INTERVAL.as_secs()
             ),
         }
@@ -44,7 +44,7 @@ impl Away {
 /// they name files of this machine.
 pub(crate) fn away_message(keyspace: &str, address: &str, cause: &str) -> String {
     let address = address.split('?').next().unwrap_or_default();
-    format!("keyspace {keyspace}, from which tables are attached, cannot be reached at {address}: {cause}")
+    format!("keyspace {keyspace}, which has attached tables, cannot be reached at {address}: {cause}")
 }
 
 /// Returns the error that a keyspace is unreachable. It has the hint of its cause, if there is one.

@@ -121,10 +121,10 @@ impl DynamicRecord {
                     json::syntax_error(&error)
                 ),
             };
-            invalid(message).with_hint("a record is a JSON object: {\"field\": value}")
+            invalid(message).with_hint("write a record as a JSON object: {\"field\": value}")
         })?;
         if let Some(name) = members.twice {
-            return Err(invalid(format!("{name} is given twice")).with_field(name));
+            return Err(invalid(format!("{name} occurs twice")).with_field(name));
         }
         let mut record = Self::new(definition);
         for (name, value) in members.members {
@@ -190,11 +190,12 @@ impl DynamicRecord {
             Error::new(
                 ErrorKind::InvalidRecord,
                 format!(
-                    "the record is of collection {}, as it is declared elsewhere or was earlier, and not of {}",
+                    "the record has an old or different definition of collection {}, not the present \
+                     definition of {}",
                     self.definition.name, core.definition.name
                 ),
             )
-            .with_hint("make records with the definition that the collection has")
+            .with_hint("create records with the present definition of the collection")
         })
     }
 
@@ -266,14 +267,14 @@ fn unreadable(core: &CollectionCore, sort_order: &SortOrder, row: RowRef<'_>, er
     let key = core.key_texts(sort_order, row);
     let name = &core.definition.name;
     let (kind, what, hint) = if is_sound {
-        let hint = "use a record type that has such values, or change the record; `each_result()` of a query or a scan \
-                    reads the other records";
+        let hint = "use a record type that can hold such values, or change the record; `each_result()` of a \
+                    query or a scan reads the other records";
         (ErrorKind::Unreadable, "cannot be read", hint)
     } else {
         (
             ErrorKind::Corrupt,
             "is damaged",
-            "a check of the store finds every damaged row",
+            "run a check of the store, which finds every damaged row",
         )
     };
     Error::new(

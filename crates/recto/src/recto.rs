@@ -424,15 +424,16 @@ impl Recto {
         if self.shared.keys.are_given {
             return Err(Error::new(
                 ErrorKind::InvalidArgument,
-                "the cursor keys come from configuration, not from the store",
+                "the cursor keys are configured, and not stored in the store",
             )
-            .with_hint("change the keys there, or open the store without them"));
+            .with_hint("change the configured keys, or open the store without them"));
         }
         if earlier > MAX_EARLIER_CURSOR_KEYS {
             return Err(Error::new(
                 ErrorKind::InvalidArgument,
                 format!(
-                    "{earlier} earlier cursor keys cannot be kept; at most {MAX_EARLIER_CURSOR_KEYS} can"
+                    "{earlier} earlier cursor keys are too many; at most {MAX_EARLIER_CURSOR_KEYS} can be \
+                     kept"
                 ),
             ));
         }
@@ -919,7 +920,7 @@ async fn keys(catalog: &Catalog<'_>, environment: &Environment, options: &OpenOp
         Some(GivenKeys(bytes)) => KeyRing::from_bytes(bytes).map_err(|error| {
             Error::new(
                 ErrorKind::InvalidArgument,
-                format!("the cursor keys given cannot be read: {error}"),
+                format!("the configured cursor keys cannot be read: {error}"),
             )
             .with_hint(error.hint())
         }),

@@ -73,11 +73,13 @@ impl<'a> RowFilter<'a> {
             return Ok(());
         };
         let message = format!(
-            "records of {} can only be read: the row filter is on {name}, which is not part of the key",
+            "records of {} are read-only: the row filter uses {name}, which is not part of the key",
             self.definition.name
         );
         let key = self.definition.key.join(", ");
-        Err(forbidden(message).with_hint(format!("a row filter on the key ({key}) can be written through")))
+        Err(forbidden(message).with_hint(format!(
+            "use a row filter on the key ({key}), which allows writes"
+        )))
     }
 
     /// Returns the fields that the filter uses.
@@ -99,8 +101,8 @@ impl<'a> RowFilter<'a> {
         match self.fields().find(|name| !partition.contains(name)) {
             None => Ok(()),
             Some(name) => Err(forbidden(format!(
-                "partitions of {} cannot be listed: the row filter is on {name}, so that which of them have rows to see \
-                 is not known",
+                "partitions of {} cannot be listed: the row filter uses {name}, so Recto does not know which \
+                 partitions have visible rows",
                 self.definition.name
             ))),
         }
@@ -116,7 +118,7 @@ impl<'a> RowFilter<'a> {
             return Ok(());
         }
         Err(forbidden(format!(
-            "the record is none of the rows of {} that may be written",
+            "the row filter for {} does not allow writing this record",
             self.definition.name
         )))
     }
@@ -164,7 +166,7 @@ pub(crate) fn unserved(definition: &Definition, conditions: &[Condition], error:
         .map(|field| definition.fields[*field].name.as_str())
         .collect();
     let message = format!(
-        "{} (which rows of {} are seen here depends on {}, which no view serves)",
+        "{} (the row filter for {} uses {}, which no view serves)",
         error.message(),
         definition.name,
         names.join(", ")
@@ -172,8 +174,8 @@ pub(crate) fn unserved(definition: &Definition, conditions: &[Condition], error:
     let unserved = Error::new(ErrorKind::NoPlan, message)
         .with_missing_partition_fields(error.missing_partition_fields());
     unserved.with_hint(
-        "allow_filter_scan=true reads other rows, too, and leaves them out, some thousands a page: an \
-         empty page may have a next one",
+        "use allow_filter_scan=true, which also reads hidden rows and skips them, some thousands a page: an \
+         empty page may have a next page",
     )
 }
 
@@ -204,10 +206,10 @@ pub(crate) fn is_served(
 #[cold]
 fn unfit(definition: &Definition, error: QueryError) -> Error {
     forbidden(format!(
-        "the row filter for {} does not fit its fields",
+        "the row filter for {} does not match its fields",
         definition.name
     ))
-    .with_hint("a row filter is filter text on the collection's fields; whoever made the token makes another")
+    .with_hint("create a new token with a row filter on fields of the collection")
     .with_source(error)
 }
 

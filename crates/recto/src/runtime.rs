@@ -10,9 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 /// Returns an error if there is no Tokio runtime with timers, which the futures of a store need.
 pub(crate) fn check() -> Result<()> {
     if Handle::try_current().is_err() {
-        return Err(missing(
-            "there is no Tokio runtime here, which Recto's futures run on",
-        ));
+        return Err(missing("Recto's futures need a Tokio runtime"));
     }
     if !has_timers() {
         return Err(missing(
@@ -30,6 +28,6 @@ fn has_timers() -> bool {
 #[cold]
 fn missing(message: &str) -> Error {
     Error::new(ErrorKind::Unsupported, message).with_hint(
-        "use #[tokio::main], or a runtime made with Builder::enable_all(); a program without async uses recto::blocking",
+        "use #[tokio::main], or a runtime from Builder::enable_all(); without async, use recto::blocking",
     )
 }

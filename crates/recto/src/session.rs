@@ -147,7 +147,7 @@ pub trait Session: Pages + Records {
     fn tools(&self) -> Result<&dyn Tools> {
         Err(Error::new(
             ErrorKind::Unsupported,
-            "this session does not look after the store",
+            "maintenance needs direct access to the store",
         ))
     }
     /// Returns the operations on the store's queues.

@@ -170,9 +170,9 @@ impl Shared {
         }
         Err(Error::new(
             ErrorKind::Store,
-            "the store's schema changes too quickly for the state of a view to be recorded",
+            "the state of a view cannot be saved, because other processes keep changing the store's schema",
         )
-        .with_hint("others apply schemas now: run the command again when they are done"))
+        .with_hint("run the command again when other processes have finished applying schemas"))
     }
 
     /// Waits until no write of this process is under way, and prevents new writes while the result is held.

@@ -123,7 +123,7 @@ pub(crate) fn check_size(collection: &str, record: &Cells) -> Result<()> {
     }
     Err(Error::new(
         ErrorKind::LimitExceeded,
-        format!("a record of {collection} would have {bytes} bytes, {MAX_RECORD_BYTES} are the most"),
+        format!("a record of {collection} would have {bytes} bytes; at most {MAX_RECORD_BYTES} are allowed"),
     )
     .with_hint("store smaller records, or keep large values elsewhere"))
 }

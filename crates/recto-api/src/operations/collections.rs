@@ -16,9 +16,10 @@ const EXPORTS: Access = Access::Collection(&[Export]);
 
 const STORED: &str = "The record is stored, whether or not it existed.";
 const A_PAGE: &str = "Page of records, in the order of the query.";
-const AN_EXPLANATION: &str = "How Recto finds the page.";
-const EXPORTED: &str = "Records, one JSON object a line, in no order. If an export fails on its way, the server closes the \
-                        connection; with `resume_tokens` it sends a line `{\"problem\": …}` first.";
+const AN_EXPLANATION: &str = "Plan of the page, and its cost.";
+const EXPORTED: &str = "Records, one JSON object a line, in no order. If an export fails after its start, \
+                        the server closes the connection. With `resume_tokens`, it sends a line \
+                        `{\"problem\": …}` first.";
 
 /// Describes an operation that has the parameters of another operation.
 macro_rules! in_body {
@@ -112,8 +113,8 @@ pub(super) const OF_ONE: &[Operation] = &[
         id: "explain_{collection}",
         path: "/v1/collections/{collection}/records:explain",
         access: READS,
-        summary: "Explain how a page is found",
-        description: "Takes the parameters of the list, and returns what Recto would read for it, and why.",
+        summary: "Explain a page",
+        description: "Takes the parameters of the list. Returns the plan of the page, and its cost.",
         parameters: &[PAGE, EXPLAIN],
         replies: &[Reply::json(200, "Explanation", AN_EXPLANATION)],
         problems: &[501],
@@ -124,8 +125,8 @@ pub(super) const OF_ONE: &[Operation] = &[
         method: Method::Post,
         path: "/v1/collections/{collection}/records:explain",
         access: READS,
-        summary: "Explain how a page is found, with parameters in the body",
-        description: in_body!(" Returns what Recto would read for the page, and why."),
+        summary: "Explain a page, with parameters in the body",
+        description: in_body!(" Returns the plan of the page, and its cost."),
         parameters: &[PAGE, EXPLAIN],
         body: Body::Parameters("{collection}.explain"),
         replies: &[Reply::json(200, "Explanation", AN_EXPLANATION)],
@@ -206,8 +207,9 @@ pub(super) const OF_ONE: &[Operation] = &[
         access: Access::Collection(&[Write]),
         requires: Requires::Versions,
         summary: "Change some fields of a record",
-        description: "A merge patch (RFC 7396): fields that the body leaves out stay as they are, and null clears a field. A list, a \
-                      map or another value with parts is replaced whole. The fields of the key are left out, or are those of the path.",
+        description: "The body is a merge patch (RFC 7396). Fields that the body does not have do not \
+                      change, and null clears a field. A list, a map or another value with parts is replaced \
+                      as a whole. The body has no fields of the key, or the same values as the path.",
         conditions: &[Condition::IfMatch(Requires::Versions)],
         body: Body::Patch("{collection}.put"),
         replies: &[
@@ -235,18 +237,22 @@ pub(super) const OF_ONE: &[Operation] = &[
         access: Access::Collection(&[Write, Delete]),
         requires: Requires::Writable,
         summary: "Make several changes at once",
-        description: "Changes are of this collection, or of another one that they name. A request cannot mix collections that have \
-                      versions with collections that have none. In collections with versions, each record is \
-                      changed for itself, and each change has an outcome; changes of one record are made in their order. Changes that \
-                      are wrong whatever is stored are rejected before any is made. In other collections, an embedded store makes all \
-                      changes or none. On Cassandra they are one logged batch: it makes all in the end, or none, and a reader may see \
-                      some of them first. Of two changes of one record, the last one wins; two puts of one key to an `append` \
-                      collection must have the same record, or are rejected with 409.",
+        description: "A change applies to this collection, or to another collection that it names. A request \
+                      cannot mix collections that have versions with collections that have none. In \
+                      collections with versions, Recto makes each change separately, and each change has an \
+                      outcome. It makes changes of one record in their order. If a change is invalid for \
+                      every state of the store, Recto rejects the request before it makes any change. In \
+                      other collections, an embedded store makes all changes or none. On Cassandra the \
+                      changes are one logged batch: in the end it makes all or none, and a reader may see \
+                      some of them first. Of two changes of one record, the last one wins. Two puts of one \
+                      key to an `append` collection must have the same record: otherwise Recto rejects them \
+                      with 409.",
         body: Body::Json("{collection}.batch"),
         replies: &[Reply::json(
             200,
             "BatchResult",
-            "The changes are made; of records that have versions, those whose outcome says so.",
+            "The changes are made. In collections with versions, each outcome says whether its change is \
+             made.",
         )],
         problems: &[409, 501],
         ..Operation::CHANGE
@@ -257,7 +263,8 @@ pub(super) const OF_ONE: &[Operation] = &[
         access: Access::WholeCollection,
         requires: Requires::Buckets,
         summary: "List the partitions that are in buckets",
-        description: "Returns the number of buckets of each, and what they hold. A request lists at most 256.",
+        description: "Returns the number of buckets of each partition, and their size. A request lists at \
+                      most 256 partitions.",
         parameters: &[Parameters {
             of: "BucketsRequest",
             only: BucketsRequest::OF_PARTITIONS,
@@ -294,8 +301,8 @@ pub(super) const OF_ONE: &[Operation] = &[
         requires: Requires::Buckets,
         summary: "Split buckets that are too large, now",
         description: concat!(
-            "Does now what Recto does in the background: splits buckets that are too large, and completes splits that were interrupted. \
-             Without a filter it looks at all partitions.",
+            "Splits buckets that are too large, and completes interrupted splits, as Recto also does in the \
+             background. Without a filter, Recto checks all partitions.",
             runs_on!()
         ),
         body: Body::Json("RebalanceRequest"),
@@ -309,6 +316,6 @@ pub(super) const OF_ONE: &[Operation] = &[
 const PENDING: Reply = Reply::json(
     202,
     "MadeChange",
-    "The change is made. Some views of the record have it a little later.",
+    "The change is made. Some views show it a little later.",
 )
 .only(Requires::Versions);

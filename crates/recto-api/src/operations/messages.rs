@@ -13,9 +13,10 @@ macro_rules! operations {
                 id: concat!("peek_messages", $id),
                 path: concat!($base, "/messages"),
                 access: Access::Queue(Read),
-                summary: concat!("Look at messages", $summary),
-                description: "Receives none of them. They are in the order of their positions, which is roughly oldest first; messages with a \
-                              delay of more than 15 minutes are behind others.",
+                summary: concat!("Peek at messages", $summary),
+                description: "Returns messages without receiving them. They are in the order of their \
+                              positions, which is roughly oldest first. Messages with a delay of more than \
+                              15 minutes are after other messages.",
                 parameters: &[Parameters::all("PeekOptions")],
                 replies: &[Reply::json(200, "PeekedMessages", "Messages, by position.")],
                 problems: &[501],
@@ -27,8 +28,8 @@ macro_rules! operations {
                 path: concat!($base, "/messages/{position}"),
                 access: Access::Queue(Manage),
                 summary: concat!("Remove a message", $summary),
-                description: "Removes the message, even if somebody has received it.",
-                replies: &[Reply::json(200, "RemovedMessage", "The message is not in the queue.")],
+                description: "Removes the message, even if it is in flight.",
+                replies: &[Reply::json(200, "RemovedMessage", "The message is not in the queue now.")],
                 ..Operation::CHANGE
             },
             Operation {
@@ -36,10 +37,11 @@ macro_rules! operations {
                 path: concat!($base, "/messages:send"),
                 access: Access::Queue(Send),
                 summary: concat!("Send messages", $summary),
-                description: "Sends the messages in this order. A message that is wrong gets a problem that names its member, such as \
-                              `messages[1].body`, and the others are sent. Each message that got an `id` is durable.",
+                description: "Sends the messages in this order. The result of an invalid message is a \
+                              problem that names its member, such as `messages[1].body`; the other messages \
+                              are sent. A message with an `id` in its result is durable.",
                 body: Body::Json("OutgoingMessages"),
-                replies: &[Reply::json(200, "SentMessages", "What became of each message.")],
+                replies: &[Reply::json(200, "SentMessages", "Outcome of each message.")],
                 ..Operation::CHANGE
             },
             Operation {
@@ -47,15 +49,17 @@ macro_rules! operations {
                 path: concat!($base, "/messages:receive"),
                 access: Access::Queue(Receive),
                 summary: concat!("Receive messages", $summary),
-                description: "Returns the oldest messages. They are invisible to others for the visibility time, and can be received again \
-                              after it if nobody acknowledged them. A request that waits gets its reply as soon as there is a message, \
-                              and an empty one when the server stops or the token changes, expires or is revoked. If the client \
-                              disconnects before, the messages are given back.",
+                description: "Returns the oldest messages. They are invisible to other receivers for the \
+                              visibility timeout. A message that is not acknowledged in this time can be \
+                              received again. A request that waits gets its reply as soon as there is a \
+                              message. It gets an empty reply if the server stops, or if the token changes, \
+                              expires or is revoked. If the client disconnects before the reply, the \
+                              messages are given back.",
                 body: Body::Json("ReceiveRequest"),
                 replies: &[Reply::json(
                     200,
                     "ReceivedMessages",
-                    "Messages; none, if there was none in this time.",
+                    "Messages; empty if no message came in time.",
                 )],
                 waits: true,
                 ..Operation::CHANGE
@@ -65,7 +69,7 @@ macro_rules! operations {
                 path: concat!($base, "/messages:ack"),
                 access: Access::Queue(Receive),
                 summary: concat!("Acknowledge messages", $summary),
-                description: "A message that is acknowledged is never received again.",
+                description: "An acknowledged message is never delivered again.",
                 body: Body::Json("AckRequest"),
                 replies: &[SETTLED],
                 ..Operation::CHANGE
@@ -85,8 +89,9 @@ macro_rules! operations {
                 id: concat!("extend_messages", $id),
                 path: concat!($base, "/messages:extend"),
                 access: Access::Queue(Receive),
-                summary: concat!("Keep messages for longer", $summary),
-                description: "A receiver that needs more time asks for it before others can receive the messages.",
+                summary: concat!("Extend the visibility timeout of messages", $summary),
+                description: "A receiver that needs more time sends this request before the visibility \
+                              timeout ends.",
                 body: Body::Json("ExtendRequest"),
                 replies: &[SETTLED],
                 ..Operation::CHANGE
@@ -96,8 +101,8 @@ macro_rules! operations {
                 path: concat!($base, "/messages:purge"),
                 access: Access::Queue(Manage),
                 summary: concat!("Remove all messages", $summary),
-                description: "Removes every message that is there now, also those that somebody has received.",
-                replies: &[Reply::empty(204, "No message that was there can be received.")],
+                description: "Removes every message that is in the queue now, also messages in flight.",
+                replies: &[Reply::empty(204, "No message that was in the queue can be received.")],
                 ..Operation::CHANGE
             },
             Operation {
@@ -105,10 +110,11 @@ macro_rules! operations {
                 path: concat!($base, "/messages:redrive"),
                 access: Access::Queue(Manage),
                 summary: concat!("Move messages to another queue", $summary),
-                description: "Moves messages that nobody has received, the oldest first: most often dead letters, back to where they came from. \
-                              The token needs the right to send to the other queue. A request ends after some seconds, and moves \
-                              something if there is anything. Until `done` is true, the same request continues. A message that a request \
-                              moved is not moved again, even if the request is cut off.",
+                description: "Moves messages that are not in flight, the oldest first. Its usual purpose is \
+                              to move dead letters back to their queue. The token needs the right to send to \
+                              the other queue. A request ends after some seconds, and moves at least one \
+                              message if there is any. Send the same request again until `done` is true. \
+                              Each message is moved only once, even if a request is interrupted.",
                 body: Body::Json("RedriveRequest"),
                 replies: &[Reply::json(200, "MovedMessages", "The messages are in the other queue.")],
                 problems: &[409, 501],

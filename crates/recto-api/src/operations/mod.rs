@@ -195,8 +195,8 @@ pub enum Content {
 
 /// Reply to an operation that can take long.
 const LINES: Reply = Reply::lines(
-    "Progress and result, a JSON object a line: `{\"progress\": …}`, and as the last one `{\"result\": …}` or `{\"problem\": …}`. \
-     Without such a last line the reply was cut.",
+    "Progress and result, one JSON object a line: `{\"progress\": …}`. The last line is `{\"result\": …}` or \
+     `{\"problem\": …}`. A reply without this last line was interrupted.",
 );
 
 /// End of the description of an operation that continues without the client.
@@ -329,14 +329,16 @@ impl Header {
     pub fn description(self) -> &'static str {
         match self {
             Self::ETag => {
-                "Entity tag. It changes whenever the reply changes. For a record or a queue it is the version."
+                "Entity tag, which changes whenever the reply changes. For a record or a queue, it is the \
+                 version."
             }
             Self::Link => {
                 "Addresses of the first, the previous and the next page (RFC 8288), relative to this one."
             }
             Self::Cost => {
-                "Cost of the page: rows and bytes read, round trips, statements, tombstones, buckets asked, reads of their \
-                 range map, microseconds (a dictionary of RFC 9651). Absent if it would tell of rows that the token does not see."
+                "Cost of the page: rows and bytes read, round trips, statements, tombstones, buckets asked, \
+                 reads of their range map, microseconds (a dictionary of RFC 9651). Absent if it would \
+                 reveal rows that the token does not see."
             }
         }
     }

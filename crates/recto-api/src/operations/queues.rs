@@ -57,8 +57,9 @@ pub(super) const OPERATIONS: &[Operation] = &[
         path: "/v1/queues/{queue}",
         access: Access::Queue(Manage),
         summary: "Change a queue",
-        description: "Options that the body leaves out stay as they are. `ordered`, `shards` and `deduplication` never change. A token \
-                      that names a queue for dead letters must be allowed to send to it.",
+        description: "Options that the body does not have do not change. `ordered`, `shards` and \
+                      `deduplication` never change. A token that names a queue for dead letters must be \
+                      allowed to send to it.",
         conditions: &[Condition::IfMatch(ALWAYS)],
         body: Body::Patch("QueueSettings"),
         replies: &[Reply::tagged(
@@ -75,7 +76,8 @@ pub(super) const OPERATIONS: &[Operation] = &[
         path: "/v1/queues/{queue}",
         access: Access::Queue(Manage),
         summary: "Delete a queue",
-        description: "Deletes the queue and all of its messages. A queue to which others send dead letters stays (409).",
+        description: "Deletes the queue and all of its messages. Recto rejects the request with 409 if \
+                      another queue sends dead letters to this queue.",
         replies: &[Reply::empty(204, "The queue is deleted.")],
         problems: &[409, 501],
         ..Operation::CHANGE
@@ -85,8 +87,8 @@ pub(super) const OPERATIONS: &[Operation] = &[
         path: "/v1/queues/{queue}/units",
         access: Access::Queue(Read),
         summary: "List the work units of a queue",
-        description: "A work unit is a part of a queue's work that ends all at once, with whatever is left of it. It has the options of \
-                      its queue.",
+        description: "A work unit is a temporary queue with the options of its queue. Ending the unit \
+                      removes all its remaining messages at once.",
         replies: &[Reply::json(200, "Units", "Work units that have begun, by name.")],
         problems: &[501],
         ..Operation::READ
@@ -96,7 +98,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         path: "/v1/queues/{queue}/units/{unit}",
         access: Access::Queue(Read),
         summary: "Get a work unit",
-        description: "Returns the numbers of its messages.",
+        description: "Returns the numbers of messages of the work unit.",
         replies: &[Reply::tagged(
             200,
             "Queue",
@@ -110,8 +112,9 @@ pub(super) const OPERATIONS: &[Operation] = &[
         path: "/v1/queues/{queue}/units/{unit}:begin",
         access: Access::Queue(Manage),
         summary: "Begin a work unit",
-        description: "A work unit that has begun stays as it is. If as many have begun as `units` of the queue tables allow, or no table is \
-                      free, the request is rejected (409, `full`).",
+        description: "If the work unit has begun, nothing changes. Recto rejects the request (409, `full`) \
+                      if the maximum number of work units have begun (`units` of the queue tables), or if no \
+                      table is free.",
         replies: &[Reply::tagged(200, "ChangedQueue", "The work unit has begun.")],
         problems: &[409, 501],
         ..Operation::CHANGE
@@ -121,7 +124,8 @@ pub(super) const OPERATIONS: &[Operation] = &[
         path: "/v1/queues/{queue}/units/{unit}:end",
         access: Access::Queue(Manage),
         summary: "End a work unit",
-        description: "Deletes the messages that are left of it. Another work unit may have its name then.",
+        description: "Deletes the remaining messages of the work unit. Another work unit can then have the \
+                      same name.",
         replies: &[Reply::empty(204, "The work unit has ended.")],
         problems: &[409, 501],
         ..Operation::CHANGE
@@ -131,7 +135,8 @@ pub(super) const OPERATIONS: &[Operation] = &[
         path: "/v1/queue-tables",
         access: Access::EveryQueue(Read),
         summary: "Get the tables of message bodies",
-        description: "On Cassandra, bodies of messages are in tables that take turns: each is for a slice of time, and is emptied whole. A \
+        description: "On Cassandra, the bodies of messages are in tables that Recto fills in turn. Each \
+                      table gets bodies for the rotation interval, and is later truncated as a whole. The \
                       token needs the right to read every queue.",
         replies: &[Reply::json(200, "QueueTables", "State of the tables.")],
         problems: &[501],
@@ -143,7 +148,8 @@ pub(super) const OPERATIONS: &[Operation] = &[
         path: "/v1/queue-tables",
         access: Access::EveryQueue(Manage),
         summary: "Change the options of the tables of message bodies",
-        description: "Options that the body leaves out stay as they are. A token needs the right to manage every queue.",
+        description: "Options that the body does not have do not change. The token needs the right to manage \
+                      every queue.",
         body: Body::Patch("QueueTableSettings"),
         replies: &[Reply::json(
             200,

@@ -6,13 +6,16 @@ use crate::rights::Right::{Apply, Backup, Check, Compact, CursorKeys, Load, Repa
 /// End of the description of an operation that compares views.
 macro_rules! compared {
     () => {
-        " The operation stops if the client disconnects. To continue it, send the same request with the `resume_token` of its last progress. Recto \
-         rejects the token if the schema has changed since. The result has in `views` each view with its `records`, its `entries`, and how many \
-         are `missing`, `orphan` or `differing`. `misfits` are records that do not fit the view, by cause; the store expects \
-         `misfits_recorded` of them, and only more are wrong. `examples` has some of all these. A unique constraint is a view \
-         named `unique (FIELDS)`. `left_out` names views that are not read yet, or no longer. `buckets` has each table in buckets, with its \
-         `rows`, its `buckets`, what is wrong by kind as `found`, how many buckets are `too_large`, and `examples`. After an \
-         interruption, `begun_seconds_ago` is the age of the oldest finding."
+        " The operation stops if the client disconnects. To continue it, send the same request with the \
+         `resume_token` of its last progress. Recto rejects the token if the schema has changed since. In \
+         the result, `views` has each view with its numbers of `records`, of `entries`, and of entries that \
+         are `missing`, `orphan` or `differing`. `misfits` are records that do not fit the view, by cause. \
+         The store expects `misfits_recorded` of them, and only additional ones are wrong. `examples` has \
+         some findings of each kind. A unique constraint is a view named `unique (FIELDS)`. `left_out` names \
+         views that are not read yet, or no longer. `buckets` has each table in buckets, with its numbers of \
+         `rows` and `buckets`, and `examples`. There, `found` is the number of findings by kind, and \
+         `too_large` the number of buckets that are too large. After an interruption, `begun_seconds_ago` is \
+         the age of the oldest finding."
     };
 }
 
@@ -24,7 +27,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         access: Access::Store(Backup),
         summary: "Copy the store",
         description: concat!(
-            "Copies an embedded store into a new folder, in the one that the operator of the server named (`backup_folder`).",
+            "Copies an embedded store to a new folder, in the `backup_folder` of the server.",
             runs_on!(),
             " The result has `bytes` and the `folder`."
         ),
@@ -37,9 +40,9 @@ pub(super) const OPERATIONS: &[Operation] = &[
         id: "compact_store",
         path: "/v1/store:compact",
         access: Access::Store(Compact),
-        summary: "Give unused space back",
+        summary: "Return unused space",
         description: concat!(
-            "Writes the data file of an embedded store anew, without unused space.",
+            "Writes the data file of an embedded store again, without unused space.",
             runs_on!(),
             " The result has `bytes_before` and `bytes_after`."
         ),
@@ -54,7 +57,8 @@ pub(super) const OPERATIONS: &[Operation] = &[
         access: Access::Store(Check),
         summary: "Check the store",
         description: concat!(
-            "Reads all of an embedded store, or compares the tables of Cassandra with the schema, and returns what is wrong.",
+            "Reads all rows of an embedded store, or compares the tables on Cassandra with the schema. \
+             Returns the problems.",
             runs_on!(),
             " The result has `rows`, `collections` with the rows of each, `internal_rows`, `tables` that were compared, `problems` and \
              `notes`."
@@ -70,8 +74,9 @@ pub(super) const OPERATIONS: &[Operation] = &[
         access: Access::Store(Verify),
         summary: "Compare views with their records",
         description: concat!(
-            "Reads all records and all entries of views, and compares them. Of tables in buckets it checks rows, directories and samples. It \
-             changes nothing. The token needs the right to read each of these collections.",
+            "Reads all records and all entries of views, and compares them. For tables in buckets, it checks \
+             rows, range maps and samples. It changes nothing. The token needs the right to read each of \
+             these collections.",
             compared!()
         ),
         body: Body::Json("CompareRequest"),
@@ -100,12 +105,14 @@ pub(super) const OPERATIONS: &[Operation] = &[
         path: LOAD_PATH,
         access: Access::Store(Load),
         summary: "Load a file",
-        description: "The body is the file: CSV with a header line, or NDJSON; plain, or as .gz, .zst or .zip. The server takes all of it \
-                      before it stores anything. A load stops if the client disconnects. The same file sent again continues where it \
-                      stopped, and a file that was loaded to its end is not loaded again without `again`. The request has no \
-                      Content-Encoding: the name of the file says how it is compressed. Lines `{\"rejects\": …}` before the result have the rows \
-                      that were wrong, with reasons, as base64. The result has `rows_read`, `rows_resumed`, `collections`, `already_loaded` \
-                      and, if there are rejects, their format as `rejects`.",
+        description: "The body is the file: CSV with a header line, or NDJSON; plain, or as .gz, .zst or \
+                      .zip. The server receives the whole file before it stores anything. A load stops if \
+                      the client disconnects. The same file sent again continues where it stopped, and a \
+                      file that was loaded to its end is not loaded again without `again`. The request has \
+                      no Content-Encoding: the name of the file gives its compression. Lines `{\"rejects\": \
+                      …}` before the result have the rejected rows, with reasons, as base64. The result has \
+                      `rows_read`, `rows_resumed`, `collections`, `already_loaded` and, if there are \
+                      rejects, their format as `rejects`.",
         parameters: &[Parameters::all("LoadOptions"), Parameters::all("CsvOptions")],
         body: Body::File,
         replies: &[LINES],
@@ -118,12 +125,12 @@ pub(super) const OPERATIONS: &[Operation] = &[
         path: "/v1/store:plan",
         access: Access::Store(Apply),
         summary: "Plan a change of the schema",
-        description: "Returns what applying the schema would do. It changes nothing.",
+        description: "Returns the changes that applying the schema would make. It changes nothing.",
         body: Body::Json("SchemaRequest"),
         replies: &[Reply::json(
             200,
             "Plan",
-            "What would be changed, run and rejected.",
+            "Changes, statements, and rejected changes.",
         )],
         ..Operation::READ
     },
@@ -135,7 +142,8 @@ pub(super) const OPERATIONS: &[Operation] = &[
         description: concat!(
             "Makes the store match the schema.",
             runs_on!(),
-            " The result has the `generation`, the `changes` that were made, what was `kept`, and the `misfits` that were allowed."
+            " The result has the `generation`, the `changes` that were made, the `kept` parts of the store, \
+             and the allowed `misfits`."
         ),
         body: Body::Json("SchemaRequest"),
         replies: &[LINES],
@@ -147,7 +155,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         path: "/v1/store:cursorKeys",
         access: Access::Store(CursorKeys),
         summary: "List the keys of page tokens",
-        description: "Returns their numbers and ages, and never the keys themselves.",
+        description: "Returns the numbers and ages of the keys, and never the keys themselves.",
         replies: &[Reply::json(200, "CursorKeys", "Keys, the oldest first.")],
         ..Operation::READ
     },
@@ -156,7 +164,8 @@ pub(super) const OPERATIONS: &[Operation] = &[
         path: "/v1/store:rotateCursorKeys",
         access: Access::Store(CursorKeys),
         summary: "Use a new key for page tokens",
-        description: "Page tokens of keys that are not kept are rejected from then on.",
+        description: "Adds a key that encrypts new page tokens. From then on, Recto rejects page tokens of \
+                      keys that are not kept.",
         body: Body::Json("RotateRequest"),
         replies: &[Reply::json(200, "CursorKeys", "Keys after the change.")],
         ..Operation::CHANGE

@@ -100,7 +100,7 @@ async fn the_local_data_centre_is_named_and_asked() {
     let cluster = Cluster::start_with(&options, dir.path()).unwrap();
     let (east, west) = (cluster.node(1), cluster.node(2));
 
-    assert!(refused(&cluster, None).await.contains("not named"));
+    assert!(refused(&cluster, None).await.contains("does not name"));
     assert!(refused(&cluster, Some("EAST")).await.contains("\"EAST\""));
 
     let config = config(&cluster, Some("east"));

@@ -72,7 +72,7 @@ async fn nodes_that_may_not_be_read_are_told(address: &str) {
         assert!(
             error
                 .to_string()
-                .contains("the cluster's nodes and data centres cannot be read"),
+                .contains("the cluster's nodes and data centers cannot be read"),
             "{error:?}"
         );
         assert!(

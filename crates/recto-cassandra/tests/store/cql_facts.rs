@@ -159,7 +159,7 @@ async fn a_table_that_its_operator_altered() {
     let other = |text: &str| TableState::Other(text.to_owned());
     assert_eq!(
         state(&more).await,
-        other("there is also column fixed, a static column of plain writes")
+        other("there is an additional column fixed, a static column with plain writes")
     );
     alter("DROP fixed").await;
     alter("DROP w").await;

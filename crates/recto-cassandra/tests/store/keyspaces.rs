@@ -13,7 +13,7 @@ async fn what_is_planned_is_what_is_made() {
     // With one node, two copies are impossible.
     let asked = plan(Some(Replication::Everywhere(2))).await.unwrap_err();
     assert!(
-        asked.to_string().contains("2 copies in data centre datacenter1"),
+        asked.to_string().contains("2 copies in data center datacenter1"),
         "{asked}"
     );
     let asked = plan(Some(Replication::Everywhere(1))).await.unwrap().unwrap();

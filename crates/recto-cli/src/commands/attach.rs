@@ -18,39 +18,39 @@ const EXAMPLES: &str = "\
 Examples:
   recto attach shop.orders --from cassandra://db1,db2/shop --store shop-view
   recto attach shop.orders --from cassandra://db1/shop --name all_orders --view orders_by_day
-  recto serve --store shop-view                       the console pages it
+  recto serve --store shop-view                       show its pages in the console
 
-The table appears as a collection of the store (--store), which Recto reads and never writes. A role with SELECT is enough: \
-Recto creates and writes nothing in that keyspace.
+The table appears as a collection of the store (--store), which Recto reads and never writes. A role with \
+SELECT is enough: Recto creates and writes nothing in that keyspace.
 
-The store is created if it does not exist. It records the table's columns and the keyspace's address, without user name and \
-password. Give these whenever the store is opened: in RECTO_CASSANDRA_USERNAME and RECTO_CASSANDRA_PASSWORD, or in the \
---store-config file.
+The store is created if it does not exist. It records the table's columns and the keyspace's address, \
+without user name and password. Give these whenever the store is opened: in RECTO_CASSANDRA_USERNAME and \
+RECTO_CASSANDRA_PASSWORD, or in the --store-config file.
 
-The table's materialized views become views. A table that you keep yourself, with the same rows in another order, becomes a \
-view if --view names it. After the table was altered, attach it again. `recto apply --remove COLLECTION` removes it from the \
-store.";
+The table's materialized views become views. A table that you keep yourself, with the same rows in another \
+order, becomes a view if --view names it. If the table changes, attach it again. `recto apply --remove \
+COLLECTION` removes it from the store.";
 
 /// Arguments of `recto attach`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct AttachArgs {
-    /// The table, with its keyspace
+    /// Table to attach, with its keyspace
     #[arg(value_name = "KEYSPACE.TABLE", value_parser = clap::value_parser!(AttachedTable))]
     table: AttachedTable,
     #[arg(
         long,
         value_name = "ADDRESS",
-        help = "The keyspace of the table: cassandra://host/keyspace"
+        help = "Address of the table's keyspace: cassandra://host/keyspace"
     )]
     from: String,
-    /// A TOML file with parameters of that keyspace
+    /// TOML file with parameters of that keyspace
     #[arg(long, value_name = "FILE")]
     from_config: Option<PathBuf>,
-    /// The name of the collection [default: the table's name]
+    /// Name of the collection [default: the table's name]
     #[arg(long, value_name = "COLLECTION")]
     name: Option<String>,
-    /// A table of the keyspace with the same rows in another order; may be given several times
+    /// Table of the keyspace with the same rows in another order; can be repeated
     #[arg(long = "view", value_name = "TABLE")]
     views: Vec<String>,
     /// Print JSON
@@ -71,10 +71,11 @@ pub(crate) async fn run(args: &AttachArgs, console: &mut Console) -> Result<Exit
         wait: None,
     };
     let StoreAddress::Cassandra(from) = from.address(&args.from, environment())? else {
-        return Err(
-            Failure::new(Exit::Refused, "tables are attached of a keyspace of Cassandra")
-                .with_hint(format!("--from cassandra://host/{}", args.table.keyspace)),
-        );
+        return Err(Failure::new(
+            Exit::Refused,
+            "--from is not the address of a keyspace of Cassandra",
+        )
+        .with_hint(format!("use --from cassandra://host/{}", args.table.keyspace)));
     };
     let request = AttachRequest {
         table: args.table.clone(),
@@ -98,7 +99,7 @@ fn draw(report: &AttachReport, store: &str, console: &mut Console) -> Result<()>
     let done = console.paint(Tone::Good, "✓");
     let name = &collection.name;
     let what = if report.changes.is_empty() {
-        "is attached as it was"
+        "is already attached"
     } else {
         "is attached"
     };
@@ -126,10 +127,13 @@ fn draw(report: &AttachReport, store: &str, console: &mut Console) -> Result<()>
         ))?;
     }
     console.line(format_args!(
-        "  reached  {}, read only",
+        "  address  {}, read only",
         printable(&report.address)
     ))?;
-    let hint = console.paint(Tone::Dim, "recto page and recto serve read it from there");
+    let hint = console.paint(
+        Tone::Dim,
+        "`recto page` and `recto serve` read the table at this address",
+    );
     console.line(format_args!("  {hint}"))?;
     Ok(())
 }

@@ -16,12 +16,13 @@ use crate::store::{DEFAULT_STORE, StoreArgs, read_text};
 
 const EXAMPLES: &str = "\
 Examples:
-  recto config check                             what `recto serve` here would do, and why
-  recto config check --config recto.toml         the same with a file, which is checked whole
+  recto config check                             show the settings that `recto serve` would use
+  recto config check --config recto.toml         check a configuration file
   recto config check --json
 
-Each value is shown with where it comes from: a flag goes before the environment (RECTO_SERVE_LISTEN), that before \
-the table [serve] of the file, that before the default. Nothing shown is a secret.";
+The output has the origin of each value. A flag takes precedence over the environment (RECTO_SERVE_LISTEN), \
+the environment over the table [serve] of the file, and the file over the default. The output has no \
+secrets.";
 
 /// Heading of the settings in the help.
 const HEADING: &str = "Server";
@@ -56,7 +57,7 @@ pub(crate) struct CheckArgs {
 /// Flags of a server.
 #[derive(Debug, Args)]
 pub(crate) struct ServerArgs {
-    #[arg(help = "A TOML file with the server's settings in [serve], and the store [env: RECTO_CONFIG]")]
+    #[arg(help = "TOML file with the store, and with the server's settings in [serve] [env: RECTO_CONFIG]")]
     #[arg(long, value_name = "FILE", env = "RECTO_CONFIG", hide_env = true, help_heading = HEADING)]
     pub(crate) config: Option<PathBuf>,
     #[command(flatten)]
@@ -133,7 +134,7 @@ impl ServerArgs {
 
 fn read(path: &Path) -> Result<String> {
     read_text(path, MAX_CONFIG_BYTES)?.ok_or_else(|| {
-        let message = format!("{}: it is larger than {MAX_CONFIG_BYTES} bytes", path.display());
+        let message = format!("{} is larger than {MAX_CONFIG_BYTES} bytes", path.display());
         Failure::new(Exit::Refused, message)
     })
 }

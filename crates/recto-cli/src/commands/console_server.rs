@@ -35,7 +35,7 @@ pub(crate) async fn serve_console(
     console.line(console.paint(Tone::Strong, &format!("The console: {url}{remark}")))?;
     console.line(console.paint(
         Tone::Dim,
-        &format!("Ctrl-C ends it. While it runs, commands reach the store by --store {url}"),
+        &format!("Ctrl-C stops the server. While it runs, use --store {url} in other commands"),
     ))?;
     console.flush()?;
     server.run(stop.requested()).await?;

@@ -18,19 +18,21 @@ use crate::text::{counted, duration, grouped, printable, rows};
 
 const EXAMPLES: &str = "\
 Examples:
-  recto copy --from shop --to cassandra://db1,db2/shop                a folder to Cassandra
-  recto copy --from cassandra://db1/shop --to shop-2026 orders users  two collections, into a folder
-  recto copy --from shop --to cassandra://db1/shop --rate 20000       leaves room for others
+  recto copy --from shop --to cassandra://db1,db2/shop                copy a folder to Cassandra
+  recto copy --from cassandra://db1/shop --to shop-2026 orders users  copy two collections to a folder
+  recto copy --from shop --to cassandra://db1/shop --rate 20000       limit the load on the stores
 
-The schema is applied, and all records are copied with their versions and what is left of their time to live; views and \
-buckets are made there. ETags stay valid, and page tokens go on, if the other store has no other collections; tokens of scans \
-do not. Queues are not copied. In the end both stores are read, counted and compared.
+Recto applies the schema to the other store, and builds its views and buckets there. It copies all records \
+with their versions and their remaining times to live. ETags stay valid. Page tokens stay valid if the \
+other store has no other collections; tokens of scans do not. Queues are not copied. At the end, Recto \
+reads, counts and compares both stores.
 
-Let nobody write to either store meanwhile: what is written to the first one may or may not be copied, which the \
-comparison tells. The other store must have no records of these collections. A copy that was stopped goes on where it \
-stopped when the same command runs again.
+Stop all writes to both stores during the copy. A record that is written to the first store meanwhile may \
+or may not be copied; the comparison reports differences. The other store must have no records of these \
+collections. To continue an interrupted copy, run the same command again.
 
-RECTO_CASSANDRA_… holds for both stores; what differs stands in the addresses or in the two files.";
+RECTO_CASSANDRA_… applies to both stores. Put parameters that differ into the addresses or into the two \
+files.";
 
 /// Arguments of `recto copy`.
 #[derive(Debug, Args)]
@@ -39,22 +41,22 @@ pub(crate) struct CopyArgs {
     #[arg(
         long,
         value_name = "STORE",
-        help = "The store that is copied: a folder, or cassandra://host/keyspace"
+        help = "Store to copy from: a folder, or cassandra://host/keyspace"
     )]
     from: String,
-    /// The store that it is copied into, which is made if it is not there
+    /// Store to copy to, which is created if it does not exist
     #[arg(long, value_name = "STORE")]
     to: String,
-    /// The collections; all if none is named
+    /// Names of the collections [default: all]
     #[arg(value_name = "COLLECTION")]
     collections: Vec<String>,
-    /// A TOML file with parameters of the store that is copied
+    /// TOML file with parameters of the --from store
     #[arg(long, value_name = "FILE")]
     from_config: Option<PathBuf>,
-    /// A TOML file with parameters of the other store
+    /// TOML file with parameters of the --to store
     #[arg(long, value_name = "FILE")]
     to_config: Option<PathBuf>,
-    /// The most rows to read a second
+    /// Maximum number of rows to read per second [default: no limit]
     #[arg(long, value_name = "ROWS", value_parser = clap::value_parser!(u32).range(1..))]
     rate: Option<u32>,
     #[command(flatten)]
@@ -104,13 +106,15 @@ async fn copy(
     let report = match outcome {
         Some(Ok(report)) => report?,
         Some(Err(error)) => {
-            return Err(Failure::new(Exit::Failed, format!("the copy broke off: {error}"))
-                .with_hint("this is a defect of recto; the same command goes on where it broke off"));
+            return Err(
+                Failure::new(Exit::Failed, format!("the copy stopped unexpectedly: {error}"))
+                    .with_hint("run the same command again to continue, and report this defect of Recto"),
+            );
         }
         None => {
             let stopped = console.err_paint(Tone::Warning, "stopped;");
             console.note(format_args!(
-                "{stopped} what was copied stays, and the same command goes on where this one stopped"
+                "{stopped} copied records remain; run the same command again to continue"
             ))?;
             return Ok(Exit::Interrupted);
         }
@@ -143,7 +147,7 @@ fn draw(report: &CopyReport, to: &str, took: &str, console: &mut Console) -> Res
     ))?;
     if resumed > 0 {
         console.line(format_args!(
-            "  went on from an earlier copy that was stopped after {}",
+            "  continued an earlier copy, which stopped after {}",
             rows(resumed)
         ))?;
     }
@@ -151,7 +155,7 @@ fn draw(report: &CopyReport, to: &str, took: &str, console: &mut Console) -> Res
         draw_collection(one, console)?;
     }
     if !report.cursors_go_on {
-        let line = "page tokens of the one store do not open in the other, which has keys of its own";
+        let line = "page tokens of one store are not valid in the other, because each store has its own keys";
         console.line(format_args!("  {} {line}", console.paint(Tone::Dim, "note:")))?;
     }
     for misfits in &report.misfits {
@@ -194,10 +198,10 @@ fn differ(report: &CopyReport) -> Failure {
     let those: Vec<String> = those.map(|one| printable(&one.name)).collect();
     Failure::new(
         Exit::Failed,
-        format!("the stores do not have the same records of {}", those.join(", ")),
+        format!("the stores have different records in {}", those.join(", ")),
     )
     .with_hint(
-        "if somebody wrote to one of them meanwhile: let nobody write, remove these collections there (recto apply --remove \
-         COLLECTION), and copy them again",
+        "if a process wrote to one of the stores meanwhile, stop all writes, remove these collections from \
+         the other store (recto apply --remove COLLECTION), and copy them again",
     )
 }

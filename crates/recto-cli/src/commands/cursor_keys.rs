@@ -18,12 +18,12 @@ const SECONDS_PER_DAY: u64 = 24 * 60 * 60;
 
 const EXAMPLES: &str = "\
 Examples:
-  recto cursor-keys list                   which keys there are, and how old they are
-  recto cursor-keys rotate                 a new key encrypts; the 3 before it still decrypt
-  recto cursor-keys rotate --earlier 0     after a key leaked: no page token opens any more
+  recto cursor-keys list                   show the keys and their ages
+  recto cursor-keys rotate                 add a key that encrypts; the 3 before it still decrypt
+  recto cursor-keys rotate --earlier 0     after a key leaked: reject all earlier page tokens
 
-Processes that have the store open learn of a new key when they are given a page token sealed with it. Keys \
-themselves are never shown.";
+A process that has the store open learns of a new key when it gets a page token that the key encrypted. The \
+keys themselves are never shown.";
 
 /// Arguments of `recto cursor-keys`.
 #[derive(Debug, Args)]
@@ -56,7 +56,7 @@ pub(crate) struct ListArgs {
 /// Arguments of `recto cursor-keys rotate`.
 #[derive(Debug, Args)]
 pub(crate) struct RotateArgs {
-    /// How many of the keys so far still open the page tokens they sealed, at most 15
+    /// Number of earlier keys that still decrypt page tokens: 0 to 15
     #[arg(long, value_name = "NUMBER", default_value_t = DEFAULT_EARLIER_CURSOR_KEYS)]
     pub(crate) earlier: u32,
     /// Print JSON
@@ -111,12 +111,12 @@ fn show(keys: &[CursorKey], json: bool, console: &mut Console) -> Result<()> {
         return print_json(console, &json!({ "keys": keys }));
     }
     if keys.is_empty() {
-        console.line("no cursor keys yet; they are made when the first schema is applied")?;
+        console.line("no cursor keys yet; applying the first schema creates them")?;
     }
     for key in keys {
         let use_of = if key.encrypts { "encrypts" } else { "decrypts" };
         let age = match key.age_seconds {
-            Some(seconds) => format!("made {} ago", age(seconds)),
+            Some(seconds) => format!("created {} ago", age(seconds)),
             None => "of unknown age".to_owned(),
         };
         let age = console.paint(Tone::Dim, &age);

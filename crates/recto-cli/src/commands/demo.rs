@@ -203,9 +203,9 @@ async fn apply_schema(session: &dyn Session) -> Result<Schema> {
         }
         return Err(Failure::new(
             Exit::Refused,
-            "the store holds other collections than the demo's, and was left as it is",
+            "the store has collections that are not from the demo; nothing was changed",
         )
-        .with_hint("name another: recto demo --store ./another-folder"));
+        .with_hint("name another store: recto demo --store ./another-folder"));
     }
     session
         .tools()?
@@ -235,13 +235,13 @@ async fn load_flights(demo: &Demo<'_>, console: &mut Console) -> Result<bool> {
     let Some((report, elapsed)) = load(Arc::clone(&demo.session), request, demo.quiet, console).await? else {
         let stopped = console.err_paint(Tone::Warning, "stopped;");
         console.note(format_args!(
-            "{stopped} what was loaded stays, and the same command goes on where this one stopped"
+            "{stopped} loaded flights remain; run the same command again to continue"
         ))?;
         return Ok(false);
     };
     if report.already_loaded {
         console.line(format_args!(
-            "{} the flights are in the store already",
+            "{} the store already has the flights",
             console.paint(Tone::Good, "✓")
         ))?;
         return Ok(true);
@@ -321,10 +321,7 @@ async fn play(scene: &Scene, demo: &Demo<'_>, collection: &Collection, console: 
         request.page_token = reply.previous_page_token;
         let reply = demo.session.page(COLLECTION, &request).await?;
         console.line("")?;
-        console.line(console.paint(
-            Tone::Hint,
-            "… and the page before that one, by its previous_page_token",
-        ))?;
+        console.line(console.paint(Tone::Hint, "… and the page before it, by previous_page_token"))?;
         draw_page(&reply, &request.fields, &shape, collection, console)?;
     }
     Ok(())
@@ -402,7 +399,7 @@ fn say_what_next(address: &str, console: &mut Console) -> Result<()> {
             ),
         ),
         (
-            "how a page is found",
+            "the query plan of a page",
             format!("recto explain flights --store {store} --filter 'origin = \"EWR\" AND dest = \"SFO\"'"),
         ),
         (

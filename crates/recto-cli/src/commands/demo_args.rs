@@ -12,12 +12,12 @@ use crate::store::{StoreArgs, wait_seconds};
 
 const EXAMPLES: &str = "\
 Examples:
-  recto demo                                     makes ./recto-demo; remove that folder to undo it
-  recto demo --store cassandra://db1/flights     the same on Cassandra; makes the keyspace
+  recto demo                                     create ./recto-demo; remove that folder to undo it
+  recto demo --store cassandra://db1/flights     use Cassandra, and create the keyspace
 
-The flights are part of this program: nothing is downloaded. A demo that was stopped goes on where it was \
-stopped; one that is complete only shows its pages. On a terminal, and with --serve, the console follows: its \
-address is printed, and Ctrl-C ends it.";
+The flights are part of this program: nothing is downloaded. An interrupted demo continues where it \
+stopped. A complete demo only shows its pages. On a terminal, and with --serve, the demo then serves the \
+console: it prints the address, and Ctrl-C stops it.";
 
 /// Arguments of `recto demo`.
 #[derive(Debug, Args)]
@@ -26,17 +26,18 @@ pub(crate) struct DemoArgs {
     /// Show no progress
     #[arg(long, short)]
     pub(crate) quiet: bool,
-    /// Serve the console in the end, as on a terminal
+    /// Serve the console at the end, as on a terminal
     #[arg(long)]
     pub(crate) serve: bool,
     // The demo reads no store from the environment, so that it writes only where the user says.
-    #[arg(help = "The store: a folder, or cassandra://host/keyspace [default: recto-demo]")]
+    #[arg(help = "Store: a folder, or cassandra://host/keyspace [default: recto-demo]")]
     #[arg(long, value_name = "STORE", help_heading = "Store")]
     pub(crate) store: Option<String>,
-    /// A TOML file with the store and Cassandra's parameters
+    /// TOML file with the store and the parameters of Cassandra
     #[arg(long, value_name = "FILE", help_heading = "Store")]
     pub(crate) store_config: Option<PathBuf>,
-    /// How long to wait for a store that another process holds, or that is not up yet
+    /// Maximum wait for a store that another process has open or that does not run yet: 0 to 86400 [default:
+    /// 0]
     #[arg(long, value_name = "SECONDS", help_heading = "Store", value_parser = wait_seconds())]
     pub(crate) wait: Option<u32>,
 }

@@ -14,17 +14,17 @@ use crate::text::{counted, grouped, printable};
 
 const EXAMPLES: &str = "\
 Examples:
-  recto describe                     the store and its collections
-  recto describe posts               one collection's fields
-  recto describe --toml              the schema as a file: what the store records, and what holds for queues";
+  recto describe                     show the store and its collections
+  recto describe posts               show the fields of one collection
+  recto describe --toml              print the recorded schema as a file, with the options of queues";
 
 /// Arguments of `recto describe`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DescribeArgs {
-    /// Only this collection, with its fields
+    /// Name of the collection to show, with its fields [default: all, without their fields]
     pub(crate) collection: Option<String>,
-    /// Print the schema as TOML: what is recorded, and what holds for queues
+    /// Print the recorded schema as TOML, with the options of queues
     #[arg(long, conflicts_with_all = ["json", "collection"])]
     pub(crate) toml: bool,
     /// Print JSON
@@ -82,7 +82,7 @@ fn draw_store(store: &StoreDescription, schema: &Schema, console: &mut Console) 
     let name = console.paint(Tone::Strong, &printable(&store.store));
     if store.generation == 0 {
         console.line(format_args!("{name}  no schema yet"))?;
-        console.line("recto init writes one to start from, recto apply makes it")?;
+        console.line("`recto init` writes a schema file to start from, and `recto apply` applies it")?;
         return Ok(());
     }
     let count = counted(schema.collections.len() as u64, "collection", "collections");
@@ -132,7 +132,7 @@ fn written(collection: &Collection) -> String {
     let attached = collection.attached.as_ref();
     attached.map_or_else(
         || collection.writes.to_string(),
-        |table| format!("read only, of {table}"),
+        |table| format!("read only, from {table}"),
     )
 }
 

@@ -20,7 +20,7 @@ Examples:
   recto explain flights --filter 'carrier = \"UA\"' --order-by 'time_hour'
   recto explain flights --filter 'carrier = \"UA\"' --plan-only --json
 
-The page is read once, to say what it did cost, unless --plan-only.";
+Recto reads the page once to measure its cost, unless --plan-only is given.";
 
 /// Arguments of `recto explain`.
 #[derive(Debug, Args)]
@@ -28,7 +28,7 @@ The page is read once, to say what it did cost, unless --plan-only.";
 pub(crate) struct ExplainArgs {
     #[command(flatten)]
     pub(crate) query: QueryArgs,
-    /// Do not read the page: say what is expected, not what it did cost
+    /// Show only the expected cost, and do not read the page
     #[arg(long)]
     pub(crate) plan_only: bool,
     /// Print JSON
@@ -64,7 +64,7 @@ fn draw(collection: &str, explained: &Explanation, console: &mut Console) -> Res
     named(console, &explained.costs())?;
     if !explained.rejected.is_empty() {
         console.line("")?;
-        console.line(console.paint(Tone::Strong, "Not taken"))?;
+        console.line(console.paint(Tone::Strong, "Not used"))?;
         for rejected in &explained.rejected {
             let reason = console.paint(Tone::Dim, &printable(&rejected.reason));
             console.line(format_args!("  {}: {reason}", printable(&rejected.sort_order)))?;
@@ -104,7 +104,7 @@ fn draw_sources(explained: &Explanation, console: &mut Console) -> Result<()> {
             }
         }
         if let Some(buckets) = source.buckets_text() {
-            lines.push(format!("{trunk}   asked: {buckets}"));
+            lines.push(format!("{trunk}   read: {buckets}"));
         }
         for line in lines {
             console.line(format_args!("    {line}"))?;

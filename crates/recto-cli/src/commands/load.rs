@@ -30,49 +30,61 @@ Examples:
   recto load events events.csv --time-format '%d/%m/%Y %H:%M' --time-zone Europe/Berlin
   zcat posts.csv.gz | recto load posts -
 
-The file is .csv (with a header line) or .ndjson, plain or in .gz, .zst or .zip. Rows that are not right go to a reject \
-file with the reason, the others are loaded; the exit code is then 4.
+The file is .csv (with a header line) or .ndjson, plain or in .gz, .zst or .zip. Invalid rows go to a \
+reject file with the reason, and the other rows are loaded; the exit code is then 4.
 
-In CSV, a cell that is empty and has no quotes is null, and \"\" is empty text (--null changes this). Nested values are JSON, \
-or CQL as in files of cqlsh COPY TO. Times need an offset unless --time-zone is given.
+In CSV, an empty cell without quotes is null, and \"\" is empty text (--null changes this). Nested values \
+are JSON, or CQL as in files of cqlsh COPY TO. Times need an offset unless --time-zone is given.
 
---time-format takes these codes: %Y %y (year), %m %b %B (month), %d %e (day), %H (0-23), %I and %p (12 hours), %M, %S, %f \
-(fraction of a second), %z %Z (offset), %a %A (weekday), %s (seconds since 1970), %F (%Y-%m-%d), %T (%H:%M:%S), %R (%H:%M) \
-and %%. It applies to dates and timestamps; a pattern without a date applies to times of day.
+Codes of --time-format:
+  %Y %y        year                  %M %S     minute, second
+  %m %b %B     month                 %f        fraction of a second
+  %d %e        day                   %z %Z     offset
+  %a %A        weekday               %s        seconds since 1970
+  %H           hour, 0-23            %F %T %R  %Y-%m-%d, %H:%M:%S, %H:%M
+  %I and %p    hour, 12 hours        %%        %
+A pattern applies to dates and timestamps. A pattern without a date applies to times of day.
 
-Each row is stored (its key was not there), replaced (it took the place of another record: writes = \"overwrite\"), \
-repeated (the same record was there) or rejected; there before, or earlier in the file. It is written with its entries \
-in all views, or not at all. A record of a collection with \
-writes = \"append\" is never changed: a row of another one with its key is rejected. Cassandra cannot know what is there \
-without reading: there, of rows that are not sorted together in --buffer-mib, the fields that are not null take the \
-place of those that were there, and all count as stored.
+The load counts each row once:
+  stored       no record had its key
+  replaced     it replaced another record (writes = \"overwrite\")
+  repeated     the same record existed
+  rejected     it was not written
+A record counts as existing if it was in the store or earlier in the file. Recto writes a row with its \
+entries in all views, or not at all. A record of a collection with writes = \"append\" never changes: Recto \
+rejects another row with its key.
 
-A load that was stopped goes on where it stopped when the same command runs again; a file that was \
-loaded to its end is not loaded again without --again. Through a server (--store http://…) the file is sent, and \
-rejects come back.";
+On Cassandra, a load does not read before it writes. It compares only rows that it sorts together in \
+--buffer-mib. Any other row counts as stored, and its fields that are not null replace those of an existing \
+record.
+
+To continue an interrupted load, run the same command again. A completely loaded file is loaded again only \
+with --again. Through a server (--store http://…), the command sends the file and receives the rejected \
+rows.";
 
 /// Arguments of `recto load`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 #[allow(clippy::struct_excessive_bools)] // each is a flag
 pub(crate) struct LoadArgs {
-    /// The collection; several joined by commas each get every row
+    /// Name of the collection; of several, joined by commas, each gets every row
     #[arg(value_name = "COLLECTION[,…]")]
     pub(crate) collections: String,
     /// File to load; `-` reads standard input
     pub(crate) file: PathBuf,
-    /// CSV cell that stands for null, as the file writes it, with its quotes; may be repeated [default: the empty cell
-    /// without quotes]
+    /// CSV cell that means null, as the file writes it, with its quotes; can be repeated [default: the empty
+    /// cell without quotes]
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) null: Vec<String>,
     /// Separator between two CSV cells: one ASCII character, or `tab` [default: ,]
     #[arg(long, value_name = "CHARACTER")]
     pub(crate) delimiter: Option<Delimiter>,
-    /// Character before quotes and other characters that have no meaning in a CSV cell: \ in files of cqlsh
-    /// [default: quotes are doubled]
+    /// Escape character in CSV cells, before quotes and other special characters: \ in files of cqlsh
+    /// [default: none; quotes are doubled]
     #[arg(long, value_name = "CHARACTER")]
     pub(crate) escape: Option<Escape>,
-    /// CSV column that fills a field of another name; may be repeated. A column without a field is left out
+    /// CSV column that fills a field of another name; can be repeated. Without a field, the column is left
+    /// out
     #[arg(long, value_name = "COLUMN=FIELD")]
     pub(crate) map: Vec<ColumnMapping>,
     /// Form of blobs in CSV cells: base64 or hex [default: base64, and cells that look like hex are rejected]
@@ -84,16 +96,16 @@ pub(crate) struct LoadArgs {
     /// Time zone of timestamps without an offset: UTC, +02:00 or a name such as Europe/Berlin
     #[arg(long, value_name = "ZONE", allow_hyphen_values = true)]
     pub(crate) time_zone: Option<String>,
-    /// Load a file again that was loaded to its end
+    /// Load a completely loaded file again
     #[arg(long)]
     pub(crate) again: bool,
-    /// Leave out columns that are not fields
+    /// Ignore columns that are not fields
     #[arg(long)]
     pub(crate) ignore_unknown: bool,
     /// File for rejected rows [default: FILE.rejects.csv, or stdin.rejects.csv for standard input]
     #[arg(long, value_name = "FILE")]
     pub(crate) rejects: Option<PathBuf>,
-    /// The most memory for rows being sorted and written, in MiB
+    /// Memory for sorting and writing rows, in MiB: 1 to 4096 [default: 256]
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=4_096))]
     pub(crate) buffer_mib: Option<u64>,
     /// Show no progress
@@ -168,7 +180,7 @@ pub(crate) async fn run(args: &LoadArgs, session: Arc<dyn Session>, console: &mu
 fn stopped(console: &mut Console) -> Result<Exit> {
     let stopped = console.err_paint(Tone::Warning, "stopped;");
     console.note(format_args!(
-        "{stopped} what was stored stays, and the same command goes on where this one stopped"
+        "{stopped} stored rows remain; run the same command again to continue"
     ))?;
     Ok(Exit::Interrupted)
 }
@@ -188,9 +200,9 @@ pub(crate) fn draw(file: &str, report: &LoadReport, elapsed: Duration, console: 
     };
     if report.already_loaded {
         console.line(format_args!(
-            "{done} {file} was loaded to its end before; nothing was done"
+            "{done} {file} was already loaded completely; nothing was done"
         ))?;
-        console.line("  recto load … --again loads it again")?;
+        console.line("  `recto load … --again` loads it again")?;
         draw_collections(report, console)?;
         return draw_rejects(report, console);
     }
@@ -204,7 +216,7 @@ pub(crate) fn draw(file: &str, report: &LoadReport, elapsed: Duration, console: 
     if report.rows_resumed > 0 {
         let earlier = rows(report.rows_resumed);
         console.line(format_args!(
-            "  went on from an earlier load that was stopped after {earlier}"
+            "  continued an earlier load, which stopped after {earlier}"
         ))?;
     }
     draw_collections(report, console)?;
@@ -214,7 +226,7 @@ pub(crate) fn draw(file: &str, report: &LoadReport, elapsed: Duration, console: 
 /// Prints the path of the rejected rows.
 fn draw_rejects(report: &LoadReport, console: &mut Console) -> Result<()> {
     if let Some(rejects) = &report.rejects {
-        let text = format!("the rejected rows, with reasons: {}", rejects.display());
+        let text = format!("rejected rows, with reasons: {}", rejects.display());
         console.line(format_args!(
             "  {}",
             console.paint(Tone::Warning, &printable(&text))

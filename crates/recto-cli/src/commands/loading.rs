@@ -36,8 +36,11 @@ pub(crate) async fn load(
     match outcome {
         None => Ok(None),
         Some(Ok(report)) => Ok(Some((report?, elapsed))),
-        Some(Err(error)) => Err(Failure::new(Exit::Failed, format!("the load broke off: {error}"))
-            .with_hint("this is a defect of recto; the same command goes on where it broke off")),
+        Some(Err(error)) => Err(Failure::new(
+            Exit::Failed,
+            format!("the load stopped unexpectedly: {error}"),
+        )
+        .with_hint("run the same command again to continue, and report this defect of Recto")),
     }
 }
 
@@ -94,7 +97,7 @@ fn draw_views(views: &[LoadedView], console: &mut Console) -> Result<()> {
         let mut line = format!("    {:>8}  in {}", grouped(view.entries), view.name);
         if view.left_out > 0 {
             line.push_str(&format!(
-                "   {} left out, by a field that is null",
+                "   {} left out, because a field is null",
                 grouped(view.left_out)
             ));
         }

@@ -125,9 +125,9 @@ pub(crate) fn agrees(question: &str, command: &str, console: &mut Console) -> Re
         console.flush()?;
         return Err(Failure::new(
             Exit::Refused,
-            "there is no terminal to ask on; nothing was changed",
+            "there is no terminal to ask for confirmation; nothing was changed",
         )
-        .with_hint(format!("{command} --yes does it without asking")));
+        .with_hint(format!("run `{command} --yes` to skip the question")));
     }
     let agreed = console.confirm(question)?;
     if !agreed {

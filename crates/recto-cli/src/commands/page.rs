@@ -30,14 +30,14 @@ Examples:
   recto page flights --filter 'carrier = \"UA\" AND time_hour < \"2013-07-01T00:00:00Z\"' \\
       --order-by time_hour --page-size 20 --json
 
-On a terminal, keys turn pages: n or → next, p or ← previous, f first, l last, q quit. Without --page-size a page \
-is then as long as the terminal is high. Elsewhere nothing is asked, and the tokens that lead to both neighbours \
-are printed.";
+On a terminal, keys turn pages: n or → next, p or ← previous, f first, l last, q quit. Without --page-size, \
+a page fills the terminal. Elsewhere, the command prints one page, and the tokens of the next and the \
+previous page.";
 
 /// Query of a page of a collection, for `page` and `explain`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct QueryArgs {
-    /// The collection
+    /// Name of the collection
     pub(crate) collection: String,
     #[command(flatten)]
     pub(crate) request: PageRequest,
@@ -49,7 +49,7 @@ pub(crate) struct QueryArgs {
 pub(crate) struct PageArgs {
     #[command(flatten)]
     pub(crate) query: QueryArgs,
-    /// Print what the HTTP list returns
+    /// Print the page as JSON, as the HTTP API returns it
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]

@@ -54,17 +54,18 @@ impl View<'_> {
             lines.push(line(
                 console,
                 Tone::Dim,
-                &format!("{count}, --fields chooses: {}", hidden.join(", ")),
+                &format!("{count} (select with --fields): {}", hidden.join(", ")),
             ));
         }
         if self.reply.lacks > 0 {
             let records = counted(self.reply.lacks, "record that does", "records that do");
-            let text = format!("the view lacks up to {records} not fit it: recto verify lists them");
+            let text =
+                format!("up to {records} not fit are missing from the view: `recto verify` lists them");
             lines.push(line(console, Tone::Warning, &text));
         }
         if let Some(stop) = &self.reply.stop {
             let text = format!(
-                "cut short by the page's budget of {}; the next one in the same direction goes on",
+                "the page stopped at its budget of {}; the next page in this direction continues",
                 stop.budget()
             );
             lines.push(line(console, Tone::Warning, &text));

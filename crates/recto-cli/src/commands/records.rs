@@ -24,8 +24,8 @@ const MAX_PUT_BYTES: u64 = 16 << 20;
 const MAX_RECORD_BYTES: u64 = MAX_PUT_BYTES - (64 << 10);
 
 const KEYS: &str = "\
-The key fields stand in the key's order, each as an argument; or in one argument, joined by commas and \
-percent-encoded, as in the address of a record over HTTP. A key that begins with - follows a --.";
+Give the values of the key fields in the key's order, each as an argument. Or join the percent-encoded \
+values by commas in one argument, as in the HTTP path of a record. Write -- before a key that begins with -.";
 
 const GET_EXAMPLES: &str = "\
 Examples:
@@ -36,9 +36,9 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = format!("{GET_EXAMPLES}\n\n{KEYS}"))]
 pub(crate) struct GetArgs {
-    /// The collection
+    /// Name of the collection
     pub(crate) collection: String,
-    /// The key
+    /// Values of the key fields
     #[arg(required = true, allow_negative_numbers = true)]
     pub(crate) key: Vec<String>,
     /// Print JSON
@@ -51,12 +51,12 @@ pub(crate) struct GetArgs {
 /// Records to store.
 #[derive(Debug, Args)]
 pub(crate) struct RecordsArgs {
-    /// The collection
+    /// Name of the collection
     pub(crate) collection: String,
-    /// A record as a JSON object; without it, NDJSON is read from standard input
+    /// Record as a JSON object [default: NDJSON on standard input]
     #[arg(value_name = "JSON")]
     pub(crate) record: Option<String>,
-    /// How long the records live; they are kept until they are deleted if absent
+    /// Time to live of the records, in seconds: 1 to 630720000 [default: until they are deleted]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_TTL_SECONDS)))]
     pub(crate) ttl: Option<u32>,
 }
@@ -66,13 +66,14 @@ Examples:
   recto put readings '{\"site\": \"berlin\", \"sensor\": \"thermometer-7\", \"value\": 21.5}'
   recto put readings < readings.ndjson
 
-The records of one put, 10,000 at most, are checked before any is written. On the embedded store they are \
-then stored together or not at all; in a collection with writes = \"update\" each is stored for itself, and those \
-that were not are named. Of several with one key the last stands. `recto load` takes files of any size.
+One command puts at most 10,000 records, and checks all of them before it writes any. An embedded store \
+then stores all of them or none, except in a collection with writes = \"update\". There, each record is \
+stored separately, and the command names the records that were not stored. Of several records with one key, \
+the last one is stored. `recto load` takes files of any size.
 
-A record of a collection with writes = \"append\" is never changed: putting it again is done, and another one with its \
-key is refused and changes nothing. On Cassandra, which cannot know that without reading, that is a mistake that goes \
-unnoticed: the fields that are not null take the place of those that were there.";
+A record of a collection with writes = \"append\" never changes. You can put the same record again. An \
+embedded store rejects another record with its key, and changes nothing. Cassandra does not notice this \
+mistake: the fields that are not null replace those of the first record.";
 
 /// Arguments of `recto put`.
 #[derive(Debug, Args)]
@@ -91,8 +92,8 @@ Examples:
   recto insert users '{\"id\": 7, \"name\": \"Ada\"}'
   recto insert users < users.ndjson
 
-For collections with writes = \"update\". Each record is stored for itself, unless one with its key is there; those that \
-were not are named.";
+The collection must have writes = \"update\". Each record is stored separately, unless a record has its \
+key. The command names the records that were not stored.";
 
 /// Arguments of `recto insert`.
 #[derive(Debug, Args)]
@@ -107,7 +108,7 @@ pub(crate) struct InsertArgs {
 /// Condition of a change.
 #[derive(Debug, Args)]
 pub(crate) struct IfVersion {
-    /// Change the record only if it is of this version, as `recto get` shows it (with writes = "update")
+    /// Change the record only if it has this version, as `recto get` shows it; needs writes = "update"
     #[arg(long, value_name = "VERSION")]
     pub(crate) if_version: Option<i64>,
 }
@@ -121,9 +122,9 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = format!("{DELETE_EXAMPLES}\n\n{KEYS}"))]
 pub(crate) struct DeleteArgs {
-    /// The collection
+    /// Name of the collection
     pub(crate) collection: String,
-    /// The key
+    /// Values of the key fields
     #[arg(required = true, allow_negative_numbers = true)]
     pub(crate) key: Vec<String>,
     #[command(flatten)]
@@ -197,7 +198,7 @@ impl Storing<'_> {
             Some(text) if text != "-" => (vec![parse(collection, text)?], Vec::new()),
             _ => {
                 if console.input_is_terminal() {
-                    console.note("Reading NDJSON, a record a line; Ctrl-D ends it.")?;
+                    console.note("Reading NDJSON, one record a line; Ctrl-D ends the input.")?;
                 }
                 read_records(collection, console.input())?
             }
@@ -205,9 +206,9 @@ impl Storing<'_> {
         if self.if_version.is_some() && records.len() > 1 {
             return Err(Failure::new(
                 Exit::Refused,
-                "--if-version is for one record, and there are several",
+                "--if-version takes one record, but there are several; nothing was written",
             )
-            .with_hint("nothing was written; put them one by one"));
+            .with_hint("put the records one by one"));
         }
         let change =
             |record| RecordChange::new(&self.records.collection, action(record)).if_version(self.if_version);
@@ -236,8 +237,10 @@ impl Storing<'_> {
         }
         let repeated = match (written.repeated, collection.writes) {
             (0, _) => String::new(),
-            (more, WriteMode::Append) => format!("; {} more had been given already", grouped(more)),
-            (more, _) => format!("; {} more had the key of a later one", grouped(more)),
+            (more, WriteMode::Append) => {
+                format!("; {} more were the same as an earlier record", grouped(more))
+            }
+            (more, _) => format!("; {} more had the key of a later record", grouped(more)),
         };
         let mut refused = 0;
         for (index, outcome) in written.outcomes.into_iter().enumerate() {
@@ -266,7 +269,7 @@ pub(super) fn tell_outcome(done: &str, outcome: Outcome, console: &mut Console) 
         None => String::new(),
     };
     let pending = if outcome.pending {
-        "; some of its views show it a little later"
+        "; some views show the change a little later"
     } else {
         ""
     };
@@ -289,7 +292,7 @@ pub(crate) async fn delete(args: &DeleteArgs, session: &dyn Session, console: &m
     let collection = collection_of(&schema, &args.collection)?;
     let key = key_of(collection, &args.key)?;
     // A delete does not read, so it does not know whether the record existed.
-    let done = format!("{} holds no record {}", collection.name, shown(&key));
+    let done = format!("{} has no record {}", collection.name, shown(&key));
     let delete = RecordChange::new(&args.collection, Action::Delete { key });
     let outcome = session.change(delete.if_version(args.version.if_version)).await?;
     let version = None;
@@ -318,7 +321,7 @@ pub(super) fn key_of(collection: &Collection, given: &[String]) -> Result<Vec<St
         _ => given.len(),
     };
     let message = format!(
-        "the key of {} has {} ({names}), and {} given",
+        "the key of {} has {} ({names}), but {} given",
         collection.name,
         counted(fields as u64, "field", "fields"),
         if found == 1 {
@@ -328,14 +331,13 @@ pub(super) fn key_of(collection: &Collection, given: &[String]) -> Result<Vec<St
         },
     );
     Err(Failure::new(Exit::Refused, message)
-        .with_hint("give each field of the key as an argument of its own, in this order"))
+        .with_hint("give each key field as a separate argument, in this order"))
 }
 
 fn percent_decoded(text: &str) -> Result<String> {
     let refused = || {
-        Failure::new(Exit::Refused, format!("{text:?} is not percent-encoded UTF-8")).with_hint(
-            "write a % as %25 and a comma as %2C, or give each field of the key as an argument of its own",
-        )
+        Failure::new(Exit::Refused, format!("{text:?} is not percent-encoded UTF-8"))
+            .with_hint("write a % as %25 and a comma as %2C, or give each key field as a separate argument")
     };
     recto::text::percent_decoded(text).ok_or_else(refused)
 }
@@ -347,7 +349,7 @@ fn shown(key: &[String]) -> String {
 fn no_record(collection: &Collection, key: &[String]) -> Failure {
     Failure::new(
         Exit::NotFound,
-        format!("{} holds no record {}", collection.name, shown(key)),
+        format!("{} has no record {}", collection.name, shown(key)),
     )
 }
 
@@ -406,7 +408,7 @@ fn read_records(
                 Exit::Refused,
                 format!("line {}: {reason}; nothing was written", grouped(number)),
             )
-            .with_hint("each line is a JSON object: {\"field\": value}")
+            .with_hint("write each line as a JSON object: {\"field\": value}")
         };
         let text = std::str::from_utf8(&line)
             .map_err(|_| refused("it is not UTF-8"))?
@@ -434,7 +436,7 @@ fn too_large(line: u64) -> Failure {
     Failure::new(
         Exit::Refused,
         format!(
-            "line {}: the record is larger than any store takes; nothing was written",
+            "line {}: the record is too large for every store; nothing was written",
             grouped(line)
         ),
     )
@@ -446,7 +448,7 @@ fn too_much(limit: &str) -> Failure {
         Exit::Refused,
         format!("one command takes at most {limit}; nothing was written"),
     )
-    .with_hint("write them to a file and use recto load")
+    .with_hint("write the records to a file, and use `recto load`")
 }
 
 #[cfg(test)]

@@ -17,20 +17,21 @@ Examples:
   recto scan posts > posts.ndjson
   recto scan posts --fields user_id,post_id | head
   recto scan posts --filter 'user_id = 7' > seven.ndjson
-  recto scan posts --resume-token TOKEN >> posts.ndjson      goes on where a scan was stopped
+  recto scan posts --resume-token TOKEN >> posts.ndjson      continue a scan that stopped
 
-The records come in the store's own order, which the other kind of store does not share. A filter that a page \
-could be served for reads only what it asks for; any other is applied to every record. A scan that is stopped or fails prints the token it can go on from to standard error.";
+The order of the records depends on the kind of store. If pages can be served for the filter, the scan \
+reads only the records that satisfy it. With any other filter, it reads all records of the collection. A \
+scan that stops or fails prints a token to standard error, with which it can continue.";
 
 /// Arguments of `recto scan`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ScanArgs {
-    /// The collection
+    /// Name of the collection
     pub(crate) collection: String,
     #[command(flatten)]
     pub(crate) request: ScanRequest,
-    /// The output is NDJSON in any case; accepted, as everywhere
+    /// Print NDJSON, as without this option
     #[arg(long, hide = true)]
     pub(crate) json: bool,
     #[command(flatten)]
@@ -98,7 +99,7 @@ fn say_how_to_go_on(args: &ScanArgs, token: Option<&str>, console: &mut Console)
     };
     let stopped = console.err_paint(Tone::Warning, "stopped;");
     console.note(format_args!(
-        "{stopped} to go on, with the same options: {command}"
+        "{stopped} to continue, run with the same options: {command}"
     ))?;
     Ok(())
 }

@@ -23,14 +23,14 @@ pub(super) const DEFAULT_FILE: &str = "recto.toml";
 
 const INIT_EXAMPLES: &str = "\
 Examples:
-  recto init                   writes recto.toml
-  recto init shop.toml         the same under another name; a file that is there is never replaced";
+  recto init                   write recto.toml
+  recto init shop.toml         write shop.toml; an existing file is never replaced";
 
 /// Arguments of `recto init`.
 #[derive(Debug, Args)]
 #[command(after_help = INIT_EXAMPLES)]
 pub(crate) struct InitArgs {
-    /// The schema file to write
+    /// Schema file to write
     #[arg(value_name = "FILE", default_value = DEFAULT_FILE)]
     pub(crate) file: PathBuf,
 }
@@ -44,8 +44,8 @@ Examples:
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct RemoveArgs {
     /// Remove a collection with all its records, a view (`orders.by_customer`) or a unique constraint
-    /// (`users.unique.email`, `users.unique.tenant,slug`) that the schema file does not name. Without this option, the
-    /// store keeps everything that the file does not name. May be given several times
+    /// (`users.unique.email`, `users.unique.tenant,slug`) that the schema file does not name. Without this
+    /// option, the store keeps everything that the file does not name. Can be repeated
     #[arg(long, value_name = "NAME")]
     remove: Vec<String>,
     /// Add views and unique constraints although records do not fit them; these records are then missing from the views
@@ -66,7 +66,7 @@ impl RemoveArgs {
 #[derive(Debug, Args)]
 #[command(after_help = PLAN_EXAMPLES)]
 pub(crate) struct PlanArgs {
-    /// The schema file
+    /// Schema file
     #[arg(long, value_name = "FILE", default_value = DEFAULT_FILE)]
     pub(crate) schema: PathBuf,
     #[command(flatten)]
@@ -80,33 +80,33 @@ pub(crate) struct PlanArgs {
 
 const APPLY_EXAMPLES: &str = "\
 Examples:
-  recto apply                                  shows what would change, asks, and does it
-  recto apply --schema shop.toml --yes         asks nothing; needed where there is no terminal
-  recto apply --store cassandra://db1/shop     makes the keyspace too, if it is not there
-  recto apply --remove orders                  removes a collection that no file names
-  recto apply --remove users.unique.email      lets records share values of a field again
-  recto apply --allow-misfits                  adds a view that cannot hold all records
-  recto apply --rate 20000                     leaves room for others while new views are filled";
+  recto apply                                  show the changes, ask, and make them
+  recto apply --schema shop.toml --yes         do not ask; needed without a terminal
+  recto apply --store cassandra://db1/shop     create the keyspace, too, if it does not exist
+  recto apply --remove orders                  remove a collection that the file does not name
+  recto apply --remove users.unique.email      let records share values of a field again
+  recto apply --allow-misfits                  add a view that cannot have all records
+  recto apply --rate 20000                     limit the load while new views are filled";
 
 /// Arguments of `recto apply`.
 #[derive(Debug, Args)]
 #[command(after_help = APPLY_EXAMPLES)]
 pub(crate) struct ApplyArgs {
-    /// The schema file
+    /// Schema file
     #[arg(long, value_name = "FILE", default_value = DEFAULT_FILE)]
     pub(crate) schema: PathBuf,
     #[command(flatten)]
     pub(crate) remove: RemoveArgs,
-    /// The most records a second that new views are filled with
+    /// Maximum number of records per second to fill new views with [default: no limit]
     #[arg(long, value_name = "ROWS", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rate: Option<u32>,
     /// Show no progress
     #[arg(long, short)]
     pub(crate) quiet: bool,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long, short)]
     pub(crate) yes: bool,
-    /// Print JSON; only with --yes
+    /// Print JSON; needs --yes
     #[arg(long, requires = "yes")]
     pub(crate) json: bool,
     #[command(flatten)]
@@ -119,7 +119,7 @@ pub(crate) fn init(args: &InitArgs, console: &mut Console) -> Result<Exit> {
     let mut file = file.map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => Failure::new(
             Exit::Refused,
-            format!("{} is there already, and was left as it is", args.file.display()),
+            format!("{} already exists; nothing was changed", args.file.display()),
         )
         .with_hint("name another file: recto init other.toml"),
         _ => Failure::file("write", &args.file, &error),
@@ -135,9 +135,9 @@ pub(crate) fn init(args: &InitArgs, console: &mut Console) -> Result<Exit> {
     };
     console.line(format_args!("{} wrote {shown}", console.paint(Tone::Good, "✓")))?;
     console.line("")?;
-    console.line("Next: change it to what you store, then")?;
-    console.line(format_args!("  recto plan{schema}     shows what it would make"))?;
-    console.line(format_args!("  recto apply{schema}    makes it"))?;
+    console.line("Next: declare your collections in this file, then run")?;
+    console.line(format_args!("  recto plan{schema}     shows the changes"))?;
+    console.line(format_args!("  recto apply{schema}    makes them"))?;
     Ok(Exit::Done)
 }
 
@@ -218,7 +218,10 @@ pub(crate) fn show_plan(planned: &Planned, json: bool, console: &mut Console) ->
         draw_plan(planned, console)?;
         if plan.rejected.is_empty() && !plan.changes.is_empty() {
             console.line("")?;
-            console.line(console.paint(Tone::Dim, "Nothing was changed. `recto apply` does it."))?;
+            console.line(console.paint(
+                Tone::Dim,
+                "Nothing was changed. `recto apply` makes these changes.",
+            ))?;
         }
     }
     Ok(if plan.rejected.is_empty() {
@@ -240,9 +243,9 @@ pub(crate) fn is_agreed(planned: &Planned, yes: bool, json: bool, console: &mut 
             message = format!("{message}: {}", plan.rejected.join("; "));
         }
         let hint = if plan.misfits.is_empty() {
-            "change in the schema what is named, then plan again"
+            "correct the schema, then run `recto plan` again"
         } else {
-            "change the records that do not fit, or allow that they are missing: --allow-misfits"
+            "change the records that do not fit, or use --allow-misfits to leave them out of the views"
         };
         return Err(Failure::new(Exit::Refused, message).with_hint(hint));
     }
@@ -252,7 +255,7 @@ pub(crate) fn is_agreed(planned: &Planned, yes: bool, json: bool, console: &mut 
     if console.is_interactive() {
         console.line("")?;
     }
-    agrees("Apply this?", "recto apply", console)
+    agrees("Apply these changes?", "recto apply", console)
 }
 
 /// Shows the changes that were made.
@@ -268,7 +271,7 @@ pub(crate) fn show_applied(applied: &Applied, json: bool, console: &mut Console)
             }),
         )?;
     } else if !applied.changes.is_empty() {
-        let done = format!("✓ applied; the schema's generation is {}", applied.generation);
+        let done = format!("✓ applied; the schema has generation {}", applied.generation);
         console.line("")?;
         console.line(console.paint(Tone::Good, &done))?;
     }
@@ -291,9 +294,9 @@ pub(super) fn read_schema_text(path: &Path) -> Result<String> {
         let failure = Failure::file("read the schema file", path, &error);
         match error.kind() {
             io::ErrorKind::NotFound => {
-                failure.with_hint("recto init writes one to start from; --schema names another")
+                failure.with_hint("create one with `recto init`, or name another file with --schema")
             }
-            io::ErrorKind::InvalidData => failure.with_hint("a schema file is TOML, in UTF-8"),
+            io::ErrorKind::InvalidData => failure.with_hint("write the schema as TOML, in UTF-8"),
             _ => failure,
         }
     };
@@ -316,15 +319,15 @@ pub(super) fn parse_schema(path: &Path, text: &str) -> Result<Schema> {
 
 fn draw_plan(Planned { store, plan }: &Planned, console: &mut Console) -> Result<()> {
     let holds = match plan.generation {
-        0 => "holds no schema yet".to_owned(),
-        generation => format!("holds a schema of generation {generation}"),
+        0 => "has no schema yet".to_owned(),
+        generation => format!("has a schema of generation {generation}"),
     };
     console.line(format_args!(
         "{} {holds}",
         console.paint(Tone::Strong, &printable(store))
     ))?;
     if plan.changes.is_empty() && plan.statements.is_empty() && plan.rejected.is_empty() {
-        console.line(console.paint(Tone::Good, "✓ nothing to change: the store holds this schema"))?;
+        console.line(console.paint(Tone::Good, "✓ nothing to change: the store has this schema"))?;
     }
     section(console, "Changes", &plan.changes, (Tone::Good, "•"))?;
     section(console, "Statements", &plan.statements, (Tone::Plain, ""))?;

@@ -14,17 +14,19 @@ use crate::store::{DEFAULT_STORE, MAKES_A_STORE, not_opened};
 
 const EXAMPLES: &str = "\
 Examples:
-  recto serve                                    on http://127.0.0.1:8080, for this machine only
-  recto serve --listen 127.0.0.1:0               on any free port, which is printed
-  recto serve --config /etc/recto/server.toml    as a file says; `recto config check` shows what that is
+  recto serve                                    listen on http://127.0.0.1:8080, for this machine only
+  recto serve --listen 127.0.0.1:0               listen on a free port, and print it
+  recto serve --config /etc/recto/server.toml    use the settings in a file
   recto serve --listen 0.0.0.0:8443 --tokens tokens.toml --tls-certificate cert.pem --tls-key key.pem
 
-  recto serve --read-only                        rejects every change; several such servers can share a folder
+  recto serve --read-only                        reject every change; several such servers can share a folder
 
-Other machines are served only with tokens (`recto token create`), and with TLS or behind a proxy that has it.
-Each setting may also stand in the environment (RECTO_SERVE_LISTEN) or in the table [serve] of the file; a flag \
-goes before the environment, and that before the file.
-Ctrl-C or SIGTERM: requests in flight are answered, then it ends; a second one ends it at once.";
+To serve other machines, the server needs tokens (`recto token create`), and TLS or a proxy with TLS. Each \
+setting can also be in the environment (RECTO_SERVE_LISTEN) or in the table [serve] of the file. A flag \
+takes precedence over the environment, and the environment over the file. `recto config check` shows the \
+settings.
+After Ctrl-C or SIGTERM, the server answers the requests in flight, then exits. A second signal ends it at \
+once.";
 
 /// Arguments of `recto serve`.
 #[derive(Debug, Args)]

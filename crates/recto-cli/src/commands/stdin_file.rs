@@ -33,7 +33,8 @@ impl StdinFile {
             return Err(Failure::new(Exit::Refused, "standard input is a terminal")
                 .with_hint("pipe a file into the command"));
         }
-        let mut received = Self::create().map_err(|error| failed("keep standard input", &error))?;
+        let mut received =
+            Self::create().map_err(|error| failed("write standard input to a temporary file", &error))?;
         console.flush()?;
         let meter = Arc::new(Meter::start(console, quiet));
         let (shown, path) = (Arc::clone(&meter), received.path.clone());
@@ -49,11 +50,17 @@ impl StdinFile {
         match copied {
             None => return Ok(None),
             Some(Ok(Ok(copied))) => copied?,
-            Some(_) => return Err(Failure::new(Exit::Failed, "reading standard input broke off")),
+            Some(_) => {
+                return Err(Failure::new(
+                    Exit::Failed,
+                    "reading standard input stopped unexpectedly",
+                ));
+            }
         }
         let ending = recto::detect_load_ending(&received.path)?;
         let named = received.folder.join(format!("stdin.{ending}"));
-        fs::rename(&received.path, &named).map_err(|error| failed("keep standard input", &error))?;
+        fs::rename(&received.path, &named)
+            .map_err(|error| failed("write standard input to a temporary file", &error))?;
         received.path = named;
         Ok(Some(received))
     }
@@ -100,7 +107,7 @@ fn copy(input: &mut dyn BufRead, path: &Path, progress: &dyn Fn(u64)) -> Result<
     let mut file = File::options()
         .write(true)
         .open(path)
-        .map_err(|error| failed("keep standard input", &error))?;
+        .map_err(|error| failed("write standard input to a temporary file", &error))?;
     let mut bytes = 0_u64;
     loop {
         let piece = match input.fill_buf() {
@@ -113,12 +120,11 @@ fn copy(input: &mut dyn BufRead, path: &Path, progress: &dyn Fn(u64)) -> Result<
         bytes += length as u64;
         if bytes > MAX_BYTES {
             let message = format!("standard input has more than {} GiB", MAX_BYTES >> 30);
-            return Err(
-                Failure::new(Exit::Refused, message).with_hint("write it to a file, and load the file")
-            );
+            return Err(Failure::new(Exit::Refused, message)
+                .with_hint("write the input to a file, and load the file"));
         }
         file.write_all(piece)
-            .map_err(|error| failed("keep standard input", &error))?;
+            .map_err(|error| failed("write standard input to a temporary file", &error))?;
         input.consume(length);
         progress(bytes);
     }
@@ -126,5 +132,5 @@ fn copy(input: &mut dyn BufRead, path: &Path, progress: &dyn Fn(u64)) -> Result<
 
 fn failed(what: &str, error: &io::Error) -> Failure {
     Failure::new(Exit::Failed, format!("cannot {what}: {error}"))
-        .with_hint("TMPDIR names the folder for the temporary file; it needs room for all of the input")
+        .with_hint("set TMPDIR to a folder that has enough space for the whole input")
 }

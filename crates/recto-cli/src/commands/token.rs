@@ -33,16 +33,23 @@ Examples:
   recto token list
   recto token revoke 1f0c7a52d9e4b683
 
-A grant is COLLECTION:RIGHTS, with `where FILTER` for a part of the rows; `*` stands for every collection that \
-no other grant names. Rights: read, export, write, delete; all of them: all. Whatever is asked with the token, \
-it sees and changes only rows that the filter lets through. A filter to write or delete through is on fields of the \
-key; on others it is for reading. One that no view serves makes lists need allow_filter_scan=true.
-queue.NAME is a queue, and queue.* every one that no other grant names; * opens none. Rights: read, send, receive \
-(and ack), manage (make, change, delete, purge, redrive); all of them: all.
-@store is the store itself, which * does not name: backup, compact, check, verify (of collections that may be read), \
-repair and load (of those that may be written), apply (and plan), cursor-keys; all of them: all. A token for some rows \
-cannot have it.
-The secret is shown once; the file holds its hash. A running server sees changes of the file within a second.";
+A grant is COLLECTION:RIGHTS, or COLLECTION:RIGHTS where FILTER for some of the rows. `*` means every \
+collection that no other grant names. Rights are read, export, write, delete, or all. With a filter, the \
+token can see and change only rows that satisfy the filter. To write or delete, the filter must be on \
+fields of the key. If no view serves the filter, lists need allow_filter_scan=true.
+
+The queue NAME is queue.NAME, and queue.* means every queue that no other grant names. `*` includes no \
+queue. Rights are read, send, receive (and ack), manage (create, change, delete, purge, redrive), or all.
+
+@store means the store itself, which `*` does not include. A token with a filter cannot have this grant. \
+Rights are:
+  backup, compact, check, cursor-keys, apply (and plan)
+  verify (of collections that the token may read)
+  repair and load (of collections that the token may write)
+  all
+
+The secret is shown only once: the file has its hash. A running server applies changes of the file within a \
+second.";
 
 /// Arguments of `recto token`.
 #[derive(Debug, Args)]
@@ -67,7 +74,7 @@ pub(crate) enum TokenCommand {
 /// Location of the file of tokens.
 #[derive(Debug, Args)]
 pub(crate) struct FileArgs {
-    /// The file of tokens
+    /// File of tokens
     #[arg(
         long,
         value_name = "FILE",
@@ -81,13 +88,14 @@ pub(crate) struct FileArgs {
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct CreateArgs {
-    /// Who gets it; shown in lists and logs
+    /// Name of the token's owner, for lists and logs
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
-    /// Rights: 'COLLECTION:RIGHTS', 'COLLECTION:RIGHTS where FILTER', 'queue.NAME:RIGHTS', '@store:RIGHTS'
+    /// Grant; can be repeated: 'COLLECTION:RIGHTS', 'COLLECTION:RIGHTS where FILTER', 'queue.NAME:RIGHTS',
+    /// '@store:RIGHTS'
     #[arg(long = "grant", value_name = "GRANT", required = true)]
     pub(crate) grants: Vec<String>,
-    /// For how long: 30m, 12h, 90d, 4w; without it, until it is revoked
+    /// Lifetime of the token, at most ten years: 30m, 12h, 90d, 4w [default: until it is revoked]
     #[arg(long, value_name = "TIME", value_parser = lifetime_seconds)]
     pub(crate) expires: Option<i64>,
     /// Print JSON
@@ -112,7 +120,7 @@ pub(crate) struct ListArgs {
 /// Arguments of `recto token revoke`.
 #[derive(Debug, Args)]
 pub(crate) struct RevokeArgs {
-    /// The token's id, as `recto token list` shows it
+    /// Id of the token, as `recto token list` shows it
     #[arg(value_name = "ID")]
     pub(crate) id: String,
     #[command(flatten)]
@@ -146,7 +154,7 @@ async fn create(args: &CreateArgs, console: &mut Console) -> Result<Exit> {
         token.id,
         printable(&token.name)
     ))?;
-    console.note("This is its secret. It is shown this once:")?;
+    console.note("This is its secret, which is shown only once:")?;
     console.line(text.reveal())?;
     Ok(Exit::Done)
 }
@@ -201,9 +209,9 @@ fn warn_of_hidden_rows(
     }
     let warning = console.err_paint(Tone::Warning, "warning:");
     console.note(format_args!(
-        "{warning} no view of {collection} serves `where {}`. Lists need allow_filter_scan=true with this token: \
-         Recto may read thousands of rows of others for a page, and leaves them out. So a page may be short or \
-         empty and still have a next page. The token gets no costs. hint: declare a view whose partition is in \
+        "{warning} no view of {collection} serves `where {}`. Lists need allow_filter_scan=true with this \
+         token: Recto may read thousands of hidden rows for a page. So a page may be short or empty, and \
+         still have a next page. The token does not see costs. hint: declare a view whose partition is in \
          the filter",
         printable(&grant.rows)
     ))?;
@@ -237,7 +245,7 @@ fn list(args: &ListArgs, console: &mut Console) -> Result<Exit> {
         return Ok(Exit::Done);
     }
     if file.tokens.is_empty() && file.strange.is_empty() {
-        console.line("no tokens; `recto token create` makes them")?;
+        console.line("no tokens; `recto token create` creates one")?;
     }
     let now = Environment::system().now_micros() / MICROS_PER_SECOND;
     for token in &file.tokens {
@@ -249,7 +257,7 @@ fn list(args: &ListArgs, console: &mut Console) -> Result<Exit> {
     }
     for StrangeToken { id, name, reason, .. } in &file.strange {
         let (id, name) = (printable(id), printable(name));
-        let not_taken = format!("not taken by this release: {}", printable(reason));
+        let not_taken = format!("not supported by this release: {}", printable(reason));
         console.line(format_args!(
             "{id}  {name}  {}",
             console.paint(Tone::Warning, &not_taken)
@@ -259,7 +267,7 @@ fn list(args: &ListArgs, console: &mut Console) -> Result<Exit> {
 }
 
 fn times(token: &StoredToken, now: i64) -> String {
-    let made = format!("made {} ago", span(now - token.created_at_seconds));
+    let made = format!("created {} ago", span(now - token.created_at_seconds));
     match token.expires_at_seconds {
         None => made,
         Some(expires) if expires <= now => format!("{made}, expired {} ago", span(now - expires)),
@@ -293,7 +301,7 @@ fn revoke(args: &RevokeArgs, console: &mut Console) -> Result<Exit> {
     let name = TokenFile::revoke(&args.file.tokens, &args.id)?;
     let mark = console.paint(Tone::Good, "✓");
     console.line(format_args!(
-        "{mark} token {} of {} is revoked; servers refuse it within a second",
+        "{mark} token {} of {} is revoked; servers reject it within a second",
         args.id,
         printable(&name)
     ))?;

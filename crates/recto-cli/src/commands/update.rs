@@ -24,20 +24,20 @@ Examples:
   recto update users 7 status=here suspended_until= --if-version 1763740800000000
   echo '{\"note\": \"\", \"tags\": [\"a\", \"b\"], \"status\": null}' | recto update users 7
 
-For collections with writes = \"update\". The other fields stay as they are. As in CSV, a value that is nested is JSON, \
-and an empty one is null; without any FIELD=VALUE, a JSON merge patch is read from standard input, in which null clears a \
-field.
+The collection must have writes = \"update\". Other fields do not change. As in CSV, a nested value is \
+JSON, and an empty value is null. Without FIELD=VALUE, the command reads a JSON merge patch from standard \
+input, in which null clears a field.
 
-The key fields stand in the key's order, each as an argument; or in one argument, joined by commas and percent-encoded, as \
-in the address of a record over HTTP. A key that begins with - follows a --.";
+Give the values of the key fields in the key's order, each as an argument. Or join the percent-encoded \
+values by commas in one argument, as in the HTTP path of a record. Write -- before a key that begins with -.";
 
 /// Arguments of `recto update`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct UpdateArgs {
-    /// The collection
+    /// Name of the collection
     pub(crate) collection: String,
-    /// The key, and the fields with their new values: KEY… FIELD=VALUE…
+    /// Values of the key fields, then fields with their new values: KEY… FIELD=VALUE…
     #[arg(
         required = true,
         allow_negative_numbers = true,
@@ -58,7 +58,7 @@ pub(crate) async fn run(args: &UpdateArgs, session: &dyn Session, console: &mut 
     let key = key_of(collection, key)?;
     let fields = if assignments.is_empty() {
         if console.input_is_terminal() {
-            console.note("Reading a JSON merge patch; Ctrl-D ends it.")?;
+            console.note("Reading a JSON merge patch; Ctrl-D ends the input.")?;
         }
         read_patch(collection, console.input())?
     } else {
@@ -91,8 +91,8 @@ fn assigned(collection: &Collection, assignments: &[String]) -> Result<JsonRecor
     for assignment in assignments {
         let Some((name, text)) = assignment.split_once('=') else {
             return Err(
-                Failure::new(Exit::Refused, format!("{assignment:?} is no FIELD=VALUE"))
-                    .with_hint("after the key stand the fields to change, each as FIELD=VALUE"),
+                Failure::new(Exit::Refused, format!("{assignment:?} is not FIELD=VALUE"))
+                    .with_hint("write each field to change as FIELD=VALUE, after the key"),
             );
         };
         let value = match collection.field(name) {
@@ -114,7 +114,7 @@ fn read_patch(definition: &Arc<Collection>, input: &mut dyn std::io::BufRead) ->
     let read = input.take(MAX_PATCH_BYTES + 1).read_to_string(&mut text);
     read.map_err(|error| Failure::new(Exit::Failed, format!("cannot read standard input: {error}")))?;
     if text.len() as u64 > MAX_PATCH_BYTES {
-        return Err(Failure::new(Exit::Refused, "a patch has 16 MiB at most"));
+        return Err(Failure::new(Exit::Refused, "the patch is larger than 16 MiB"));
     }
     let given = DynamicRecord::from_json_text(Arc::clone(definition), &text)?.to_json();
     let patch: JsonRecord = serde_json::from_str(&text).unwrap_or_default();

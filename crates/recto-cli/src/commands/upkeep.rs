@@ -21,14 +21,14 @@ const MAX_PROBLEMS_DRAWN: usize = 20;
 const BACKUP_EXAMPLES: &str = "\
 Examples:
   recto backup /mnt/backup/2026-11-21
-  recto page posts --store /mnt/backup/2026-11-21      a backup is a store like any other
-  recto backup 2026-11-21 --store http://db:8080       on the server's machine, in its --backup-folder";
+  recto page posts --store /mnt/backup/2026-11-21      open a backup like any store
+  recto backup 2026-11-21 --store http://db:8080       create a folder in the server's --backup-folder";
 
 /// Arguments of `recto backup`.
 #[derive(Debug, Args)]
 #[command(after_help = BACKUP_EXAMPLES)]
 pub(crate) struct BackupArgs {
-    /// The folder to make; it must not be there. Through a server: its name
+    /// Folder to create, which must not exist; through a server, only its name
     #[arg(value_name = "FOLDER")]
     pub(crate) to: PathBuf,
     #[command(flatten)]
@@ -42,14 +42,15 @@ Examples:
   recto restore /mnt/backup/2026-11-21 --store shop.data
   recto restore /mnt/backup/2026-11-21 --store shop.data --json
 
-Every row of the backup is checked first, then the backup is copied to the folder. The folder must not exist yet, or be \
-empty. An interrupted restore leaves no half store: run the same command again. The backup is not changed.";
+Every row of the backup is checked first, then the backup is copied to the folder. The folder must not \
+exist yet, or be empty. An interrupted restore leaves no incomplete store: run the same command again. The \
+backup is not changed.";
 
 /// Arguments of `recto restore`.
 #[derive(Debug, Args)]
 #[command(after_help = RESTORE_EXAMPLES)]
 pub(crate) struct RestoreArgs {
-    /// The folder of the backup, as `recto backup` made it
+    /// Folder of the backup, as `recto backup` created it
     backup: String,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
@@ -76,9 +77,9 @@ Examples:
   recto check
   recto check --store /mnt/backup/2026-11-21 --json
 
-Of an embedded store every row is read and its checksum verified. Of Cassandra, tables are compared with the \
-schema, and copies with nodes; rows are for nodetool verify. Nothing is changed. The exit code is 4 if there are \
-problems.";
+The command changes nothing. It reads every row of an embedded store, and verifies its checksum. On \
+Cassandra, it compares tables with the schema, and numbers of copies with numbers of nodes; `nodetool \
+verify` checks rows. The exit code is 4 if there are problems.";
 
 /// Arguments of `recto check`.
 #[derive(Debug, Args)]
@@ -128,17 +129,15 @@ pub(crate) async fn backup(args: &BackupArgs, session: &dyn Session, console: &m
 /// Checks a backup, and copies it to the folder of a store.
 pub(crate) async fn restore(args: &RestoreArgs, console: &mut Console) -> Result<Exit> {
     let StoreAddress::Embedded(to) = args.store.address(DEFAULT_STORE, environment())? else {
-        return Err(Failure::new(
-            Exit::Refused,
-            "a backup is restored to a folder, not to Cassandra or a server",
-        )
-        .with_hint(
-            "restore the backup to a folder (--store FOLDER); `recto copy` copies a folder to Cassandra",
-        ));
+        return Err(
+            Failure::new(Exit::Refused, "cannot restore a backup to Cassandra or a server").with_hint(
+                "restore the backup to a folder (--store FOLDER); `recto copy` copies a folder to Cassandra",
+            ),
+        );
     };
     let from = StoreAddress::Embedded(PathBuf::from(&args.backup));
     let options = OpenOptions::new().read_only().wait(args.store.wait()?);
-    let no_backup = "name the folder of a backup, as `recto backup FOLDER` made it";
+    let no_backup = "name the folder of a backup, as `recto backup FOLDER` created it";
     let backup = open(&from, options)
         .await
         .map_err(|error| not_opened(error, no_backup))?;
@@ -287,7 +286,7 @@ pub(crate) async fn check(args: &CheckArgs, session: &dyn Session, console: &mut
     }
     draw_notes(&outcome, console)?;
     if reads_rows {
-        console.line("The rows named cannot be trusted. Restore the store from a backup.")?;
+        console.line("Do not trust the listed rows. Restore the store from a backup.")?;
     }
     Ok(exit)
 }

@@ -23,14 +23,14 @@ use crate::text::{counted, duration, printable, rows};
 
 const VIEWS_EXAMPLES: &str = "\
 Examples:
-  recto views                  every view, with its state and its table
+  recto views                  list every view, with its state and its table
   recto views flights --json";
 
 /// Arguments of `recto views`.
 #[derive(Debug, Args)]
 #[command(after_help = VIEWS_EXAMPLES)]
 pub(crate) struct ViewsArgs {
-    /// The collection; all if none is named
+    /// Name of the collection [default: all]
     #[arg(value_name = "COLLECTION")]
     collection: Option<String>,
     /// Print JSON
@@ -44,21 +44,24 @@ const VERIFY_EXAMPLES: &str = "\
 Examples:
   recto verify
   recto verify flights --json
-  recto verify --rate 50000                  leaves room for others
-  recto verify --checkpoint verify.place     goes on where the same command was stopped
+  recto verify --rate 50000                  limit the load on the store
+  recto verify --checkpoint verify.place     continue an interrupted run of the same command
 
-Records and views are read whole and compared, two views at a time; what is kept in buckets is looked at before: whether each row is \
-where its directory says, and directories and samples are whole. Nothing is changed. The exit code is 4 if something is wrong. \
-Records that do not fit a view are counted; they are wrong if the store has not recorded that the view lacks them.";
+The command first checks buckets: whether each row is where the range map says, and whether range maps and \
+samples are complete. Then it reads all records and views, and compares them, two views at a time. It \
+changes nothing. The exit code is 4 if something is wrong. Records that do not fit a view are counted. They \
+are wrong if the store has not recorded that the view lacks them.";
 
 const REPAIR_EXAMPLES: &str = "\
 Examples:
   recto repair
   recto repair flights
-  recto repair --checkpoint repair.place     goes on where the same command was stopped
+  recto repair --checkpoint repair.place     continue an interrupted run of the same command
 
-What `recto verify` finds is repaired, while others write: entries that are missing are put, those of no record deleted; rows that lie \
-astray are taken to their buckets, directories and samples made anew. The number of records that do not fit a view is recorded. The exit code is 4 if something could not be repaired.";
+The command repairs the problems that `recto verify` finds, while others write. It adds missing entries, \
+and deletes entries without a record. It moves misplaced rows to their buckets, and rebuilds range maps and \
+samples. It records the number of records that do not fit a view. The exit code is 4 if something could not \
+be repaired.";
 
 /// Arguments of `recto verify`.
 #[derive(Debug, Args)]
@@ -79,16 +82,17 @@ pub(crate) struct RepairArgs {
 /// Views to compare with their records.
 #[derive(Debug, Args)]
 pub(crate) struct ComparedArgs {
-    /// The collections; all if none is named
+    /// Names of the collections [default: all]
     #[arg(value_name = "COLLECTION")]
     collections: Vec<String>,
-    /// The most rows to read a second
+    /// Maximum number of rows to read per second [default: no limit]
     #[arg(long, value_name = "ROWS", value_parser = clap::value_parser!(u32).range(1..))]
     rate: Option<u32>,
-    /// MiB of memory to compare in, for all views together; with less, tables are read more often [default: 64]
+    /// Memory for comparing all views, in MiB: 1 to 65536. With less memory, tables are read more often
+    /// [default: 64]
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=65_536))]
     memory_mib: Option<u64>,
-    /// Keep in this file how far it is, and go on from there if the file is there; it goes when all is compared
+    /// File for the progress. If it exists, the command continues from it. At the end, the command removes it
     #[arg(long, value_name = "FILE")]
     checkpoint: Option<PathBuf>,
     #[command(flatten)]
@@ -114,7 +118,7 @@ pub(crate) async fn list(args: &ViewsArgs, session: &dyn Session, console: &mut 
         return Ok(Exit::Done);
     }
     if views.is_empty() {
-        console.line("There are no views: a schema declares them.")?;
+        console.line("There are no views. Declare views in the schema.")?;
     }
     for view in &views {
         draw_view(view, console)?;
@@ -188,8 +192,8 @@ pub(crate) async fn compare(
     let report = match outcome {
         Some(Ok(report)) => report.map_err(|error| not_compared(error, args))?,
         Some(Err(error)) => {
-            let message = format!("the comparison broke off: {error}");
-            return Err(Failure::new(Exit::Failed, message).with_hint("this is a defect of recto"));
+            let message = format!("the comparison stopped unexpectedly: {error}");
+            return Err(Failure::new(Exit::Failed, message).with_hint("report this defect of Recto"));
         }
         None => return stopped(checkpoint.as_deref(), console),
     };
@@ -204,7 +208,7 @@ pub(crate) async fn compare(
 fn not_compared(error: recto::Error, args: &ComparedArgs) -> Failure {
     match &args.checkpoint {
         Some(path) if error.kind() == ErrorKind::InvalidCursor => {
-            let hint = format!("remove {} to begin at the beginning", path.display());
+            let hint = format!("remove {} to start from the beginning", path.display());
             Failure::from(error).with_hint(hint)
         }
         _ => Failure::from(error),
@@ -214,9 +218,9 @@ fn not_compared(error: recto::Error, args: &ComparedArgs) -> Failure {
 fn stopped(checkpoint: Option<&Checkpoint>, console: &mut Console) -> Result<Exit> {
     let stopped = console.err_paint(Tone::Warning, "stopped;");
     let how = match checkpoint {
-        Some(checkpoint) if checkpoint.is_kept()? => "the same command goes on where this one stopped",
-        Some(_) => "it was not far enough to go on from: the same command begins anew",
-        None => "with --checkpoint FILE the same command would go on where this one stopped",
+        Some(checkpoint) if checkpoint.is_kept()? => "run the same command again to continue",
+        Some(_) => "no progress was saved yet: the same command starts from the beginning",
+        None => "use --checkpoint FILE to make the command resumable",
     };
     console.note(format_args!("{stopped} {how}"))?;
     Ok(Exit::Interrupted)
@@ -323,15 +327,17 @@ fn draw_end(report: &VerifyReport, repairs: bool, console: &mut Console) -> Resu
         let examples = report.views.iter().flat_map(|view| &view.examples);
         let mut examples = examples.filter(|example| example.kind != "misfit");
         let what = if examples.all(|example| example.outcome.is_empty()) {
-            "it"
+            "these problems"
         } else {
-            "the rest"
+            "the other problems"
         };
-        console.line(format_args!("Nothing was changed. `recto repair` mends {what}."))?;
+        console.line(format_args!(
+            "Nothing was changed. `recto repair` repairs {what}."
+        ))?;
     }
     if report.views.iter().any(|view| view.misfits.total() > 0) {
         let records = if unrecorded(report) > 0 {
-            ", or record them by `recto repair`, so that queries tell"
+            ", or record them with `recto repair`, so that queries report them"
         } else {
             ""
         };
@@ -342,7 +348,8 @@ fn draw_end(report: &VerifyReport, repairs: bool, console: &mut Console) -> Resu
     if let Some(seconds) = report.begun_seconds_ago {
         let ago = duration(Duration::from_secs(seconds));
         console.line(format_args!(
-            "It went on where one was stopped that was begun {ago} ago: what that one found is told as it was found."
+            "This run continued an interrupted run, which began {ago} ago. Findings of that run may be \
+             outdated."
         ))?;
     }
     Ok(())

@@ -112,7 +112,7 @@ async fn too_many_different_queries_are_refused() {
         .collect();
     let shown = designed(&schema, &queries, &[]).await;
     assert!(
-        shown.contains("72 different queries are not served yet; views are designed for 32 at once"),
+        shown.contains("72 different queries have no view yet; a design has views for at most 32 at a time"),
         "{shown}"
     );
     assert!(shown.ends_with("--- exit 2\n"), "{shown}");

@@ -123,7 +123,7 @@ fn init_writes_the_example_once() {
     std::fs::write(&args.file, "mine").unwrap();
     let second = shown(console(), |console| init(&args, console));
     assert!(
-        second.contains("is there already") && second.ends_with("exit 2\n"),
+        second.contains("already exists") && second.ends_with("exit 2\n"),
         "{second}"
     );
     assert_eq!(std::fs::read_to_string(&args.file).unwrap(), "mine");

@@ -90,7 +90,7 @@ fn keys_are_listed_and_rotated_and_never_shown() {
     assert_eq!(third["records"][0]["id"], 4);
     let refused = recto(folder, &page(&["--page-token", token]));
     assert_eq!(refused.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("not known here"));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("unknown key"));
 
     // The output shows only the number, the age and the use of a key.
     let listed = json(folder, &["cursor-keys", "list", "--json"]);

@@ -162,7 +162,7 @@ fn init_plan_apply_make_a_store_and_nothing_before_it_is_agreed_to() {
     assert!(place.run(&["plan"]).done().contains("nothing to change"));
     assert!(place.run(&["apply"]).done().contains("nothing to change"));
     assert!(place.run(&["describe"]).done().contains("(user_id), -post_id"));
-    place.run(&["init"]).failed(2, "is there already");
+    place.run(&["init"]).failed(2, "already exists");
     let described = json(&place.run(&["describe", "--json"]).done());
     assert_eq!(described["generation"], 1);
     let toml = place.run(&["describe", "--toml"]).done();
@@ -264,7 +264,7 @@ fn csv_of_other_programs_is_loaded() {
         "Carrier;day;flight;delay;note\nUA;31/01/2013;7.0;NA;\"\"\nUA;30/01/2013;8;5;none\n",
     );
     let load = ["load", "flights", "flights.csv"];
-    place.run(&load).failed(2, "the file separates columns by ;");
+    place.run(&load).failed(2, "the separator of the file is ;");
     let mapped = [&load[..], &["--delimiter", ";", "--map", "Carrier=carrier"]].concat();
     let ran = place.run(&mapped);
     assert_eq!(ran.code, 4, "{}", ran.err);
@@ -292,7 +292,7 @@ fn csv_of_other_programs_is_loaded() {
         (&["--map", "x"], "does not map a column to a field"),
         (&["--blobs", "octal"], "base64 or hex"),
         (&["--time-zone", "Nowhere"], "there is no time zone"),
-        (&["--time-format", "%Q"], "there is no code %Q"),
+        (&["--time-format", "%Q"], "the code %Q does not exist"),
     ] {
         let line = if options[0] == "--delimiter" {
             &load[..]
@@ -403,7 +403,7 @@ fn records_are_put_got_and_deleted() {
         .done();
     place
         .run(&["get", "flights", "A,B", "2013-01-01", "-7"])
-        .failed(3, "holds no record");
+        .failed(3, "has no record");
     let input = "{\"carrier\":\"UA\",\"day\":\"2013-01-01\",\"flight\":1}\n{\"carrier\":\"UA\",\"day\":\"2013-01-02\",\"flight\":2}\n";
     assert!(
         place
@@ -462,7 +462,7 @@ fn explain_and_upkeep() {
     assert_eq!(copied.lines().count(), 30);
     place
         .run(&["backup", "copy"])
-        .failed(2, "there is a store at copy already");
+        .failed(2, "a store exists already at copy");
     place.run(&["compact", "--json"]).done();
 }
 
@@ -485,7 +485,7 @@ fn a_backup_is_checked_and_restored() {
     assert!(shown.starts_with("✓ restored 30 rows ("), "{shown}");
     let refused = place
         .run(&["restore", "copy"])
-        .failed(2, "there is a store at recto.data already");
+        .failed(2, "a store exists already at recto.data");
     assert!(refused.contains("rename its folder"), "{refused}");
     place
         .run(&["restore", "nowhere", "--store", "third"])
@@ -625,7 +625,7 @@ fn a_page_without_a_filter_says_what_to_add() {
         "abcd",
     ];
     let said = place.run(&garbage).failed(2, "page token");
-    assert!(said.contains("exactly as a page gave it"), "{said}");
+    assert!(said.contains("exactly as the page had it"), "{said}");
 }
 
 /// Two TOML files: a schema, and the configuration of a server.
@@ -638,10 +638,10 @@ fn a_schema_and_a_configuration_are_told_apart() {
     );
     place
         .run(&["apply", "--yes", "--schema", "server.toml"])
-        .failed(2, "a server's configuration");
+        .failed(2, "a server configuration");
     place
         .run(&["serve", "--config", "recto.toml"])
-        .failed(2, "this is a schema");
+        .failed(2, "belongs to a schema");
 }
 
 #[test]
@@ -649,7 +649,7 @@ fn a_second_copy_says_how_to_go_on() {
     let place = Place::with_rows();
     let copy = ["copy", "--from", "recto.data", "--to", "second"];
     place.run(&copy).done();
-    let said = place.run(&copy).failed(2, "which this copy did not put there");
+    let said = place.run(&copy).failed(2, "that are not from this copy");
     assert!(said.contains("recto apply --remove flights --store"), "{said}");
 }
 
@@ -1204,7 +1204,7 @@ fn a_load_that_is_stopped_goes_on_when_the_command_runs_again() {
         .unwrap();
     assert!(kill.success());
     let stopped = Ran::of(&child.wait_with_output().unwrap());
-    stopped.failed(130, "goes on where this one stopped");
+    stopped.failed(130, "run the same command again to continue");
     place.run(&line).done();
     let scanned = place.run(&["check", "--json"]).done();
     assert_eq!(json(&scanned)["rows"], MANY_ROWS, "{scanned}");
@@ -1232,7 +1232,7 @@ fn the_demo_loads_all_flights_once_and_shows_pages_of_them() {
     }
     let again = place.run(&["demo"]).done();
     assert!(
-        again.contains("in the store already") && !again.contains("stored in"),
+        again.contains("the store already has the flights") && !again.contains("stored in"),
         "{again}"
     );
     // The commands that the demo prints work.
@@ -1255,7 +1255,7 @@ fn the_demo_leaves_a_store_of_others_alone() {
     let place = Place::with_rows();
     place
         .run(&["demo", "--store", "recto.data"])
-        .failed(2, "left as it is");
+        .failed(2, "nothing was changed");
     assert_eq!(place.run(&["scan", "flights"]).done().lines().count(), 30);
     assert!(!place.path("recto-demo").exists());
 }
@@ -1311,7 +1311,7 @@ writes = "overwrite"
         .failed(2, "found 9007199254740992.5");
     place
         .run(&[&from[..], &["[nope]"]].concat())
-        .failed(2, "column 3: a word that is not true, false or null");
+        .failed(2, "column 3: a word other than true, false or null");
 
     let wrong =
         "{\"p\":\"put\",\"bi\":1,\"de\":1}\n{\"p\":\"put\",\"bi\":1,\"de\":1,\"v\":2147483647.0000001}\n";

@@ -130,7 +130,7 @@ fn a_table_that_is_there_is_attached_served_and_paged() {
         ],
     );
     assert!(
-        refused.code != 0 && refused.err.contains("flights is read only"),
+        refused.code != 0 && refused.err.contains("flights is read-only"),
         "{}",
         refused.err
     );
@@ -159,7 +159,7 @@ fn a_table_that_is_there_is_attached_served_and_paged() {
     let key = r#"{"dest":"LAX"}"#;
     let (status, body) = ask(&server, "PUT", "/v1/collections/flights/records/AA,3", key);
     assert!((400..500).contains(&status) || status == 501, "{status} {body}");
-    assert!(body.contains("flights is read only"), "{body}");
+    assert!(body.contains("flights is read-only"), "{body}");
     let (_, body) = ask(&server, "GET", "/v1/collections/flights", "");
     assert!(
         body.contains(r#""writes":"none""#) && body.contains(&table),
@@ -173,14 +173,14 @@ fn a_table_that_is_there_is_attached_served_and_paged() {
     );
     assert_eq!(status, 200);
     assert!(
-        html.contains("read only") && !html.contains("Add record"),
+        html.contains("read-only") && !html.contains("Add record"),
         "{html}"
     );
     drop(server);
     // Removing an attached table needs no schema file.
     let forget = ["apply", "--remove", "flights", "--yes", "--store", "view"];
     let told = recto(folder.path(), &forget).done();
-    assert!(told.contains("stays as it is"), "{told}");
+    assert!(told.contains("stays unchanged"), "{told}");
     let none = recto(folder.path(), &forget);
     assert!(none.code != 0 && none.out.contains("flights"), "{}", none.out);
 }
@@ -245,7 +245,7 @@ fn a_server_serves_what_is_its_own_while_what_is_attached_is_away() {
         assert!(body.contains(&there.address), "{body}");
         // Each list shows that the collection is unreachable, and the address of its cluster.
         for path in ["/v1/collections", "/v1/collections/flights", "/v1/schema", "/"] {
-            let body = ask_until_told(&server, path, "collection flights is away: ");
+            let body = ask_until_told(&server, path, "collection flights is unavailable: ");
             assert!(body.contains(&there.address), "{path} {body}");
             assert!(!body.contains("collection notes is"), "{path} {body}");
         }
@@ -256,7 +256,7 @@ fn a_server_serves_what_is_its_own_while_what_is_attached_is_away() {
         ] {
             let told = recto(folder.path(), &[line, &["--store", &server.url]].concat()).done();
             assert!(
-                told.contains("collection flights is away: ") && told.contains(&there.address),
+                told.contains("collection flights is unavailable: ") && told.contains(&there.address),
                 "{line:?} {told}"
             );
         }

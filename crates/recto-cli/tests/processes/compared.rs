@@ -114,7 +114,7 @@ impl Place {
         let begun = Instant::now();
         loop {
             let ran = Ran::of(&self.compare(&[]).output().unwrap());
-            if !ran.err.contains("under way") || begun.elapsed() > NOTICED {
+            if !ran.err.contains("is already running") || begun.elapsed() > NOTICED {
                 return ran;
             }
             std::thread::sleep(Duration::from_millis(100));
@@ -164,7 +164,7 @@ fn goes_on(place: &Place, lose_it: impl FnOnce(Child)) {
         let sent = Command::new("kill").args(["-s", "INT", &id]).status();
         assert!(sent.unwrap().success());
         let stopped = Ran::of(&comparing.wait_with_output().unwrap());
-        stopped.failed(130, "the same command goes on where this one stopped");
+        stopped.failed(130, "run the same command again to continue");
     };
     interrupt(place.half_way());
     assert!(place.has_place());
@@ -186,7 +186,7 @@ fn goes_on(place: &Place, lose_it: impl FnOnce(Child)) {
         .to_the_end()
         .failed(2, "the schema was changed since the place was kept");
     assert!(
-        refused.contains("remove verify.place to begin at the beginning"),
+        refused.contains("remove verify.place to start from the beginning"),
         "{refused}"
     );
     std::fs::remove_file(place.path().join(FILE)).unwrap();
@@ -224,9 +224,6 @@ fn through_a_server_that_is_killed() {
     goes_on(&place, |comparing| {
         server.restart();
         let said = Ran::of(&comparing.wait_with_output().unwrap()).failed(1, "");
-        assert!(
-            said.contains("with a checkpoint the same command goes on"),
-            "{said}"
-        );
+        assert!(said.contains("with --checkpoint it continues"), "{said}");
     });
 }

@@ -133,7 +133,7 @@ fn a_command_that_fails_twice_is_run_a_third_time() {
         ];
         let worked = queue(folder, &line);
         let said = worked.failed(4, "no way");
-        assert!(said.contains("no way; comes again in "), "{said}");
+        assert!(said.contains("no way; is delivered again in "), "{said}");
         assert_eq!(read(folder, "attempts").lines().count(), attempt);
         assert_eq!(amount(folder, "jobs"), (1, 0));
     }
@@ -228,10 +228,10 @@ fn a_message_that_no_environment_holds_fails_and_harms_no_other() {
         .map(|message| message["attributes"]["recto.error"].as_str().unwrap())
         .collect();
     let expected = [
-        "the attributes content-type and content_type would both be RECTO_ATTRIBUTE_CONTENT_TYPE",
-        "the attribute kind has a NUL byte, which cannot stand in an environment",
+        "the attributes content-type and content_type would both have the variable RECTO_ATTRIBUTE_CONTENT_TYPE",
+        "the attribute kind has a NUL byte, which an environment variable cannot have",
         "cannot run the command: Argument list too long (os error 7)",
-        "the deduplication id has a NUL byte, which cannot stand in an environment",
+        "the deduplication id has a NUL byte, which an environment variable cannot have",
     ];
     assert_eq!(errors, expected);
 }
@@ -409,7 +409,7 @@ fn through_a_server_several_work_on_one_queue() {
     ask(&["create", "jobs", "--visibility", "2", "--json"], "").done();
     ask(&["create", "jobs", "--delay", "1"], "").failed(2, "jobs");
     ask(&["send", "nothing", "a"], "").failed(3, "nothing");
-    ask(&["ack", "jobs", "garbage"], "").failed(2, "receipt 1: this is no receipt");
+    ask(&["ack", "jobs", "garbage"], "").failed(2, "receipt 1: this is not a receipt");
     // If the worker is killed before it writes the body, the command reads nothing.
     let script = "read -r body; [ -z \"$body\" ] || echo \"$body\" >> handled; sleep 0.05";
     let work = [

@@ -438,7 +438,11 @@ fn a_read_only_server_rejects_every_change() {
     assert!(answer.starts_with("HTTP/1.1 403"), "{answer}");
     assert!(answer.contains("urn:recto:problem:read-only"), "{answer}");
     // Two processes read the store, so that no process can write it.
-    place.refused(&["put", "orders", "{}"], 1, "another process, which reads it");
+    place.refused(
+        &["put", "orders", "{}"],
+        1,
+        "is open for reading in another process",
+    );
     place.done(&["scan", "orders"]);
     for server in [running, beside] {
         server.signal("TERM");
@@ -492,13 +496,17 @@ fn grants_that_the_schema_does_not_know_are_refused() {
     let place = Place::new();
     for (grant, code, said) in [
         ("order:read", 3, "did you mean orders?"),
-        ("orders:read where tennant = \"a\"", 2, "does not fit its fields"),
+        (
+            "orders:read where tennant = \"a\"",
+            2,
+            "does not match its fields",
+        ),
         (
             "orders:read where tennant = \"a\"",
             2,
             "correct the filter after `where`",
         ),
-        ("*:read where total = 1", 2, "does not fit its fields"),
+        ("*:read where total = 1", 2, "does not match its fields"),
         (
             "orders:read,write where note = \"a\"",
             2,
@@ -579,7 +587,7 @@ fn the_configuration_is_shown_with_its_sources_and_refused_where_it_is_wrong() {
     place.refused(
         &["serve", "--listen", "0.0.0.0:80"],
         2,
-        "no tokens say who may ask",
+        "the server has no tokens",
     );
     place.refused(&["serve", "--behind-proxy"], 2, "recto token create NAME --grant");
     place.refused(
@@ -594,7 +602,7 @@ fn the_configuration_is_shown_with_its_sources_and_refused_where_it_is_wrong() {
     );
     std::fs::write(place.0.path().join("server.toml"), "[serve]\nlistn = \"x\"\n").unwrap();
     place.refused(&["serve", "--config", "server.toml"], 2, "did you mean listen?");
-    place.refused(&["serve", "--listen", "nowhere"], 2, "takes an IP address");
+    place.refused(&["serve", "--listen", "nowhere"], 2, "must be an IP address");
 }
 
 /// A served store is damaged. Requests return errors, and the server continues. The scrub finds the damage and reports

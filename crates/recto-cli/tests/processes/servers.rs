@@ -300,7 +300,7 @@ fn the_store_is_looked_after_through_a_server() {
     let local = |line: &[&str]| recto(place.path(), &[line, &["--store", &place.store]].concat());
     let compact = ["compact"];
     assert_eq!(ask(&compact).err, local(&compact).err);
-    ask(&compact).failed(2, "compact is for embedded stores");
+    ask(&compact).failed(2, "compact needs an embedded store");
     std::fs::write(
         place.path().join("more.csv"),
         "tenant,id,note\nacme,900,sent\nacme,ten,sent\n",
@@ -337,7 +337,7 @@ fn the_store_is_looked_after_through_a_server() {
     checked(2);
     place.servers[1].done("PUT", "/v1/collections/returns/records/1", &json!({}));
     let remove = ["apply", "--remove", "returns", "--yes"];
-    ask_by(&loader, &remove).failed(1, "does not allow apply");
+    ask_by(&loader, &remove).failed(1, "lacks the right apply");
     let planned = ["plan", "--remove", "returns"];
     let (planned, other) = (ask(&planned).done(), local(&planned).done());
     assert!(

@@ -174,11 +174,11 @@ fn wrong_counts_are_found() {
         let (counted, found) = (expected(0..40), expected(0..39));
         let expected_problems = [
             format!(
-                "AA: {} rows of {} bytes are counted in the partition, {} of {} are found",
+                "AA: the count of the partition is {} rows with {} bytes, but it has {} rows with {} bytes",
                 counted.rows, counted.bytes, found.rows, found.bytes
             ),
-            "BB: the partition has 30 rows and is not counted".to_owned(),
-            "CC: 20 rows are counted in the partition, none is found".to_owned(),
+            "BB: the partition has 30 rows, but no count".to_owned(),
+            "CC: the count of the partition is 20 rows, but it has none".to_owned(),
         ];
         assert_eq!(said(&report), expected_problems);
         // The deletion would make the count negative, because these rows were never counted.

@@ -120,7 +120,7 @@ fn what_is_no_store_is_refused() {
     fs::write(&data, vec![0; 1 << 20]).unwrap();
     refused(&path, StoreErrorKind::Corrupt);
     fs::remove_file(&data).unwrap();
-    assert!(refused(&path, StoreErrorKind::Corrupt).contains("lost its data file"));
+    assert!(refused(&path, StoreErrorKind::Corrupt).contains("is missing"));
     fs::write(&data, &whole).unwrap();
     fs::write(path.join("format"), "something else").unwrap();
     refused(&path, StoreErrorKind::Corrupt);
@@ -240,7 +240,7 @@ fn what_was_not_closed_can_be_opened_to_be_read() {
             assert_eq!(numbers(reader, &table(), "AA").await.len(), 2_000);
         }
         let writer = open(&copied).map(drop).unwrap_err();
-        assert!(writer.to_string().contains("which reads it"), "{writer}");
+        assert!(writer.to_string().contains("open for reading"), "{writer}");
     });
 }
 

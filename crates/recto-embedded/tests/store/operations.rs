@@ -112,7 +112,7 @@ fn a_restore_makes_a_whole_store_or_nothing() {
         drop(restored);
         let error = backup.restore(&to, |_| ()).await.unwrap_err();
         assert_eq!(error.kind(), StoreErrorKind::Invalid);
-        assert!(error.to_string().contains("there is a store at"), "{error}");
+        assert!(error.to_string().contains("a store exists already at"), "{error}");
         let occupied = directory.path().join("occupied");
         std::fs::create_dir(&occupied).unwrap();
         std::fs::write(occupied.join("file"), "mine").unwrap();

@@ -66,6 +66,7 @@ pub(crate) async fn ask_head(
 
 /// Returns the error for a head that refers to a missing segment or table.
 pub(crate) fn damaged() -> QueueError {
-    let message = "what is stored of a queue is not of one time: its table of bodies cannot be emptied";
+    let message = "the tables of a queue are from different points in time: its table of message bodies \
+                   cannot be emptied";
     QueueError::new(QueueErrorKind::Corrupt, message).with_hint(RESTORE_ALL)
 }

@@ -61,7 +61,7 @@ impl Keeper {
             }
             self.grow(&ring).await?;
         }
-        let message = "no table of bodies can be opened: nothing was done";
+        let message = "no table of message bodies can be opened: nothing was done";
         Err(QueueError::new(QueueErrorKind::Store, message).with_hint("try again"))
     }
 
@@ -246,9 +246,10 @@ pub(crate) fn shortage(ring: &Ring, options: &StoreOptions, now: Micros) -> Opti
 }
 
 fn short() -> QueueError {
-    let message = "no table of bodies is free, so that the open table stays open";
+    let message = "no table of message bodies is free, so the open table stays open";
     QueueError::new(QueueErrorKind::Unavailable, message).with_hint(
-        "receive what is there, or let the ring have more tables; nothing is lost, and sending goes on",
+        "receive messages, or allow more tables of message bodies; no message is lost, and you can still \
+         send",
     )
 }
 

@@ -78,7 +78,7 @@ async fn copy(shard: &Arc<Shard>, segment: Segment, live: Live, to: BodyTable) -
         }
         let written = tokio::time::timeout(shard.queues.request_timeout, shard.queues.write(writes));
         let written = written.await.unwrap_or_else(|_| {
-            let message = "the store did not answer in time: bodies were not copied";
+            let message = "the store did not answer in time: message bodies were not copied";
             Err(QueueError::new(QueueErrorKind::Timeout, message))
         });
         if written? == Written::TableGone {

@@ -98,8 +98,12 @@ pub(crate) async fn a_head_that_was_restored_alone_is_found_out(bed: Bed) {
         assert_refused(
             shard.receive(1, None, NOW).await,
             QueueErrorKind::Corrupt,
-            "not of one time",
+            "from different points in time",
         );
     }
-    assert_refused(shard.stats().await, QueueErrorKind::Corrupt, "not of one time");
+    assert_refused(
+        shard.stats().await,
+        QueueErrorKind::Corrupt,
+        "from different points in time",
+    );
 }

@@ -234,7 +234,7 @@ pub(crate) async fn what_no_shard_takes_is_refused(bed: Bed) {
     assert_refused(
         refused.map(drop),
         QueueErrorKind::Full,
-        "the queue holds as much as it may: nothing was sent",
+        "the queue is full: nothing was sent",
     );
     assert_eq!(jobs.stats().await.unwrap().messages, room as u64);
     let done = jobs.receive(1, Some(LONG), NOW).await.unwrap().remove(0);

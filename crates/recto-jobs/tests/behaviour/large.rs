@@ -58,7 +58,7 @@ pub(crate) async fn what_the_store_does_not_take_is_refused_by_number_and_field(
     assert_eq!(refused.kind(), QueueErrorKind::InvalidArgument);
     let message = refused.to_string();
     assert!(
-        message.starts_with("body: ") && message.contains("this store takes"),
+        message.starts_with("body: ") && message.contains("this store accepts"),
         "{message}"
     );
     assert_eq!(receive(&shard, 5).await.len(), 1);

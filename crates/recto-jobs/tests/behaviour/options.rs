@@ -235,7 +235,7 @@ pub(crate) async fn messages_that_are_too_large_are_not_redriven(bed: Bed) {
     assert_refused(
         queues.redrive(&dead, &jobs, None).await,
         QueueErrorKind::InvalidArgument,
-        "to: messages of more than 10 bytes stay",
+        "messages of more than 10 bytes were not moved",
     );
     assert_eq!(bodies(&receive(&jobs.shards, 5).await), ["a", "b"]);
     assert_eq!(bodies(&receive(&dead.shards, 5).await), [large]);

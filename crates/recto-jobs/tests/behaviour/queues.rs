@@ -47,7 +47,7 @@ pub(crate) async fn a_queue_is_made_once(bed: Bed) {
     assert_refused(
         queues.create("jobs", others).await,
         QueueErrorKind::Conflict,
-        "its options are others: `visibility_seconds`",
+        "exists with other options: `visibility_seconds`",
     );
     let long = "x".repeat(81);
     for name in ["", "a b", "\u{e4}", "a.b", long.as_str()] {
@@ -111,7 +111,7 @@ pub(crate) async fn a_queue_is_changed_as_it_was_seen(bed: Bed) {
     assert_refused(
         queues.delete(dead.id).await,
         QueueErrorKind::Conflict,
-        "queue jobs sends its dead letters there",
+        "queue jobs uses this queue as its dead-letter queue",
     );
 }
 
@@ -146,7 +146,7 @@ pub(crate) async fn who_knows_a_deleted_queue_does_nothing_to_the_next(bed: Bed)
     assert_refused(
         new.shards.ack(&[received.receipt]).await,
         QueueErrorKind::InvalidArgument,
-        "is of another queue",
+        "belongs to another queue",
     );
     assert_eq!(bodies(&receive(&new.shards, 10).await), ["new"]);
     assert_eq!(

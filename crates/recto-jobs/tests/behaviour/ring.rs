@@ -139,7 +139,7 @@ pub(crate) async fn a_table_that_a_node_has_not_heard_of_is_not_gone(bed: Bed) {
     assert_refused(
         refused,
         QueueErrorKind::Unavailable,
-        "has not heard of table recto_queue_body_1",
+        "does not know table recto_queue_body_1",
     );
     // The message was given back.
     let again = jobs.receive(1, None, Duration::from_secs(5)).await.unwrap();
@@ -200,7 +200,7 @@ pub(crate) async fn work_units_that_cannot_begin_are_refused(bed: Bed) {
     let jobs = made(&queues, "jobs", QueueOptions::default()).await;
     queues.begin_unit(jobs.id, "one").await.unwrap();
     let more = queues.begin_unit(jobs.id, "two").await;
-    assert_refused(more, QueueErrorKind::Full, "as many work units");
+    assert_refused(more, QueueErrorKind::Full, "the maximum number of work units");
     let wrong = queues.begin_unit(jobs.id, "no name").await;
     assert_refused(wrong, QueueErrorKind::InvalidArgument, "`unit`");
     queues.delete(jobs.id).await.unwrap();

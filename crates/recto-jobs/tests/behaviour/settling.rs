@@ -53,7 +53,9 @@ pub(crate) async fn a_receipt_of_what_never_was_is_stale(bed: Bed) {
     let foreign = Receipt { address, ..receipt };
     let refused = shard.ack(&[receipt, foreign]).await.unwrap_err();
     assert!(
-        refused.to_string().starts_with("receipt 1 is of another queue"),
+        refused
+            .to_string()
+            .starts_with("receipt 1 belongs to another queue"),
         "{refused}"
     );
     assert_eq!(shard.totals().acked, 0);

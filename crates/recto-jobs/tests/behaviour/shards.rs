@@ -360,7 +360,7 @@ pub(crate) async fn a_redrive_that_fails_in_a_later_shard_says_what_was_moved(be
     let some = queues.redrive(&dead, &jobs, None).await;
     assert_eq!(some.as_ref().unwrap_err().moved(), MANY - in_the_last);
     let says = format!(
-        "{} messages were moved, and then it ended: it is hidden",
+        "{} messages were moved, then the redrive failed: it is hidden",
         MANY - in_the_last
     );
     assert_refused(some, QueueErrorKind::OutcomeUnknown, &says);

@@ -53,7 +53,7 @@ fn walk<'a>(ty: &Type, cell: &'a [u8], visit: Visit<'_, 'a>) -> Result<(), CellE
     if rest.is_empty() {
         Ok(())
     } else {
-        Err(CellError::malformed(ty, "bytes are left over"))
+        Err(CellError::malformed(ty, "bytes follow the value"))
     }
 }
 
@@ -343,7 +343,7 @@ fn encode_map(
             .windows(2)
             .any(|pair| order::compare(key, pair[0].0, pair[1].0).is_eq())
         {
-            return Err(CellError::malformed(ty, "a key stands in it twice"));
+            return Err(CellError::malformed(ty, "it has a key twice"));
         }
     }
     write_length(ty, sorted.len(), out)?;

@@ -88,7 +88,7 @@ fn read_duration(cell: &[u8]) -> Result<(i32, i32, i64), &'static str> {
     let days = vint::read_signed(&mut rest).ok_or(ENDS)?;
     let nanoseconds = vint::read_signed(&mut rest).ok_or(ENDS)?;
     if !rest.is_empty() {
-        return Err("bytes are left over");
+        return Err("bytes follow the value");
     }
     let months = i32::try_from(months).map_err(|_| "months out of range")?;
     let days = i32::try_from(days).map_err(|_| "days out of range")?;
@@ -111,7 +111,7 @@ pub(super) fn encode(ty: &Type, value: &Value, out: &mut Vec<u8>) -> Result<(), 
         (Type::Text, Value::Text(text)) => out.extend_from_slice(text.as_bytes()),
         (Type::Ascii, Value::Ascii(text)) if text.is_ascii() => out.extend_from_slice(text.as_bytes()),
         (Type::Ascii, Value::Ascii(_)) => {
-            return Err(CellError::malformed(ty, "it has letters beyond ASCII"));
+            return Err(CellError::malformed(ty, "it has non-ASCII letters"));
         }
         (Type::Blob, Value::Blob(bytes)) => out.extend_from_slice(bytes),
         (Type::Boolean, Value::Boolean(value)) => out.push(u8::from(*value)),
@@ -178,7 +178,8 @@ pub(super) fn encode(ty: &Type, value: &Value, out: &mut Vec<u8>) -> Result<(), 
 
 fn encode_decimal(ty: &Type, value: &BigDecimal, out: &mut Vec<u8>) -> Result<(), CellError> {
     let (unscaled, scale) = value.as_bigint_and_scale();
-    let scale = i32::try_from(scale).map_err(|_| CellError::malformed(ty, "its scale is beyond 32 bits"))?;
+    let scale =
+        i32::try_from(scale).map_err(|_| CellError::malformed(ty, "its scale has more than 32 bits"))?;
     out.extend_from_slice(&scale.to_be_bytes());
     out.extend_from_slice(&unscaled.to_signed_bytes_be());
     Ok(())

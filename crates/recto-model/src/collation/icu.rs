@@ -27,10 +27,10 @@ fn collator(collation: Collation) -> &'static CollatorBorrowed<'static> {
         let locale: Locale = collation
             .locale()
             .parse()
-            .expect("each name is a language tag: a test");
+            .expect("each name is a language tag, as a test checks");
         let options = CollatorOptions::default();
         CollatorBorrowed::try_new(CollatorPreferences::from(&locale), options)
-            .expect("what it needs is compiled in: a test")
+            .expect("the data of each locale is compiled in, as a test checks")
     })
 }
 

@@ -187,12 +187,13 @@ pub(super) fn parse_timestamp(text: &str) -> Result<i64, &'static str> {
         return Err(EXPECTED);
     }
     if nanos % 1_000_000 != 0 {
-        return Err("a timestamp of whole milliseconds, which is all that a timestamp holds");
+        return Err("a timestamp of whole milliseconds, because a timestamp has no finer resolution");
     }
     // Use 128 bits, because with an offset the local time of a valid timestamp can be outside the range.
     let seconds = i128::from(days) * i128::from(SECONDS_PER_DAY) - i128::from(offset_seconds);
     let millis = seconds * 1000 + i128::from(nanos / 1_000_000);
-    i64::try_from(millis).map_err(|_| "a timestamp within 64 bits of milliseconds, to the year 292278994")
+    i64::try_from(millis)
+        .map_err(|_| "a timestamp within 64 bits of milliseconds, at most the year 292278994")
 }
 
 /// Takes the longest sequence of digits, if `count` contains its length.

@@ -22,7 +22,7 @@ pub(super) fn text(months: i32, days: i32, nanoseconds: i64) -> String {
     let mut text = String::from(if negative { "-P" } else { "P" });
     let mut part = |value: u64, unit: &str| {
         if value > 0 {
-            write!(text, "{value}{unit}").expect("a string takes all that is written");
+            write!(text, "{value}{unit}").expect("writing to a string cannot fail");
         }
     };
     part((months / 12).into(), "Y");
@@ -35,7 +35,7 @@ pub(super) fn text(months: i32, days: i32, nanoseconds: i64) -> String {
     }
     let mut part = |value: u64, unit: &str| {
         if value > 0 {
-            write!(text, "{value}{unit}").expect("a string takes all that is written");
+            write!(text, "{value}{unit}").expect("writing to a string cannot fail");
         }
     };
     part(nanos / NANOS_PER_HOUR, "H");
@@ -46,7 +46,7 @@ pub(super) fn text(months: i32, days: i32, nanoseconds: i64) -> String {
     } else {
         let fraction = format!("{fraction:09}");
         write!(text, "{seconds}.{}S", fraction.trim_end_matches('0'))
-            .expect("a string takes all that is written");
+            .expect("writing to a string cannot fail");
     }
     text
 }

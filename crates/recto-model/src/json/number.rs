@@ -189,6 +189,6 @@ pub(super) fn decimal_text(value: &BigDecimal) -> String {
         text.push('.');
         text.push_str(&digits[1..]);
     }
-    write!(text, "E{exponent:+}").expect("a string takes all that is written");
+    write!(text, "E{exponent:+}").expect("writing to a string cannot fail");
     text
 }

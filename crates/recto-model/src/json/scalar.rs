@@ -90,7 +90,8 @@ pub(super) fn from_json(ty: &Type, json: &Level<'_>) -> Result<Value, JsonError>
         (Type::Float | Type::Double, Level::Double(text)) => from_number(ty, text),
         (ty, Level::Double(_)) if is_exact(ty) => {
             let expected = format!(
-                "{}; numbers with a point are doubles in a serde_json::Value, so give a string, or the record as text",
+                "{}; a number with a decimal point is a double in a serde_json::Value, so use a string, or \
+                 give the record as text",
                 expected(ty)
             );
             return Err(JsonError::new(expected, json));

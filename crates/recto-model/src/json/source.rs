@@ -98,7 +98,7 @@ fn text_level(text: &str) -> Level<'_> {
     }
     match serde_json::from_str::<String>(text) {
         Ok(text) => Level::Text(text.into()),
-        Err(_) => Level::Broken("a string with half of a character".to_owned()),
+        Err(_) => Level::Broken("a string with an unpaired surrogate".to_owned()),
     }
 }
 

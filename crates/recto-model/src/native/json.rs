@@ -73,7 +73,7 @@ impl<T: Serialize + DeserializeOwned> FieldType for Json<T> {
         let start = out.len();
         serde_json::to_writer(&mut *out, &self.0).map_err(|error| {
             out.truncate(start);
-            malformed::<Self>(&format!("no JSON can be made of it: {error}"))
+            malformed::<Self>(&format!("it cannot be written as JSON: {error}"))
         })?;
         Ok(true)
     }
@@ -82,6 +82,6 @@ impl<T: Serialize + DeserializeOwned> FieldType for Json<T> {
         let text = cell.ok_or_else(super::null::<Self>)?;
         serde_json::from_slice(text)
             .map(Self)
-            .map_err(|error| malformed::<Self>(&format!("no JSON of the Rust type: {error}")))
+            .map_err(|error| malformed::<Self>(&format!("it is not JSON of the Rust type: {error}")))
     }
 }

@@ -279,7 +279,7 @@ macro_rules! tuples {
                 };
                 let parts: [Option<Value>; $count] = parts
                     .try_into()
-                    .map_err(|_| malformed::<Self>("of another number of parts"))?;
+                    .map_err(|_| malformed::<Self>("of a different number of parts"))?;
                 let mut parts = parts.into_iter();
                 Ok(($($part::from_value(parts.next().flatten())?,)+))
             }

@@ -76,7 +76,7 @@ pub struct Ascii(String);
 
 /// Error for text with characters beyond ASCII.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the text has characters beyond ASCII; use a text field for it")]
+#[error("the text has non-ASCII characters; use a text field for it")]
 pub struct NotAscii;
 
 impl TryFrom<String> for Ascii {
@@ -169,7 +169,7 @@ impl PartialOrd for TimeUuid {
 
 /// Error for a UUID of a version other than 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the UUID is not of version 1; use a uuid field for it")]
+#[error("the UUID does not have version 1; use a uuid field for it")]
 pub struct NotTimeUuid;
 
 impl TryFrom<Uuid> for TimeUuid {

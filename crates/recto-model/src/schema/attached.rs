@@ -21,7 +21,7 @@ pub struct AttachedTable {
 #[non_exhaustive]
 pub enum AttachedTableError {
     /// The text does not consist of two names with a dot between them.
-    #[error("a table that is attached is named with its keyspace, keyspace.table")]
+    #[error("the name of an attached table must have its keyspace: keyspace.table")]
     NoKeyspace,
     /// One of the two names is invalid.
     #[error("{name:?}: {error}")]

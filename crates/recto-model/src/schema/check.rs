@@ -140,7 +140,7 @@ impl<'a> Rules<'a, '_, '_> {
             self.context.report(&declared.name.span, || Problem::Missing {
                 key: "key",
                 of: format!("collection `{}`", declared.name.text),
-                example: "key = [\"user_id\"], the fields that identify one record",
+                example: "key = [\"user_id\"], the fields that identify a record",
             });
         }
         self.list(&declared.key, "key", 0);
@@ -180,7 +180,8 @@ impl<'a> Rules<'a, '_, '_> {
         {
             self.context.report(&empty.span, || Problem::Empty {
                 list: "partition".into(),
-                hint: "name the fields that group records, or leave it out; or declare `bucket`, which splits the whole",
+                hint: "name the fields that group records, leave it out, or declare `bucket`, which splits \
+                       the whole collection",
             });
         }
         let order_words: &[Word] = declared.order.as_ref().map_or(&[], |order| &order.value);
@@ -322,11 +323,11 @@ impl<'a> Rules<'a, '_, '_> {
         for (key, span) in declared.view_options() {
             let writes = self.writes;
             let hint = match key {
-                "collate" => "declare a view with this order, and it there",
-                _ => "leave it out: the fields of a base table's sort order are in every record",
+                "collate" => "declare a view with this order, and put `collate` there",
+                _ => "leave it out: all records have the fields of a base table's sort order",
             };
             let reason =
-                format!("`{key}` is an option of views, and this is a base table with writes = \"{writes}\"");
+                format!("`{key}` is an option of views, but this is a base table with writes = \"{writes}\"");
             self.conflict(&span, reason, hint);
         }
     }
@@ -379,7 +380,7 @@ impl<'a> Rules<'a, '_, '_> {
                 format!(
                     "view `{name}` has neither a partition nor a bucket: all records would be one partition"
                 ),
-                "declare `partition`, or `bucket` to split the whole",
+                "declare `partition`, or `bucket` to split the whole collection",
             );
         }
         if self.writes == WriteMode::Overwrite {
@@ -416,7 +417,8 @@ impl<'a> Rules<'a, '_, '_> {
             self.conflict(
                 &writes.span,
                 format!(
-                    "`writes` says how records are written, and nobody writes those of {} here",
+                    "`writes` sets how records are written, but Recto does not write to the attached table \
+                     {}",
                     attached.value
                 ),
                 "leave it out",
@@ -431,7 +433,7 @@ impl<'a> Rules<'a, '_, '_> {
                 self.conflict(
                     &view.name.span,
                     format!(
-                        "view `{}` is a table that is there, in which no key column is null",
+                        "view `{}` is an existing table, whose key columns are never null",
                         view.name.text
                     ),
                     "declare nulls = \"skip\"",
@@ -453,8 +455,12 @@ impl<'a> Rules<'a, '_, '_> {
                 if self.fields.get(word.text.as_str()) == Some(&Some(&Type::Decimal)) {
                     self.conflict(
                         &word.span,
-                        format!("`{}` is a decimal in a partition key that Recto did not write: 0.1 and 0.10 are two partitions there", word.text),
-                        "such a table cannot be attached",
+                        format!(
+                            "`{}` is a decimal in a partition key of an attached table, where 0.1 and 0.10 \
+                             are two partitions",
+                            word.text
+                        ),
+                        "do not attach this table: Recto cannot read it",
                     );
                 }
             }
@@ -473,7 +479,7 @@ impl<'a> Rules<'a, '_, '_> {
         for (key, span) in bucket.into_iter().chain(collate) {
             self.conflict(
                 &span,
-                format!("`{key}` says how a table is made, and one that is attached is there"),
+                format!("`{key}` sets how a table is created, but an attached table exists already"),
                 "leave it out",
             );
         }
@@ -485,7 +491,9 @@ impl<'a> Rules<'a, '_, '_> {
             if !matches!(key, "nulls" | "collate") {
                 self.conflict(
                     &span,
-                    format!("`{key}` is for records that move, and with writes = \"{writes}\" none does"),
+                    format!(
+                        "`{key}` is for records that move, and with writes = \"{writes}\" records do not move"
+                    ),
                     "leave it out",
                 );
             }
@@ -512,7 +520,7 @@ impl<'a> Rules<'a, '_, '_> {
         let Some(first) = order.first() else {
             self.conflict(
                 &declared.span,
-                "there is nothing to split: a partition is one record".into(),
+                "a partition is one record, so a bucket cannot split it".into(),
                 "declare the key fields that group records as `partition`",
             );
             return None;
@@ -541,7 +549,7 @@ impl<'a> Rules<'a, '_, '_> {
             } else if let Some(ty) = ty.filter(|ty| !is_time(ty)) {
                 self.conflict(
                     strategy_span,
-                    format!("`{field}` is not a time: it is {ty}"),
+                    format!("`{field}` is not a time, but {ty}"),
                     "use a timestamp, timeuuid or date, or split by size: bucket = { target = \"10MB\" }",
                 );
             }
@@ -563,14 +571,15 @@ impl<'a> Rules<'a, '_, '_> {
         if is_moving {
             self.conflict(
                 span,
-                "`keep` is for records that stay where they are, and with writes = \"update\" entries of views move".into(),
-                "leave it out, and give records that are to go an expiry",
+                "`keep` is for records that do not move, and with writes = \"update\" entries of views move"
+                    .into(),
+                "leave it out, and write the records with an expiry",
             );
         } else if let Some(ty) = ty.filter(|ty| !is_time(ty)) {
             self.conflict(
                 span,
                 format!(
-                    "`keep` goes by the first order field, and `{}` is not a time: it is {ty}",
+                    "`keep` uses the first order field, and `{}` is not a time, but {ty}",
                     first.field
                 ),
                 "order by a timestamp, timeuuid or date first, or leave it out",
@@ -597,8 +606,9 @@ impl<'a> Rules<'a, '_, '_> {
         if self.writes == WriteMode::Append && !is_in_key && !skips {
             self.conflict(
                 &keep.span,
-                format!("`keep` goes by `{}`, which a record may lack", first.field),
-                "declare nulls = \"skip\", which leaves such records out of the view; or order by a time of the key first",
+                format!("`keep` uses `{}`, which a record may lack", first.field),
+                "declare nulls = \"skip\", which leaves such records out of the view; or use a time of the \
+                 key as first order field",
             );
         }
     }
@@ -630,7 +640,10 @@ impl<'a> Rules<'a, '_, '_> {
                 if values.is_empty() && order.iter().all(is_known) {
                     self.conflict(
                         &declared.span,
-                        format!("`{key}` applies to order fields that are {type_names}, and there is none"),
+                        format!(
+                            "`{key}` applies to order fields that are {type_names}, but `order` has no such \
+                             field"
+                        ),
                         "name such a field in `order`, or leave it out",
                     );
                 }
@@ -686,13 +699,13 @@ impl<'a> Rules<'a, '_, '_> {
         }
         for (name, width) in &values {
             if self.key.iter().any(|key| key.text == *name) {
-                let reason = format!("`rounding` is for fields that change, and `{name}` is part of the key");
+                let reason = format!("`rounding` is for fields that change, but `{name}` is part of the key");
                 self.conflict(&placed.span, reason, "leave it out here");
             }
             if let Some(Some(ty)) = self.fields.get(name.as_str())
                 && !rounding::is_coarser(*width, ty)
             {
-                let reason = format!("`{name}` is a {ty}, and {width} is no rounding of days");
+                let reason = format!("`{name}` is a {ty}, which cannot be rounded to {width}");
                 self.conflict(&placed.span, reason, "use days, weeks, months or years");
             }
         }
@@ -725,7 +738,7 @@ impl<'a> Rules<'a, '_, '_> {
             let writes = self.writes;
             self.conflict(
                 &unique.span,
-                format!("`unique` needs conditional writes, and writes = \"{writes}\" makes plain ones"),
+                format!("`unique` needs conditional writes, but writes = \"{writes}\" uses plain writes"),
                 "use writes = \"update\", or make the fields the key",
             );
         }

@@ -23,7 +23,7 @@ pub struct CollationConflict<'a> {
 impl CollationConflict<'_> {
     /// Returns a hint that says how to resolve the conflict.
     pub fn hint(&self) -> &'static str {
-        "declare one collation of the field in all views that name it in their order"
+        "declare the same collation of the field in all views that have it in their order"
     }
 }
 
@@ -36,7 +36,7 @@ impl fmt::Display for CollationConflict<'_> {
         let (here, there) = (sorts(self.collation), sorts(Some(self.first_collation)));
         write!(
             f,
-            "`{}` sorts {here} in view `{}`, and {there} in view `{}`",
+            "`{}` sorts {here} in view `{}`, but {there} in view `{}`",
             self.field, self.view, self.first
         )
     }

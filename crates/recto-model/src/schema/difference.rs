@@ -123,7 +123,7 @@ impl Schema {
                 let name = old.name.clone();
                 changes.refused(
                     ChangeKind::TypeRemoved { name },
-                    "stored records may hold values of it",
+                    "stored records may have values of this type",
                 );
             }
         }
@@ -132,7 +132,7 @@ impl Schema {
                 let name = old.name.clone();
                 changes.refused(
                     ChangeKind::CollectionRemoved { name },
-                    "its records would be lost, and a schema never deletes records",
+                    "its records would be lost; a schema never deletes records",
                 );
             }
         }
@@ -148,11 +148,12 @@ impl Schema {
 }
 
 const MODES_NEVER_MEET: &str =
-    "plain and conditional writes must never meet on a record, and each mode keeps other promises";
-const ELSEWHERE: &str =
-    "its records are elsewhere: give the collection another name, or remove the one that is there first";
-const MOVES_RECORDS: &str = "every stored record would have to move: copy them into a new collection";
-const KEPT_FROM_THE_FIRST: &str = "processes that know nothing of it would write and read what is not kept: say for how long when the collection is made";
+    "plain and conditional writes must never be mixed on a record, and the modes have different guarantees";
+const ELSEWHERE: &str = "its records are in another place: give the collection another name, or remove the \
+    existing collection first";
+const MOVES_RECORDS: &str = "every stored record would have to move: copy the records into a new collection";
+const KEPT_FROM_THE_FIRST: &str = "other processes would not know the retention time, and would write and \
+    read expired records: set it when you create the collection";
 
 struct Changes(Vec<Change>);
 
@@ -186,7 +187,8 @@ impl Changes {
         } else {
             self.refused(
                 ChangeKind::TypeChanged { name },
-                "stored values have its fields in the old order and types; new ones can only follow at the end",
+                "stored values have the old order and types of its fields; only new fields at the end are \
+                 possible",
             );
         }
     }
@@ -250,7 +252,7 @@ impl Changes {
                         field: field.name.clone(),
                         type_name,
                     },
-                    "stored records have no value for it, and every record has its key",
+                    "stored records have no value for it, and a key field is required",
                 ),
                 None => self.possible(ChangeKind::FieldAdded {
                     collection: collection(),
@@ -264,7 +266,7 @@ impl Changes {
                         from: before.ty.to_string(),
                         to: type_name,
                     },
-                    "stored values are of the old type: add a field of another name",
+                    "stored values have the old type: add a field with another name",
                 ),
                 Some(_) => {}
             }
@@ -275,7 +277,8 @@ impl Changes {
                     collection: collection(),
                     field: field.name.clone(),
                 },
-                "its values would be lost, and come back if a field of its name did: keep it and stop writing it",
+                "its values would be lost, and return with a new field of its name: keep the field, and stop \
+                 writing it",
             );
         }
         let kept = |of: &Collection, other: &Collection| -> Vec<String> {
@@ -287,7 +290,7 @@ impl Changes {
                 ChangeKind::FieldsReordered {
                     collection: collection(),
                 },
-                "the order of fields is the order of columns: keep it, and add new fields after the others",
+                "the order of fields is the order of columns: keep it, and add new fields at the end",
             );
         }
     }

@@ -167,7 +167,7 @@ impl fmt::Display for CollectionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "collection `{}` is declared wrongly:",
+            "the declaration of collection `{}` is wrong:",
             OneLine(&self.collection)
         )?;
         for problem in &self.problems {

@@ -259,7 +259,7 @@ impl Collection {
     pub fn base_table(&self) -> Table {
         let base = self.base();
         let (table, _) = (base.table(&base.table_name(0)))
-            .expect("a collection's key is orderable and its fields distinct: checked when made");
+            .expect("a collection's key is orderable and its fields are distinct, as its constructor checks");
         table
     }
 }

@@ -20,13 +20,13 @@ pub enum NameError {
     #[error("a name begins with a lower-case letter, a to z")]
     Start,
     /// The name has a character that names must not have.
-    #[error("a name has lower-case letters, digits and `_` only")]
+    #[error("a name can have only lower-case letters, digits and `_`")]
     Character,
     /// The name is too long.
     #[error("a name has at most {MAX_NAME_LENGTH} characters")]
     Length,
     /// The name begins with `recto_`.
-    #[error("names that begin with `{RESERVED_PREFIX}` are kept for Recto's own")]
+    #[error("names that begin with `{RESERVED_PREFIX}` are reserved for Recto")]
     Reserved,
 }
 

@@ -534,8 +534,8 @@ impl Parser<'_, '_> {
     }
 
     fn attached(&mut self, value: &Value<'_>) -> Option<Placed<AttachedTable>> {
-        const EXPECTED: &str =
-            "a table with its keyspace, such as \"shop.orders\"; both are names as collections have them";
+        const EXPECTED: &str = "a table with its keyspace, such as \"shop.orders\"; both follow the rules \
+            for names of collections";
         let text = self.text("attached", value, EXPECTED)?;
         let Ok(table) = text.text.parse() else {
             return self.wrong("attached", value, EXPECTED, None);
@@ -588,8 +588,8 @@ impl Parser<'_, '_> {
     }
 
     fn bucket(&mut self, value: &Value<'_>) -> Option<Placed<DeclaredBucket>> {
-        const EXPECTED: &str = "{ time = \"occurred_on\", width = \"1 month\" }, { rows = 20000 } or { target = \"10MB\" }, \
-             each with `shards` and `keep` if need be";
+        const EXPECTED: &str = "{ time = \"occurred_on\", width = \"1 month\" }, { rows = 20000 } or { \
+            target = \"10MB\" }, each optionally with `shards` and `keep`";
         let DeValue::Table(table) = value.get_ref() else {
             return self.wrong("bucket", value, EXPECTED, None);
         };

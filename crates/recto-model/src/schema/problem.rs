@@ -19,7 +19,7 @@ pub enum Problem {
         hint: Option<String>,
     },
     /// A limit is exceeded.
-    #[error("{what}: at most {limit}")]
+    #[error("too many {what}: at most {limit}")]
     Limit {
         /// Description of the limited quantity.
         what: &'static str,
@@ -49,7 +49,7 @@ pub enum Problem {
         example: &'static str,
     },
     /// The value has another kind, or is outside its domain.
-    #[error("`{key}` takes {expected}, not {found}")]
+    #[error("`{key}` must be {expected}, not {found}")]
     Value {
         /// Key.
         key: String,
@@ -73,13 +73,13 @@ pub enum Problem {
         proposed: Option<String>,
     },
     /// A UDT has the name of a CQL type.
-    #[error("`{name}` is a type of CQL already")]
+    #[error("`{name}` is a CQL type already")]
     TypeName {
         /// Name of the UDT.
         name: String,
     },
     /// A name occurs twice in a list that can contain it only once.
-    #[error("`{name}` stands twice in {list}")]
+    #[error("`{name}` occurs twice in {list}")]
     Duplicate {
         /// Name.
         name: String,
@@ -87,7 +87,7 @@ pub enum Problem {
         list: String,
     },
     /// `[collection]` contains the options of one collection, but has no name.
-    #[error("a collection has a name")]
+    #[error("a collection needs a name")]
     Unnamed,
     /// A list is empty that must not be empty.
     #[error("`{list}` is empty")]
@@ -133,7 +133,7 @@ pub enum Problem {
         type_name: String,
     },
     /// A field is both in the partition and in the order.
-    #[error("`{name}` is in the partition already, where it has one value")]
+    #[error("`{name}` is already in the partition, where it has one value")]
     OrderInPartition {
         /// Name of the field.
         name: String,
@@ -149,13 +149,13 @@ pub enum Problem {
         hint: Option<String>,
     },
     /// A UDT contains itself, directly or through other UDTs.
-    #[error("the type holds itself: {path}")]
+    #[error("the type contains itself: {path}")]
     TypeCycle {
         /// Path of the cycle: `a → b → a`.
         path: String,
     },
     /// A UDT names a UDT that is declared after it.
-    #[error("type `{name}` is declared only after this")]
+    #[error("type `{name}` is declared after this use")]
     TypeLater {
         /// UDT that is declared later.
         name: String,
@@ -181,9 +181,13 @@ impl Problem {
                 .map(|nearest| format!("did you mean `{nearest}`?"))
         };
         match self {
-            Self::Limit { .. } => Some("split it up".into()),
-            Self::UnknownKey { key, place, .. } if *place == "a schema" && CONFIG_KEYS.contains(&key.as_str()) => {
-                Some(format!("`{key}` is a key of a server's configuration: give that file to `recto serve --config`"))
+            Self::Limit { .. } => Some("split it into parts".into()),
+            Self::UnknownKey { key, place, .. }
+                if *place == "a schema" && CONFIG_KEYS.contains(&key.as_str()) =>
+            {
+                Some(format!(
+                    "`{key}` is a key of a server configuration: pass that file to `recto serve --config`"
+                ))
             }
             Self::UnknownKey { nearest, known, .. } => {
                 did_you_mean(nearest).or_else(|| Some(format!("the keys are {}", quoted(known))))
@@ -192,7 +196,7 @@ impl Problem {
             Self::Value { nearest, .. } => did_you_mean(nearest),
             Self::Name { proposed, .. } => proposed
                 .as_ref()
-                .map(|name| format!("`{name}` would do"))
+                .map(|name| format!("for example `{name}`"))
                 .or_else(|| Some("for example `user_id`".into())),
             Self::TypeName { name } => Some(format!("choose another name, for example `{name}_type`")),
             Self::Duplicate { .. } => Some("name it once".into()),
@@ -202,21 +206,28 @@ impl Problem {
                 did_you_mean(nearest).or_else(|| Some(format!("add `{name}` to `fields`")))
             }
             Self::NotInKey {
-                name, view: false, list, ..
+                name,
+                view: false,
+                list,
+                ..
             } => Some(format!(
                 "add `{name}` to `key` if it helps to identify a record, or declare a view with this `{list}`"
             )),
             Self::NotInKey { writes, .. } => Some(format!(
-                "with writes = \"{writes}\" views are on key fields only, so that an entry never moves; use \"update\" for records that change"
+                "use \"update\" for records that change: with writes = \"{writes}\" views have only key \
+                 fields, so that an entry never moves"
             )),
             Self::NotOrderable { .. } => Some("use a field of a simple type other than duration".into()),
             Self::OrderInPartition { whole_key: true, .. } => Some(
-                "without `partition` the whole key is the partition: declare the key fields that group records as `partition`"
+                "declare the key fields that group records as `partition`: without `partition`, the whole \
+                 key is the partition"
                     .into(),
             ),
-            Self::OrderInPartition { .. } => Some("name it in one of the two".into()),
+            Self::OrderInPartition { .. } => Some("name it only in `partition` or only in `order`".into()),
             Self::Syntax { hint, .. } | Self::Type { hint, .. } => hint.clone(),
-            Self::TypeCycle { .. } => Some("values of such a type would have no end: hold the other's key instead".into()),
+            Self::TypeCycle { .. } => {
+                Some("store the key of the other value instead: values of such a type would never end".into())
+            }
             Self::TypeLater { name, user } => Some(format!("move [type.{name}] above [type.{user}]")),
             Self::Conflict { hint, .. } => Some(hint.clone()),
         }

@@ -360,7 +360,7 @@ impl FromStr for ArrangedBy {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let inside = text.strip_prefix('(').and_then(|text| text.split_once(')'));
-        let (partition, order) = inside.ok_or("a sort order begins with its partition, in parentheses")?;
+        let (partition, order) = inside.ok_or("a sort order must begin with its partition in parentheses")?;
         let names = |text: &str| -> Vec<String> {
             let names = text.split(", ").filter(|name| !name.is_empty());
             names.map(str::to_owned).collect()

@@ -40,7 +40,7 @@ pub fn parse_type(text: &str, udts: &[Arc<UdtType>]) -> Result<Type, TypeTextErr
     let whole = 0..text.len();
     if text.len() > MAX_TYPE_TEXT {
         return Err(TypeTextError {
-            reason: format!("a type's text has at most {MAX_TYPE_TEXT} bytes"),
+            reason: format!("the text of a type has at most {MAX_TYPE_TEXT} bytes"),
             hint: None,
             span: whole,
         });
@@ -49,7 +49,7 @@ pub fn parse_type(text: &str, udts: &[Arc<UdtType>]) -> Result<Type, TypeTextErr
     let ty = reader.ty(1)?;
     reader.skip_spaces();
     if reader.at < text.len() {
-        return Err(reader.wrong("nothing more can follow a type", None));
+        return Err(reader.wrong("no text may follow the type", None));
     }
     check_size(&ty).map_err(|error| TypeTextError { span: whole, ..error })?;
     Ok(ty)
@@ -71,8 +71,8 @@ fn check_size(ty: &Type) -> Result<(), TypeTextError> {
     }
     if size.parts > MAX_TYPE_PARTS {
         return Err(TypeTextError {
-            reason: format!("the type consists of more than {MAX_TYPE_PARTS} types, its UDTs written out"),
-            hint: Some("keep part of it in a collection of its own, or as text".into()),
+            reason: format!("the type has more than {MAX_TYPE_PARTS} types, including those of its UDTs"),
+            hint: Some("move a part of it into another collection, or store it as text".into()),
             span: 0..0,
         });
     }
@@ -123,8 +123,8 @@ fn is_word(character: char) -> bool {
 
 fn too_deep(span: std::ops::Range<usize>) -> TypeTextError {
     TypeTextError {
-        reason: format!("a type nests at most {MAX_TYPE_DEPTH} deep, its UDTs written out"),
-        hint: Some("flatten it, or keep the inner part as text".into()),
+        reason: format!("a type has at most {MAX_TYPE_DEPTH} levels, including those of its UDTs"),
+        hint: Some("use fewer levels, or store the inner part as text".into()),
         span,
     }
 }
@@ -257,7 +257,7 @@ impl<'a> Reader<'a> {
             return Ok(Type::Udt(Arc::clone(udt)));
         }
         let hint = if word == "counter" {
-            Some("counters over-count when a write is repeated; use bigint".to_owned())
+            Some("use bigint: a counter counts a repeated write twice".to_owned())
         } else {
             self.nearest_type(word)
                 .map(|near| format!("did you mean `{near}`?"))
@@ -307,7 +307,7 @@ impl<'a> Reader<'a> {
         let rest = &self.text[start..];
         let length = rest.find(|character| !is_word(character)).unwrap_or(rest.len());
         if length == 0 {
-            return Err(self.wrong("a type is missing here", Some("for example text, or list<int>")));
+            return Err(self.wrong("expected a type here", Some("for example text, or list<int>")));
         }
         self.at += length;
         Ok((&rest[..length], start))
@@ -327,8 +327,8 @@ impl<'a> Reader<'a> {
             return Ok(());
         }
         Err(self.wrong(
-            &format!("`{token}` is missing here"),
-            Some("types are written as list<T>, set<T>, map<K, V>, tuple<A, B>, vector<T, 3>"),
+            &format!("expected `{token}` here"),
+            Some("write types as list<T>, set<T>, map<K, V>, tuple<A, B>, vector<T, 3>"),
         ))
     }
 

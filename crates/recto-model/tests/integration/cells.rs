@@ -119,7 +119,7 @@ fn what_is_no_cell_is_refused_with_a_reason() {
         (Type::Inet, vec![0; 5], "sixteen"),
         (Type::Decimal, vec![0; 4], "fewer"),
         (Type::Duration, vec![1, 2, 0], "signs"),
-        (Type::Duration, vec![0, 0, 0, 0], "left over"),
+        (Type::Duration, vec![0, 0, 0, 0], "follow"),
         (Type::Duration, vec![0, 0xF8], "ends"),
         (Type::Duration, vec![0xF1, 0, 0, 0, 0, 0, 0], "months"),
         (int_list.clone(), vec![0x7F, 0xFF, 0xFF, 0xFF], "entries"),
@@ -131,11 +131,11 @@ fn what_is_no_cell_is_refused_with_a_reason() {
             vec![0, 0, 0, 1, 0, 0, 0, 0],
             "an int of no bytes",
         ),
-        (int_list, vec![0, 0, 0, 0, 1], "left over"),
+        (int_list, vec![0, 0, 0, 0, 1], "follow"),
         (pair_type(), vec![], "no bytes"),
         (pair_type(), vec![0xFF, 0xFF, 0xFF, 0xFE], "length of -2"),
         (Type::Vector(boxed(Type::Int), 2), vec![0; 7], "ends within"),
-        (Type::Vector(boxed(Type::Int), 2), vec![0; 9], "left over"),
+        (Type::Vector(boxed(Type::Int), 2), vec![0; 9], "follow"),
         (Type::Vector(boxed(Type::Text), 1), vec![0xFF; 9], "ends within"),
     ];
     for (ty, bytes, reason) in cases {

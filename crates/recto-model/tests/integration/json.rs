@@ -374,7 +374,7 @@ fn doubles_in_memory_are_for_doubles_only() {
     for ty in [Type::Int, Type::BigInt, Type::Varint, Type::Decimal] {
         for number in [json!(5.0), json!(1.5), json!(1e300)] {
             let error = from_json(&ty, &number).unwrap_err();
-            assert!(error.expected.contains("give a string"), "{ty} {number}: {error}");
+            assert!(error.expected.contains("use a string"), "{ty} {number}: {error}");
         }
         assert!(from_json(&ty, &json!(5)).unwrap().is_some());
     }
@@ -394,14 +394,14 @@ fn text_that_is_not_json_is_told_in_words() {
     };
     for (text, words) in [
         ("[1", "it ends inside an array"),
-        ("[nope]", "a word that is not true, false or null"),
-        ("[1 2]", "a comma or ] should stand here"),
-        ("[1,]", "a value should stand here"),
-        ("{\"a\": 1,}", "a name should stand here"),
-        ("[01]", "a number is not written as JSON writes numbers"),
-        ("[1] 2", "more stands after its end"),
-        ("", "it ends where a value should stand"),
-        ("'a'", "a value should stand here; text stands in double quotes"),
+        ("[nope]", "a word other than true, false or null"),
+        ("[1 2]", "a comma or ] is expected here"),
+        ("[1,]", "a value is expected here"),
+        ("{\"a\": 1,}", "a name in double quotes is expected here"),
+        ("[01]", "a number has a form that JSON does not allow"),
+        ("[1] 2", "characters follow its end"),
+        ("", "it ends where a value is expected"),
+        ("'a'", "a value is expected here; put text in double quotes"),
     ] {
         assert!(told(text).contains(words), "{text}: {}", told(text));
     }
@@ -411,7 +411,7 @@ fn text_that_is_not_json_is_told_in_words() {
         "an object with \"number\" twice"
     );
     let half: JsonError = address(r#"{"street": "\ud800"}"#);
-    assert_eq!(half.found, "a string with half of a character at .street");
+    assert_eq!(half.found, "a string with an unpaired surrogate at .street");
 }
 
 #[test]

@@ -223,11 +223,11 @@ fn names_fields_and_keys_keep_the_rules() {
             "1:1: unknown key `collections` in a schema",
             "did you mean `collection`?",
         ),
-        ("collection = 1".into(), "`collection` takes a table, not 1", ""),
-        ("collection.c = 1".into(), "`c` takes a table", ""),
+        ("collection = 1".into(), "`collection` must be a table, not 1", ""),
+        ("collection.c = 1".into(), "`c` must be a table", ""),
         (
             "[collection]\nfields = { a = \"int\" }\nkey = [\"a\"]".into(),
-            "3:1: a collection has a name",
+            "3:1: a collection needs a name",
             "[collection.users]",
         ),
         (
@@ -251,13 +251,17 @@ fn names_fields_and_keys_keep_the_rules() {
             "cannot name a collection",
             "`users`",
         ),
-        (named("recto_a", int, "[\"a\"]"), "kept for Recto", "`a` would do"),
+        (
+            named("recto_a", int, "[\"a\"]"),
+            "reserved for Recto",
+            "for example `a`",
+        ),
         (
             named("c", "a = \"int\", B = \"int\"", "[\"a\"]"),
             "cannot name a field",
             "`b`",
         ),
-        (named("c", "a = 1", "[\"a\"]"), "takes a type such as", ""),
+        (named("c", "a = 1", "[\"a\"]"), "must be a type such as", ""),
         (
             named("c", "a = \"strng\"", "[\"a\"]"),
             "2:17: there is no type `strng`",
@@ -268,7 +272,7 @@ fn names_fields_and_keys_keep_the_rules() {
             "no type `integer`",
             "`int`",
         ),
-        (named("c", int, "\"a\""), "takes a list of field names", ""),
+        (named("c", int, "\"a\""), "must be a list of field names", ""),
         (
             named("c", "abc = \"int\"", "[\"abd\"]"),
             "3:8: `key` names `abd`",
@@ -279,7 +283,7 @@ fn names_fields_and_keys_keep_the_rules() {
             "list<int> has no order",
             "",
         ),
-        (named("c", int, "[\"a\", \"a\"]"), "`a` stands twice in key", ""),
+        (named("c", int, "[\"a\", \"a\"]"), "`a` occurs twice in key", ""),
     ]);
 }
 
@@ -304,22 +308,22 @@ fn sort_orders_keep_the_rules() {
         ),
         (
             grouped("order = [\"b\", \"-b\"]"),
-            "`b` stands twice in order",
+            "`b` occurs twice in order",
             "",
         ),
         (
             grouped("order = [\"a\"]"),
-            "`a` is in the partition already",
-            "one of the two",
+            "`a` is already in the partition",
+            "only in `partition`",
         ),
         (
             append("order = [\"-b\"]"),
-            "`b` is in the partition already",
+            "`b` is already in the partition",
             "without `partition` the whole key",
         ),
         (
             with("writes = \"apend\""),
-            "`writes` takes",
+            "`writes` must be",
             "did you mean `append`?",
         ),
     ]);
@@ -335,17 +339,17 @@ fn options_keep_the_rules() {
             "`unique` needs conditional writes",
             "writes = \"update\"",
         ),
-        (with("unique = [[]]"), "`unique` takes", ""),
-        (with("unique = [\"b\", \"b\"]"), "`b` stands twice in unique", ""),
+        (with("unique = [[]]"), "`unique` must be", ""),
+        (with("unique = [\"b\", \"b\"]"), "`b` occurs twice in unique", ""),
         (
             append("bucket = { rows = 5 }"),
-            "there is nothing to split",
+            "a partition is one record",
             "`partition`",
         ),
-        (grouped("bucket = { rows = 0 }"), "`rows` takes", ""),
+        (grouped("bucket = { rows = 0 }"), "`rows` must be", ""),
         (
             grouped("bucket = { rows = 1, target = \"1MB\" }"),
-            "`bucket` takes",
+            "`bucket` must be",
             "",
         ),
         (
@@ -355,7 +359,7 @@ fn options_keep_the_rules() {
         ),
         (
             grouped("bucket = { target = \"big\" }"),
-            "`target` takes a size",
+            "`target` must be a size",
             "",
         ),
         (
@@ -370,21 +374,25 @@ fn options_keep_the_rules() {
         ),
         (
             grouped("bucket = { rows = 5, shards = 65 }"),
-            "`shards` takes a whole number from 1 to 64",
+            "`shards` must be a whole number from 1 to 64",
             "",
         ),
-        (grouped("bucket = { rows = 5, shards = 0 }"), "`shards` takes", ""),
+        (
+            grouped("bucket = { rows = 5, shards = 0 }"),
+            "`shards` must be",
+            "",
+        ),
         (
             grouped("bucket = { rows = 5, keep = \"soon\" }"),
-            "`keep` takes",
+            "`keep` must be",
             "",
         ),
         (
             grouped("bucket = { rows = 5, keep = \"1 day\" }"),
-            "`keep` goes by the first order field, and `b` is not a time: it is text",
+            "`keep` uses the first order field, and `b` is not a time, but text",
             "timestamp",
         ),
-        (grouped("bucket = { shards = 2 }"), "`bucket` takes", ""),
+        (grouped("bucket = { shards = 2 }"), "`bucket` must be", ""),
         (
             grouped("collate = \"de\""),
             "`collate` is an option of views",
@@ -392,7 +400,7 @@ fn options_keep_the_rules() {
         ),
         (
             view("partition = [\"a\"]\norder = [\"b\"]\ncollate = \"de_DE\""),
-            "`collate` takes the name of a collation: a language such as",
+            "`collate` must be the name of a collation: a language such as",
             "de",
         ),
         (
@@ -400,22 +408,26 @@ fn options_keep_the_rules() {
             "not \"klingon\"",
             "",
         ),
-        (view("partition = [\"b\"]\ncollate = \"de\""), "there is none", ""),
+        (
+            view("partition = [\"b\"]\ncollate = \"de\""),
+            "has no such field",
+            "",
+        ),
         (
             view(
                 "partition = [\"a\"]\norder = [\"b\"]\ncollate = \"de\"\n\
                  [collection.c.view.w]\npartition = [\"a\"]\norder = [\"-b\"]",
             ),
-            "`b` sorts by its bytes in view `w`, and by the collation \"de\" in view `v`",
-            "one collation of the field",
+            "`b` sorts by its bytes in view `w`, but by the collation \"de\" in view `v`",
+            "the same collation of the field",
         ),
         (
             view(
                 "partition = [\"a\"]\norder = [\"b\"]\ncollate = \"de\"\n\
                  [collection.c.view.w]\npartition = [\"a\"]\norder = [\"-b\"]\ncollate = { b = \"sv\" }",
             ),
-            "`b` sorts by the collation \"sv\" in view `w`, and by the collation \"de\" in view `v`",
-            "one collation of the field",
+            "`b` sorts by the collation \"sv\" in view `w`, but by the collation \"de\" in view `v`",
+            "the same collation of the field",
         ),
     ]);
 }
@@ -433,12 +445,12 @@ fn views_keep_the_rules() {
         ),
         (
             view("partition = [\"b\"]\nnulls = \"fist\""),
-            "`nulls` takes",
+            "`nulls` must be",
             "`first`?",
         ),
         (
             view("partition = [\"b\"]\norder = [\"t\"]\nrounding = \"soon\""),
-            "`rounding` takes",
+            "`rounding` must be",
             "",
         ),
         (
@@ -448,14 +460,14 @@ fn views_keep_the_rules() {
         ),
         (
             view("partition = [\"b\"]\norder = [\"t\"]\nbucket = { rows = 5, keep = \"1 day\" }"),
-            "`keep` is for records that stay where they are",
+            "`keep` is for records that do not move",
             "expiry",
         ),
         (
             append(
                 "[collection.c.view.v]\npartition = [\"b\"]\norder = [\"t\"]\nbucket = { rows = 5, keep = \"1 day\" }",
             ),
-            "`keep` goes by `t`, which a record may lack",
+            "`keep` uses `t`, which a record may lack",
             "nulls = \"skip\"",
         ),
         (
@@ -477,7 +489,7 @@ fn views_keep_the_rules() {
         ),
         (
             view("partition = [\"b\"]\nverify = 1"),
-            "`verify` takes true or false",
+            "`verify` must be true or false",
             "",
         ),
         (
@@ -513,18 +525,18 @@ fn types_keep_the_rules() {
     refuses(&[
         (
             "[type.int]\nfields = { a = \"text\" }".into(),
-            "`int` is a type of CQL already",
+            "`int` is a CQL type already",
             "",
         ),
         ("[type.t]\n".into(), "type `t` needs `fields`", ""),
         (
             "[type.t]\nfields = { a = \"list<t>\" }".into(),
-            "the type holds itself: t → t",
+            "the type contains itself: t → t",
             "",
         ),
         (
             "[type.t]\nfields = { a = \"u\" }\n[type.u]\nfields = { a = \"int\" }".into(),
-            "only after this",
+            "declared after this use",
             "[type.u] above [type.t]",
         ),
         (
@@ -668,20 +680,20 @@ fn what_holds_for_queues_is_read_and_printed() {
         ),
         (
             "[queues]\ntables = \"4\"".into(),
-            "2:10: `tables` takes a whole number, not \"4\"",
+            "2:10: `tables` must be a whole number, not \"4\"",
             "",
         ),
         (
             "[queues]\ntables = -1".into(),
-            "2:10: `tables` takes a whole number, not -1",
+            "2:10: `tables` must be a whole number, not -1",
             "",
         ),
         (
             "[queues]\ntables = 4294967296".into(),
-            "2:10: `tables` takes a whole number",
+            "2:10: `tables` must be a whole number",
             "",
         ),
-        ("queues = 5".into(), "1:10: `queues` takes a table, not 5", ""),
+        ("queues = 5".into(), "1:10: `queues` must be a table, not 5", ""),
     ]);
 }
 

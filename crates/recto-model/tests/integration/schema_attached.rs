@@ -49,12 +49,12 @@ fn what_would_have_a_table_made_or_written_otherwise_is_refused() {
     refused(
         attached,
         &beside("writes = \"append\""),
-        "`writes` says how records are written",
+        "`writes` sets how records are written",
     );
     refused(
         attached,
         &beside("bucket = { rows = 5 }"),
-        "`bucket` says how a table is made",
+        "`bucket` sets how a table is created",
     );
     refused(
         attached,
@@ -64,10 +64,14 @@ fn what_would_have_a_table_made_or_written_otherwise_is_refused() {
     refused(
         "shop.orders_by_customer",
         "orders",
-        "`attached` takes a table with its keyspace",
+        "`attached` must be a table with its keyspace",
     );
-    refused("shop.orders_by_customer", "shop.Orders", "`attached` takes");
-    refused("nulls = \"skip\"", "nulls = \"last\"", "no key column is null");
+    refused("shop.orders_by_customer", "shop.Orders", "`attached` must be");
+    refused(
+        "nulls = \"skip\"",
+        "nulls = \"last\"",
+        "key columns are never null",
+    );
     refused(
         "partition = [\"status\"]",
         "partition = [\"total\"]",
@@ -102,7 +106,7 @@ fn it_is_whatever_its_table_is() {
         .join("\n");
     assert!(
         text.contains(
-            "attached from shop.orders_by_customer to nothing (not possible: its records are elsewhere"
+            "attached from shop.orders_by_customer to nothing (not possible: its records are in another place"
         ),
         "{text}"
     );

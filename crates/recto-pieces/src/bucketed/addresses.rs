@@ -160,7 +160,10 @@ impl Rows {
         };
         for (number, mutation) in mutations.iter().enumerate() {
             let Some(row) = mutation.operation.row() else {
-                return Err(not_in_buckets(&bucketed.logical, "is written row by row"));
+                return Err(not_in_buckets(
+                    &bucketed.logical,
+                    "can only be written row by row",
+                ));
             };
             place
                 .pieced

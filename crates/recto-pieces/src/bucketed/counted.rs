@@ -131,7 +131,7 @@ impl BucketedStore {
             TransactionOutcome::Refused(error) => CasOutcome::Refused(error),
             TransactionOutcome::Conflict(_) => CasOutcome::Refused(StoreError::new(
                 recto_store::StoreErrorKind::Conflict,
-                "another row of this key is there",
+                "a row with this key exists already",
             )),
         })
     }

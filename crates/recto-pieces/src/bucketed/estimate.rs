@@ -199,9 +199,9 @@ impl Estimating<'_> {
             });
             found.extend(common);
             if found.len() > MAX_COUNTED_PIECES {
-                let message = format!("the rows lie in more than {MAX_COUNTED_PIECES} buckets");
+                let message = format!("the rows are in more than {MAX_COUNTED_PIECES} buckets");
                 let error = StoreError::new(StoreErrorKind::Invalid, message);
-                return Err(error.with_hint("ask for fewer of them, or keep them in larger buckets"));
+                return Err(error.with_hint("count fewer rows, or use larger buckets"));
             }
             rest = window.rest(&wanted);
         }

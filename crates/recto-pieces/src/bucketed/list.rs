@@ -263,7 +263,7 @@ impl BucketedStore {
 
     pub(crate) fn in_buckets(&self, table: &Arc<Table>) -> Result<Arc<Bucketed>, StoreError> {
         self.bucketed(table)?.ok_or_else(|| {
-            let message = format!("table {} is not kept in buckets", table.name());
+            let message = format!("table {} has no buckets", table.name());
             StoreError::new(recto_store::StoreErrorKind::Invalid, message)
         })
     }

@@ -125,7 +125,7 @@ impl BucketedStore {
     pub(crate) async fn pieces(&self) -> Result<&PieceStore, StoreError> {
         let shared = &self.shared;
         let Engine::Pieces(pieces) = &shared.engine else {
-            let message = "this store moves rows by transactions, and samples none";
+            let message = "this store moves rows in transactions, and so has no samples";
             return Err(StoreError::new(StoreErrorKind::Other, message));
         };
         // The call that opened the engine started the work.
@@ -288,7 +288,7 @@ async fn retain_from_time_to_time(inner: Arc<dyn Store>, shared: Weak<Shared>) {
 /// Returns the error of an unsupported request to a table that is kept in buckets.
 #[cold]
 fn not_in_buckets(table: &Table, what: &str) -> StoreError {
-    let message = format!("table {} is kept in buckets, and {what}", table.name());
+    let message = format!("table {} has buckets and {what}", table.name());
     StoreError::new(StoreErrorKind::Invalid, message)
 }
 
@@ -363,7 +363,7 @@ impl Store for BucketedStore {
         if let Some(engine) = self.writing() {
             return self.cas_counted(engine, cas, options).await;
         }
-        let error = not_in_buckets(&cas.table, "is written plainly");
+        let error = not_in_buckets(&cas.table, "accepts only plain writes");
         Ok(CasOutcome::Refused(error))
     }
 

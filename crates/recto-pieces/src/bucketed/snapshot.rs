@@ -200,7 +200,7 @@ impl Snapshot for BucketedSnapshot {
         options: &ReadOptions,
     ) -> Result<Vec<PartitionCount>, StoreError> {
         if table.options().buckets.is_some() {
-            return Err(not_in_buckets(table, "counts its buckets, not its partitions"));
+            return Err(not_in_buckets(table, "has counts of buckets, not of partitions"));
         }
         self.inner.count_partitions(table, partitions, options).await
     }
@@ -253,7 +253,7 @@ impl BucketedStore {
         let others = bucketed.pieced.shards.count() - 1;
         let described = described.map(|text| match others {
             0 => text,
-            _ => format!("{text} (and side by side of each of {others} other shards)"),
+            _ => format!("{text} (and in parallel in each of {others} other shards)"),
         });
         described.collect()
     }

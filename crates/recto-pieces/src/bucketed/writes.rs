@@ -133,7 +133,7 @@ pub(super) fn row(
         }
         Operation::DeleteRow { clustering } => (clustering, Change::Delete),
         Operation::PatchStatic { .. } | Operation::DeleteRange { .. } | Operation::DeletePartition => {
-            return Err(not_in_buckets(logical, "is written row by row"));
+            return Err(not_in_buckets(logical, "can only be written row by row"));
         }
     };
     // The presence of a timestamp was checked before.
@@ -147,8 +147,8 @@ pub(super) fn row(
 
 #[cold]
 fn moved() -> StoreError {
-    let message = "rows came to lie elsewhere since the write was made";
-    StoreError::new(StoreErrorKind::Moved, message).with_hint("begin it again, with newer stamps")
+    let message = "rows were moved to another bucket during the write";
+    StoreError::new(StoreErrorKind::Moved, message).with_hint("repeat the write with newer timestamps")
 }
 
 impl From<PiecesError> for StoreError {

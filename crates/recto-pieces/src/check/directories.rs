@@ -31,9 +31,9 @@ pub(super) struct Ruin {
     is_cut_off: bool,
 }
 
-const TOO_MANY: &str = "there is too much of it to be looked at now: repair again when the others are mended";
+const TOO_MANY: &str = "it has too many buckets for this check: repair the other faults, then repair again";
 const TOO_LARGE: &str =
-    "it has too many pieces to be made anew at once: restore this partition of recto_buckets from a backup";
+    "it has too many key ranges to be rebuilt at once: restore this partition of recto_buckets from a backup";
 
 impl BucketCheck {
     /// Checks partitions of the table of range maps.
@@ -74,7 +74,7 @@ impl BucketCheck {
 
     /// Reports a row of one of the engine's tables whose partition is invalid.
     pub(super) fn nobodys(&mut self, table: &str, error: &PiecesError) {
-        let why = format!("its partition is none of the table's: delete it from {table}");
+        let why = format!("its partition does not exist in the table: delete it from {table}");
         self.fault(Fault {
             kind: FaultKind::Damaged,
             partition: Cells::new(),
@@ -181,7 +181,7 @@ impl BucketCheck {
         }
         Ok(match pieces.at_rest(place, key).await? {
             Some(_) => FaultOutcome::Mended,
-            None => FaultOutcome::Stays("others are at it, and do not come to an end".to_owned()),
+            None => FaultOutcome::Stays("other processes are splitting it and do not finish".to_owned()),
         })
     }
 
@@ -330,7 +330,7 @@ impl BucketCheck {
         self.mark(place).await?;
         match self.engine.decide(place, cas).await {
             Ok(true) => Ok(FaultOutcome::Mended),
-            Ok(false) => stays("somebody else changed it meanwhile: repair again"),
+            Ok(false) => stays("another process changed it: repair again"),
             Err(error) if error.is_passing() => Err(error),
             Err(error) => stays(&error.to_string()),
         }

@@ -127,7 +127,7 @@ impl Engine {
                         return Ok(whole);
                     }
                 }
-                let message = "a directory of buckets changed whenever it was read";
+                let message = "a range map of buckets changed during each read";
                 Err(PiecesError::new(PiecesErrorKind::Unavailable, message))
             }
         }

@@ -26,10 +26,10 @@ use crate::tables::mutation;
 use crate::writer::{Ended, Group, RowWrite, Since};
 
 /// Reasons why a fault was not repaired.
-const NEWER: &str = "what is there is newer than what was to take its place: repair again";
-const HIDDEN: &str = "where it belongs it was deleted, or something is in its way that was: it stays where it lies, and nobody reads it";
+const NEWER: &str = "the stored row is newer than its replacement: repair again";
+const HIDDEN: &str = "its place has a deletion or a deleted row: it stays here, and no query can read it";
 const WITHOUT_A_STAMP: &str =
-    "nothing tells when it was written, as something else than Recto wrote it: delete it, or write it again";
+    "its write time is unknown, because another program wrote it: delete the row, or write it again";
 
 /// Examines and repairs faults.
 pub(super) struct Mender {

@@ -24,7 +24,8 @@ use crate::registry::{START, read_entry};
 use crate::times::{TimeBucket, Times};
 
 /// Reason why an entry was not repaired.
-const NEWER: &str = "what is there, or was deleted there, has a stamp ahead of the clock: repair again when the clock is there";
+const NEWER: &str = "the write timestamp of the entry or of its deletion is in the future: repair again \
+    after that time";
 
 /// Shard with rows of a time bucket that a scan met.
 pub(super) struct Met {
@@ -102,8 +103,8 @@ impl BucketCheck {
             FaultOutcome::Left
         };
         let what = match right {
-            Some(_) => "an entry of the registry has not the number of its bucket",
-            None => "an entry of the registry begins where no bucket does",
+            Some(_) => "an entry of the registry has a wrong bucket number",
+            None => "an entry of the registry does not begin at a bucket",
         };
         self.fault(Fault {
             bucket: right.map(|right| right.bucket).or(number),

@@ -140,7 +140,6 @@ impl Transacted {
 }
 
 fn conflict() -> PiecesError {
-    let message = "a directory of buckets is not as this process left it: nothing was done";
-    PiecesError::new(PiecesErrorKind::Conflict, message)
-        .with_hint("something else writes to this store: let one process have it")
+    let message = "another process changed a range map of buckets: nothing was done";
+    PiecesError::new(PiecesErrorKind::Conflict, message).with_hint("let only one process write to this store")
 }

@@ -165,6 +165,6 @@ impl Alone {
 
 fn out_of_time() -> PiecesError {
     let message =
-        "others wrote to the partition, or cut it, for so long that the time was over: nothing was done";
+        "other requests wrote to the partition, or split it, until the time limit: nothing was done";
     PiecesError::new(PiecesErrorKind::Timeout, message)
 }

@@ -104,7 +104,7 @@ impl Transacted {
     pub async fn open(store: Arc<dyn Store>, environment: Environment) -> Result<Self> {
         if !Self::suits(store.limits()) {
             let message =
-                "rows are moved by transactions only in stores that have them, and count partitions";
+                "key ranges with transactions need a store that has transactions and counts partitions";
             return Err(PiecesError::new(PiecesErrorKind::InvalidArgument, message));
         }
         let open = Self::over(store, environment);
@@ -147,10 +147,9 @@ impl Transacted {
             match self.store.compare_tables(asked).await?.pop() {
                 Some(TableState::Missing) => Ok(false),
                 Some(TableState::Other(difference)) => {
-                    let message =
-                        format!("table recto_buckets is another one than it should be: {difference}");
+                    let message = format!("table recto_buckets has an unexpected form: {difference}");
                     Err(PiecesError::new(PiecesErrorKind::Corrupt, message)
-                        .with_hint("something else than Recto made it: rename it, or restore the store"))
+                        .with_hint("rename the table, which another program created, or restore the store"))
                 }
                 Some(TableState::AsAsked) | None => Ok(true),
             }

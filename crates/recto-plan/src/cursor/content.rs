@@ -76,7 +76,7 @@ impl Content<'_> {
         if let Some(hint) = self.bucket_hint {
             writer.part(hint);
         }
-        debug_assert_eq!(writer.left(), 0, "the content fills its space");
+        debug_assert_eq!(writer.left(), 0, "the content has the computed length");
     }
 }
 

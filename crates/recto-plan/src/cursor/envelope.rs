@@ -115,7 +115,7 @@ impl Kind {
             write(content);
             let computed = XChaCha20Poly1305::new(key.into())
                 .encrypt_inout_detached(&XNonce::from(nonce), header, content.into())
-                .expect("the cipher takes up to 256 GiB");
+                .expect("the cipher accepts up to 256 GiB");
             tag.copy_from_slice(&computed);
             URL_SAFE_NO_PAD.encode(sealed)
         });

@@ -66,7 +66,7 @@ pub enum KeyRingError {
         reason: &'static str,
     },
     /// The stored bytes have a later version.
-    #[error("the stored cursor keys are of version {version}, which this release does not know")]
+    #[error("the stored cursor keys have version {version}, which this release does not support")]
     UnknownVersion {
         /// Version of the bytes.
         version: u8,
@@ -78,16 +78,16 @@ pub enum KeyRingError {
         id: u32,
     },
     /// The ring already has a key of this id.
-    #[error("there is a cursor key {id} already")]
+    #[error("cursor key {id} exists already")]
     DuplicateKey {
         /// Id of the key.
         id: u32,
     },
     /// The ring is full.
-    #[error("there are {MAX_KEYS} cursor keys already")]
+    #[error("the store has the maximum number of cursor keys, {MAX_KEYS}")]
     Full,
     /// The active key cannot be removed.
-    #[error("cursor key {id} is the active one")]
+    #[error("cursor key {id} is active")]
     Active {
         /// Id of the key.
         id: u32,
@@ -99,12 +99,12 @@ impl KeyRingError {
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Damaged { .. } => {
-                "restore the keys from a copy, or make new ones; with new ones, cursors made before stop working"
+                "restore the keys from a backup, or create new keys; new keys invalidate existing cursors"
             }
-            Self::UnknownVersion { .. } => "use the release that wrote them, or a later one",
-            Self::UnknownKey { .. } => "name the id of a key that is in the ring",
-            Self::DuplicateKey { .. } => "give the new key another id",
-            Self::Full => "remove the oldest key: cursors sealed with it stop working",
+            Self::UnknownVersion { .. } => "use the release that wrote the keys, or a later one",
+            Self::UnknownKey { .. } => "use the id of an existing key",
+            Self::DuplicateKey { .. } => "use another id for the new key",
+            Self::Full => "remove the oldest key, which invalidates its cursors",
             Self::Active { .. } => "activate another key first",
         }
     }
@@ -269,7 +269,7 @@ impl KeyRing {
     /// [`KeyRingError::Damaged`], [`KeyRingError::UnknownVersion`].
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, KeyRingError> {
         let damaged = |reason| KeyRingError::Damaged { reason };
-        let version = *bytes.first().ok_or(damaged("there are no bytes"))?;
+        let version = *bytes.first().ok_or(damaged("they are empty"))?;
         let key_bytes = match version {
             1 => STORED_KEY_V1_BYTES,
             STORED_VERSION => STORED_KEY_BYTES,
@@ -277,13 +277,13 @@ impl KeyRing {
         };
         let (content, stored) = bytes
             .split_last_chunk::<CHECKSUM_BYTES>()
-            .ok_or(damaged("they are cut short"))?;
+            .ok_or(damaged("bytes are missing"))?;
         if *stored != checksum(content) {
-            return Err(damaged("the checksum does not fit"));
+            return Err(damaged("the checksum is wrong"));
         }
         let (header, keys) = content
             .split_first_chunk::<STORED_HEADER_BYTES>()
-            .ok_or(damaged("they are cut short"))?;
+            .ok_or(damaged("bytes are missing"))?;
         let [_, active @ .., count] = *header;
         let count = usize::from(count);
         if count == 0 || count > MAX_KEYS || keys.len() != count * key_bytes {
@@ -295,9 +295,9 @@ impl KeyRing {
         };
         for stored in keys.chunks_exact(key_bytes) {
             let (id, created_at_seconds, secret) =
-                read_key(stored).ok_or_else(|| damaged("they are cut short"))?;
+                read_key(stored).ok_or_else(|| damaged("bytes are missing"))?;
             ring.add_made_at(id, created_at_seconds, secret)
-                .map_err(|_| damaged("two keys have one id"))?;
+                .map_err(|_| damaged("two keys have the same id"))?;
         }
         ring.activate(u32::from_be_bytes(active))
             .map_err(|_| damaged("the active key is missing"))?;

@@ -13,8 +13,10 @@ type Parsed<T> = Result<T, TextError>;
 
 const CONDITION_HINT: &str = "A condition is a field, an operator (=, <, <=, >, >=) and a value: `due < 5`.";
 const STARTS_WITH: &str = "startsWith";
-const OR_HINT: &str = "OR joins equalities of one field: `a = 1 OR a = 2`. Ask anything else in two queries.";
-const NEGATION_HINT: &str = "Name the values that are wanted (`a = 1 OR a = 2`), or ask for the ranges on either side in two queries.";
+const OR_HINT: &str = "OR joins equalities of one field: `a = 1 OR a = 2`. Use two queries for anything \
+    else.";
+const NEGATION_HINT: &str = "Name the wanted values (`a = 1 OR a = 2`), or use two queries for the ranges on \
+    either side.";
 
 pub(super) fn parse(scanner: Scanner<'_>) -> Parsed<Vec<(Term, Span)>> {
     let mut parser = Parser { scanner, values: 0 };
@@ -50,7 +52,7 @@ impl Parser<'_> {
                 return Err(self
                     .scanner
                     .error(Kind::TooManyConditions, span, message)
-                    .with_hint("Leave conditions out, or ask in several queries."));
+                    .with_hint("Leave out conditions, or use several queries."));
             }
             terms.push((term, span));
             self.scanner.skip_white();
@@ -82,7 +84,7 @@ impl Parser<'_> {
             return Err(self
                 .scanner
                 .error(Kind::Parentheses, self.here(1), "parentheses inside parentheses")
-                .with_hint("One pair is enough: parentheses only hold conditions joined by OR."));
+                .with_hint("Use one pair: parentheses contain only conditions joined by OR."));
         }
         let term = if self.scanner.peek_word() == STARTS_WITH {
             self.starts_with()?
@@ -96,10 +98,8 @@ impl Parser<'_> {
         if self.scanner.peek_word() == "AND" {
             return Err(self
                 .scanner
-                .error(Kind::Parentheses, self.here(3), "AND stands inside parentheses")
-                .with_hint(
-                    "Write AND without parentheses around it: they only hold conditions joined by OR.",
-                ));
+                .error(Kind::Parentheses, self.here(3), "AND is inside parentheses")
+                .with_hint("Write AND without parentheses: they contain only conditions joined by OR."));
         }
         if self.scanner.peek().is_none() {
             return Err(self
@@ -123,7 +123,7 @@ impl Parser<'_> {
             literal,
         } = first
         else {
-            return Err(self.or_error(self.here(2), "OR of something else than equalities"));
+            return Err(self.or_error(self.here(2), "OR of conditions that are not equalities"));
         };
         let mut literals = vec![literal];
         while self.keyword("OR") {
@@ -140,14 +140,14 @@ impl Parser<'_> {
         if self.scanner.peek_word() == STARTS_WITH {
             return Err(self.or_error(
                 self.here(STARTS_WITH.len()),
-                "OR of something else than equalities",
+                "OR of conditions that are not equalities",
             ));
         }
         if self.scanner.peek() == Some('(') && !self.tuple_follows() {
             return Err(self
                 .scanner
                 .error(Kind::Parentheses, self.here(1), "parentheses after OR")
-                .with_hint("Write the equalities after one another: `a = 1 OR a = 2 OR a = 3`."));
+                .with_hint("Write the equalities in sequence: `a = 1 OR a = 2 OR a = 3`."));
         }
         let condition = self.condition()?;
         let span = Span::new(start, self.scanner.at());
@@ -167,7 +167,7 @@ impl Parser<'_> {
                 );
                 Err(self.or_error(other.span, message))
             }
-            _ => Err(self.or_error(span, "OR of something else than equalities")),
+            _ => Err(self.or_error(span, "OR of conditions that are not equalities")),
         }
     }
 
@@ -240,7 +240,7 @@ impl Parser<'_> {
             self.scanner.skip_white();
             let field = self.scanner.name("a field name")?;
             if fields.contains(&field) {
-                let message = format!("field {} stands twice in a tuple", shorten(&field.text));
+                let message = format!("a tuple has field {} twice", shorten(&field.text));
                 return Err(self
                     .scanner
                     .error(Kind::DuplicateField, field.span, message)
@@ -259,7 +259,7 @@ impl Parser<'_> {
             return Err(self
                 .scanner
                 .unexpected("`(`")
-                .with_hint("A tuple compares with a tuple: `(a, b) > (1, 2)`."));
+                .with_hint("Compare a tuple with a tuple: `(a, b) > (1, 2)`."));
         }
         let mut literals = Vec::new();
         loop {
@@ -274,7 +274,7 @@ impl Parser<'_> {
             return Err(self
                 .scanner
                 .error(Kind::TupleLength, span, message)
-                .with_hint("A tuple has one value for each of its fields."));
+                .with_hint("Write one value for each field of the tuple."));
         }
         Ok(Term::Tuple {
             fields,
@@ -358,7 +358,7 @@ impl Parser<'_> {
             Some('*') => return Err(self.wildcard()),
             Some('(') => {
                 return Err(self.scanner.unexpected("a value").with_hint(
-                    "Several values of one field are written `a = 1 OR a = 2`, tuples `(a, b) > (1, 2)`.",
+                    "Write several values of one field as `a = 1 OR a = 2`, and tuples as `(a, b) > (1, 2)`.",
                 ));
             }
             _ => self.bare()?,
@@ -369,7 +369,7 @@ impl Parser<'_> {
             return Err(self
                 .scanner
                 .error(Kind::TooManyValues, span, message)
-                .with_hint("Ask in several queries."));
+                .with_hint("Use several queries."));
         }
         self.values += 1;
         Ok(Literal::new(value, span))
@@ -398,7 +398,7 @@ impl Parser<'_> {
         self.scanner.skip_white();
         if self.scanner.peek() == Some('(') && text.starts_with(char::is_alphabetic) {
             self.scanner.go_to(start);
-            return Err(self.function(text, "values are written out"));
+            return Err(self.function(text, "values cannot be computed"));
         }
         let message = format!("{} is not a value", shorten(text));
         Err(self
@@ -421,7 +421,7 @@ impl Parser<'_> {
                         .scanner
                         .error(Kind::UnterminatedString, Span::new(start, at), message)
                         .with_hint(format!(
-                            "Write {quote} after it; a {quote} inside it is written \\{quote}."
+                            "Write {quote} after it; write a {quote} inside it as \\{quote}."
                         )));
                 }
                 Some('\\') => out.push(self.escape(at, quote)?),
@@ -454,9 +454,10 @@ impl Parser<'_> {
                 let span = Span::new(start, self.scanner.at());
                 return Err(self
                     .scanner
-                    .error(Kind::InvalidEscape, span, "not an escape that strings know")
+                    .error(Kind::InvalidEscape, span, "a string has an unknown escape")
                     .with_hint(
-                        "Escapes are \\\" \\\\ \\/ \\b \\f \\n \\r \\t \\uXXXX, and \\' in single quotes; a backslash is \\\\.",
+                        "Use the escapes \\\" \\\\ \\/ \\b \\f \\n \\r \\t \\uXXXX, and \\' in single \
+                         quotes; write a backslash as \\\\.",
                     ));
             }
         };
@@ -483,10 +484,8 @@ impl Parser<'_> {
         char::from_u32(code).ok_or_else(|| {
             let span = Span::new(start, self.scanner.at());
             self.scanner
-                .error(Kind::InvalidEscape, span, "half of a surrogate pair")
-                .with_hint(
-                    "Characters over U+FFFF take two escapes, \\uD83D\\uDE00, or are written as they are.",
-                )
+                .error(Kind::InvalidEscape, span, "a string has half of a surrogate pair")
+                .with_hint("Write characters above U+FFFF as two escapes, \\uD83D\\uDE00, or directly.")
         })
     }
 
@@ -497,7 +496,7 @@ impl Parser<'_> {
                 let span = Span::new(start, self.scanner.at());
                 return Err(self
                     .scanner
-                    .error(Kind::InvalidEscape, span, "\\u without its four digits")
+                    .error(Kind::InvalidEscape, span, "\\u needs four digits")
                     .with_hint("Write four hexadecimal digits: \\u00e9."));
             };
             self.scanner.next();
@@ -521,7 +520,7 @@ impl Parser<'_> {
         let upper = word.to_ascii_uppercase();
         let rest = self.scanner.rest();
         if word == "OR" {
-            return self.or_error(self.here(2), "OR of something else than equalities");
+            return self.or_error(self.here(2), "OR of conditions that are not equalities");
         }
         if matches!(upper.as_str(), "AND" | "OR") && word != upper {
             let message = format!("keyword {} is not in capitals", shorten(word));
@@ -542,7 +541,7 @@ impl Parser<'_> {
             Some(')') => self
                 .scanner
                 .error(Kind::Parentheses, self.here(1), "this parenthesis was not opened")
-                .with_hint("Take it away."),
+                .with_hint("Remove it."),
             Some('*') => self.wildcard(),
             Some('(' | '-' | '!' | '"' | '\'' | ',') => self.missing_and(1),
             _ if !word.is_empty() => self.missing_and(word.len()),
@@ -555,9 +554,9 @@ impl Parser<'_> {
             .error(
                 Kind::MissingAnd,
                 self.here(length),
-                "conditions follow one another without AND",
+                "AND is missing between conditions",
             )
-            .with_hint("Write AND between conditions; white space or a comma does not join them.")
+            .with_hint("Write AND between conditions: white space or a comma does not join them.")
     }
 
     fn negation(&self, length: usize) -> TextError {
@@ -578,7 +577,8 @@ impl Parser<'_> {
                 "the wildcard `*` is not supported",
             )
             .with_hint(
-                "Write startsWith(field, \"prefix\") for a prefix, or leave the condition out; a star in a string is a star.",
+                "Write startsWith(field, \"prefix\") for a prefix, or leave out the condition. A star in a \
+                 string is an ordinary character.",
             )
     }
 
@@ -613,12 +613,12 @@ fn operator_at(rest: &str) -> Result<(Operator, usize), Option<(&str, &'static s
         ("!", NEGATION_HINT),
         (
             ":",
-            "`:` asks whether a collection has an element; write = for an equality.",
+            "Write = for an equality: `:` tests whether a collection has an element.",
         ),
         ("~", "Write startsWith(field, \"prefix\") for a prefix."),
         (
             ".",
-            "Fields of fields cannot be asked for: write the name of a field of the collection.",
+            "Write the name of a field of the collection: fields inside of fields cannot be queried.",
         ),
         ("≠", NEGATION_HINT),
     ];
@@ -660,10 +660,10 @@ fn operator_at(rest: &str) -> Result<(Operator, usize), Option<(&str, &'static s
 fn literal_hint(text: &str) -> String {
     let lower = text.to_ascii_lowercase();
     if matches!(lower.as_str(), "true" | "false") {
-        return format!("Write {lower} in small letters.");
+        return format!("Write {lower} in lower case.");
     }
     if lower == "null" {
-        return "A value cannot be compared with null: leave the condition out.".to_owned();
+        return "Leave out the condition: a value cannot be compared with null.".to_owned();
     }
     let unsigned = text.trim_start_matches('+');
     let stripped = unsigned.trim_start_matches('0');
@@ -674,10 +674,10 @@ fn literal_hint(text: &str) -> String {
         }
     }
     if text.chars().count() > 40 {
-        return "Values that are not numbers, true or false stand in quotes.".to_owned();
+        return "Put values in quotes, except numbers, true and false.".to_owned();
     }
     format!(
-        "Values that are not numbers, true or false stand in quotes: {}.",
+        "Put values in quotes, except numbers, true and false: {}.",
         quote(text)
     )
 }

@@ -27,12 +27,9 @@ impl<'t> Scanner<'t> {
                 .error(
                     TextErrorKind::TooLong,
                     Span::new(limit, limit),
-                    format!(
-                        "the text is {} bytes long, the limit is {MAX_TEXT_BYTES}",
-                        text.len()
-                    ),
+                    format!("the text has {} bytes; the limit is {MAX_TEXT_BYTES}", text.len()),
                 )
-                .with_hint("Ask with fewer conditions, in several queries."));
+                .with_hint("Use fewer conditions, in several queries."));
         }
         Ok(scanner)
     }
@@ -120,9 +117,11 @@ impl<'t> Scanner<'t> {
         if !is_name(word) {
             let lower = word.to_ascii_lowercase();
             let hint = if is_name(&lower) {
-                format!("Field names are lower-case letters, digits and underscores: did you mean `{lower}`?")
+                format!(
+                    "Field names have lower-case letters, digits and underscores: did you mean `{lower}`?"
+                )
             } else {
-                "Field names are lower-case letters, digits and underscores and begin with a letter."
+                "Field names have lower-case letters, digits and underscores, and begin with a letter."
                     .to_owned()
             };
             let message = format!("{} is not a field name", shorten(word));
@@ -137,9 +136,9 @@ impl<'t> Scanner<'t> {
     fn not_a_name(&self, role: &str) -> TextError {
         let error = self.unexpected(role);
         match self.peek() {
-            Some('"' | '\'' | '`') => error.with_hint("A field's name stands without quotes."),
+            Some('"' | '\'' | '`') => error.with_hint("Write the field name without quotes."),
             Some('0'..='9') => {
-                error.with_hint("A field stands on the left of its operator: `due < 5`, not `5 > due`.")
+                error.with_hint("Write the field to the left of its operator: `due < 5`, not `5 > due`.")
             }
             _ => error,
         }
@@ -155,9 +154,9 @@ impl<'t> Scanner<'t> {
         let word = self.peek_word();
         let (found, length) = match self.peek() {
             None => ("the text ends".to_owned(), 0),
-            Some(_) if !word.is_empty() => (format!("{} stands", shorten(word)), word.len()),
+            Some(_) if !word.is_empty() => (format!("{} was found", shorten(word)), word.len()),
             Some(character) => (
-                format!("`{}` stands", character.escape_debug()),
+                format!("`{}` was found", character.escape_debug()),
                 character.len_utf8(),
             ),
         };
@@ -168,10 +167,10 @@ impl<'t> Scanner<'t> {
         );
         match self.peek() {
             Some('“' | '”' | '„' | '‘' | '’' | '«' | '»') => {
-                error.with_hint("Strings stand in straight quotes: \"…\".")
+                error.with_hint("Use straight quotes for strings: \"…\".")
             }
             Some(character) if character.is_whitespace() => {
-                error.with_hint("This is a special kind of space: write a plain one.")
+                error.with_hint("Replace this special space by an ordinary one.")
             }
             _ => error,
         }

@@ -79,16 +79,16 @@ pub fn parse(text: &str) -> Result<Vec<SortTerm>, TextError> {
 
 fn check(scanner: &Scanner<'_>, terms: &[SortTerm], field: &Name) -> Result<(), TextError> {
     if terms.iter().any(|earlier| earlier.field == *field) {
-        let message = format!("field `{field}` is named twice");
+        let message = format!("the sort has field `{field}` twice");
         return Err(scanner
             .error(TextErrorKind::DuplicateField, field.span, message)
-            .with_hint("Name each field once: what is equal in a field stays equal."));
+            .with_hint("Name each field once: a repeated field does not change the order."));
     }
     if terms.len() == MAX_SORT_FIELDS {
         let message = format!("more than {MAX_SORT_FIELDS} fields");
         return Err(scanner
             .error(TextErrorKind::TooManyFields, field.span, message)
-            .with_hint("Leave out the last ones: the view's own order completes a sort."));
+            .with_hint("Leave out the last fields: the order of the view completes a sort."));
     }
     Ok(())
 }
@@ -103,14 +103,14 @@ fn direction(scanner: &mut Scanner<'_>) -> Result<Direction, TextError> {
         other => {
             let lower = other.to_ascii_lowercase();
             return Err(if matches!(lower.as_str(), "asc" | "desc") {
-                let message = format!("`{other}` stands where `{lower}` is expected");
+                let message = format!("`{other}` must be written `{lower}`");
                 scanner
                     .error(TextErrorKind::KeywordCase, span, message)
-                    .with_hint(format!("Write `{lower}` in small letters."))
+                    .with_hint(format!("Write `{lower}` in lower case."))
             } else {
                 scanner
                     .unexpected("`desc`, a comma or the end")
-                    .with_hint("Fields have commas between them: `due desc, id`.")
+                    .with_hint("Separate fields by commas: `due desc, id`.")
             });
         }
     };
@@ -122,7 +122,5 @@ fn sort_hint(error: TextError) -> TextError {
     if error.hint.is_some() {
         return error;
     }
-    error.with_hint(
-        "Sort text is field names with commas between them, each with `desc` or not: `due desc, id`.",
-    )
+    error.with_hint("Write field names separated by commas, each optionally with `desc`: `due desc, id`.")
 }

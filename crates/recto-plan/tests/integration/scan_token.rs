@@ -163,7 +163,7 @@ fn tokens_made_before_they_were_sealed_are_refused_clearly() {
     old.extend_from_slice(&check.as_bytes()[..8]);
     let error = refusal(&text_of(&old));
     assert_eq!(error, ScanTokenError::NotOfScan);
-    assert!(error.hint().contains("before they were sealed"));
+    assert!(error.hint().contains("unencrypted tokens of old releases"));
 }
 
 #[test]

@@ -182,22 +182,22 @@ impl Span {
 #[non_exhaustive]
 pub enum Damage {
     /// There are no ranges.
-    #[error("it has no pieces")]
+    #[error("it has no key ranges")]
     Empty,
     /// No range contains the keys before this one.
-    #[error("no piece has the keys before {}", hex(.0))]
+    #[error("no key range has the keys before {}", hex(.0))]
     Gap(Key),
     /// Ranges overlap, or are not in order.
-    #[error("two pieces begin at {}, or one that comes later begins before it", hex(.0))]
+    #[error("key ranges overlap, or are not in order, at {}", hex(.0))]
     Overlap(Key),
     /// An edge is longer than any key.
-    #[error("the edge of a piece has {0} bytes; at most {MAX_EDGE_BYTES} are a key")]
+    #[error("the edge of a key range has {0} bytes; a key has at most {MAX_EDGE_BYTES}")]
     LongEdge(usize),
     /// There are more ranges than are read at once.
-    #[error("it has {0} pieces in one window; at most {MAX_WINDOW_PIECES} are read at once")]
+    #[error("it has {0} key ranges in one window; at most {MAX_WINDOW_PIECES} are read at once")]
     TooMany(usize),
     /// A bucket has a number that no split has assigned.
-    #[error("bucket {} is none that was made: the next one is {}", .bucket.0, .next.0)]
+    #[error("bucket {} does not exist yet: the next one is {}", .bucket.0, .next.0)]
     NotMade {
         /// Bucket.
         bucket: Bucket,
@@ -205,7 +205,7 @@ pub enum Damage {
         next: Bucket,
     },
     /// A bucket has two roles in one range.
-    #[error("bucket {} is named twice by the piece that begins at {}", .bucket.0, hex(.start))]
+    #[error("bucket {} occurs twice in the key range that begins at {}", .bucket.0, hex(.start))]
     Twice {
         /// Bucket.
         bucket: Bucket,
@@ -217,7 +217,7 @@ pub enum Damage {
     Scattered(Bucket),
     /// The number of a bucket contradicts its role. Either a bucket that will receive writes is older than the bucket
     /// that is read, or a bucket that received writes before is newer.
-    #[error("bucket {} cannot be what the piece that begins at {} says: numbers only rise", .bucket.0, hex(.start))]
+    #[error("bucket {} has a wrong number for its role in the key range from {}", .bucket.0, hex(.start))]
     OutOfTurn {
         /// Bucket.
         bucket: Bucket,
@@ -225,10 +225,11 @@ pub enum Damage {
         start: Key,
     },
     /// A range has more buckets than the limit.
-    #[error("the piece that begins at {} has more than {MAX_FURTHER_BUCKETS} further buckets of a kind", hex(.0))]
+    #[error("the key range that begins at {} has more than {MAX_FURTHER_BUCKETS} additional buckets of a \
+             kind", hex(.0))]
     Crowded(Key),
     /// A version or a bucket number is not valid.
-    #[error("its {what} is {value}, which no cut has given")]
+    #[error("its {what} is {value}, which no split has assigned")]
     Number {
         /// Name of the number.
         what: &'static str,
@@ -236,7 +237,10 @@ pub enum Damage {
         value: i64,
     },
     /// Cached range maps would have a lifetime for which no process waits.
-    #[error("its copies live {life_ms} ms, and may live {longest_ms} ms: at most {LONG_LIFE_MS} ms")]
+    #[error(
+        "cached copies of it live {life_ms} ms or up to {longest_ms} ms; at most {LONG_LIFE_MS} ms are \
+         allowed"
+    )]
     Life {
         /// Lifetime of range maps that are cached now, in milliseconds.
         life_ms: i64,
@@ -244,7 +248,8 @@ pub enum Damage {
         longest_ms: i64,
     },
     /// The sampling parameters are not valid.
-    #[error("the piece that begins at {} samples by {unit} bytes, and a mean of {mean}", hex(.start))]
+    #[error("the key range that begins at {} has invalid sampling parameters: {unit} bytes per sample, \
+             {mean} bytes per row", hex(.start))]
     Sampling {
         /// Start of the range.
         start: Key,
@@ -254,7 +259,7 @@ pub enum Damage {
         mean: i64,
     },
     /// The recorded content of a range is not complete, or is negative.
-    #[error("the figures of the piece that begins at {} are not whole, or less than nothing", hex(.0))]
+    #[error("the counts of the key range that begins at {} are incomplete or negative", hex(.0))]
     Figures(Key),
 }
 

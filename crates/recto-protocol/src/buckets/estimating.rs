@@ -83,7 +83,7 @@ pub fn corrected(all: Several, drawn: &[Drawn], are_distinct: bool) -> Figures {
     }
 }
 
-#[expect(clippy::cast_sign_loss, reason = "it is no less than 0")]
+#[expect(clippy::cast_sign_loss, reason = "it is not negative")]
 fn whole(number: f64) -> u64 {
     number.round() as u64
 }

@@ -65,18 +65,20 @@ impl Remains {
     pub fn directory(&self) -> Result<Directory, StoredError> {
         let missing = |what| StoredError::Bytes {
             what,
-            reason: "it is missing, or not of its type",
+            reason: "missing, or of a wrong type",
         };
         let shared = StaticColumns {
             version: self.version.ok_or_else(|| missing("version"))?,
             next_bucket: self.next_bucket.ok_or_else(|| missing("next bucket"))?,
-            life_ms: self.life_ms.ok_or_else(|| missing("life of copies"))?,
-            longest_ms: self.longest_ms.ok_or_else(|| missing("longest life of copies"))?,
+            life_ms: self.life_ms.ok_or_else(|| missing("lifetime of cached copies"))?,
+            longest_ms: self
+                .longest_ms
+                .ok_or_else(|| missing("longest lifetime of cached copies"))?,
             floor: self.floor.clone(),
         };
         let pieces = self.pieces.iter().map(|piece| piece.columns.clone());
         let pieces: Option<Vec<PieceColumns>> = pieces.collect();
-        let pieces = pieces.ok_or_else(|| missing("columns of a piece"))?;
+        let pieces = pieces.ok_or_else(|| missing("columns of a key range"))?;
         let mut whole: Option<Directory> = None;
         let ends = pieces.chunks(MAX_WINDOW_PIECES).skip(1);
         let ends = ends.map(|next| Some(next[0].start.clone())).chain([None]);

@@ -20,10 +20,10 @@ pub enum Operation {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Unrouted {
     /// The key is beyond the retention bound.
-    #[error("it is below the floor: rows that old are not kept any more")]
+    #[error("the row is older than the retention time of its buckets")]
     BelowFloor,
     /// The window does not contain the key. Another window has to be read.
-    #[error("the window of the directory does not have it")]
+    #[error("the window of the range map does not have the key")]
     OutsideWindow,
 }
 

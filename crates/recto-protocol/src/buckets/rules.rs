@@ -39,7 +39,10 @@ pub(crate) enum Rule {
     /// Rows are copied with their own timestamps.
     #[cfg_attr(
         not(test),
-        allow(dead_code, reason = "who copies does so; models leave it out")
+        allow(
+            dead_code,
+            reason = "the code that copies rows follows this rule, and models leave it out"
+        )
     )]
     CopiedAtOwnStamp,
     /// The previous bucket still receives writes when it is no longer read.
@@ -49,7 +52,10 @@ pub(crate) enum Rule {
     /// A range map is changed only if it has the version that was read.
     #[cfg_attr(
         not(test),
-        allow(dead_code, reason = "the store's condition; models leave it out")
+        allow(
+            dead_code,
+            reason = "the condition of the store follows this rule, and models leave it out"
+        )
     )]
     ChangedByVersion,
     /// A conditional write of unknown outcome does not count as applied.
@@ -58,7 +64,10 @@ pub(crate) enum Rule {
     /// afterwards.
     #[cfg_attr(
         not(test),
-        allow(dead_code, reason = "who reads does so; models leave it out")
+        allow(
+            dead_code,
+            reason = "the code that reads the range map follows this rule, and models leave it out"
+        )
     )]
     ReadSerially,
     /// A process that continues the split of another process waits again.

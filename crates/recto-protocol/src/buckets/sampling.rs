@@ -130,7 +130,7 @@ fn half_width(variance: u64) -> u64 {
     whole((DEVIATIONS * (variance as f64).sqrt()).ceil())
 }
 
-#[expect(clippy::cast_sign_loss, reason = "sums of what is no less than 0")]
+#[expect(clippy::cast_sign_loss, reason = "sums of non-negative numbers")]
 fn whole(number: f64) -> u64 {
     number.round() as u64
 }

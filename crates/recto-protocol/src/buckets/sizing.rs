@@ -54,31 +54,31 @@ pub enum SizingError {
     #[error("this build of Recto cannot size buckets")]
     NotBuiltIn,
     /// The target is too small or too large.
-    #[error("`target` is {said} bytes, and must be from {MIN_TARGET_BYTES} to {MAX_TARGET_BYTES}")]
+    #[error("`target` is {said} bytes; the range is {MIN_TARGET_BYTES} to {MAX_TARGET_BYTES}")]
     Target {
         /// Target, in bytes.
         said: u64,
     },
     /// The chance is outside its limits. A smaller chance could not be verified.
-    #[error("`epsilon` is {said:e}, and must be from {MIN_EPSILON:e} to {MAX_EPSILON}")]
+    #[error("`epsilon` is {said:e}; the range is {MIN_EPSILON:e} to {MAX_EPSILON}")]
     Epsilon {
         /// Chance.
         said: f64,
     },
     /// The number of samples is too small or too large.
-    #[error("`samples` is {said}, and must be from 1 to {MAX_SAMPLES}")]
+    #[error("`samples` is {said}; the range is 1 to {MAX_SAMPLES}")]
     Samples {
         /// Number of samples.
         said: u32,
     },
     /// The chance to be sampled is not from 0 to 1, or is too small for the computation.
-    #[error("`chance` is {said:e}, and must be from {MIN_CHANCE:e} to 1")]
+    #[error("`chance` is {said:e}; the range is {MIN_CHANCE:e} to 1")]
     Chance {
         /// Chance.
         said: f64,
     },
     /// The largest row is so large, compared with the target, that each such row would be sampled.
-    #[error("`target` is {target} bytes, too few for rows of {row} bytes: at least {least}")]
+    #[error("`target` is {target} bytes, which is too small for rows of {row} bytes: use at least {least}")]
     Row {
         /// Target, in bytes.
         target: u64,
@@ -333,7 +333,7 @@ impl RowsPerBucket {
     }
 }
 
-#[expect(clippy::cast_sign_loss, reason = "what is counted is not negative")]
+#[expect(clippy::cast_sign_loss, reason = "counts are not negative")]
 fn whole(number: f64) -> u64 {
     number as u64
 }

@@ -24,9 +24,7 @@ const KEPT_BEFORE: u8 = 1;
 #[non_exhaustive]
 pub enum StoredError {
     /// The data has a version that this release does not know.
-    #[error(
-        "the {what} of a directory of buckets are of version {version}, which this release does not know"
-    )]
+    #[error("a range map of buckets has {what} of version {version}, which this release does not support")]
     UnknownVersion {
         /// Kind of data.
         what: &'static str,
@@ -34,7 +32,7 @@ pub enum StoredError {
         version: u8,
     },
     /// No release wrote these bytes.
-    #[error("the {what} of a directory of buckets are damaged: {reason}")]
+    #[error("a range map of buckets is damaged: {what}: {reason}")]
     Bytes {
         /// Kind of data that was expected.
         what: &'static str,
@@ -42,7 +40,7 @@ pub enum StoredError {
         reason: &'static str,
     },
     /// The columns are not a valid range map.
-    #[error("a directory of buckets is damaged: {0}")]
+    #[error("a range map of buckets is damaged: {0}")]
     Damaged(#[from] Damage),
 }
 
@@ -50,11 +48,10 @@ impl StoredError {
     /// Returns advice for the user.
     pub fn hint(&self) -> &'static str {
         match self {
-            Self::UnknownVersion { .. } => {
-                "it was written by a newer Recto: use that release, or a later one"
-            }
+            Self::UnknownVersion { .. } => "use the newer release that wrote it, or a later one",
             Self::Bytes { .. } | Self::Damaged(_) => {
-                "something else than Recto wrote to recto_buckets: `recto repair` makes this directory anew, of what can be read of it and of the buckets that there are"
+                "run `recto repair`, which rebuilds the range map from its readable parts and the existing \
+                 buckets: another program wrote to recto_buckets"
             }
         }
     }
@@ -239,31 +236,31 @@ fn encode_further(roles: &Roles) -> Option<Vec<u8>> {
 }
 
 fn decode_further(bytes: Option<&[u8]>) -> Result<Roles, StoredError> {
-    const WHAT: &str = "further buckets";
+    const WHAT: &str = "additional buckets";
     let damaged = |reason| StoredError::Bytes { what: WHAT, reason };
     let mut roles = Roles::default();
     let Some(bytes) = bytes else { return Ok(roles) };
     let mut rest = versioned(WHAT, FURTHER_FORMAT_VERSION, bytes)?;
     for buckets in [&mut roles.writes, &mut roles.deletes, &mut roles.old] {
-        let (count, after) = rest.split_first().ok_or_else(|| damaged("they are not whole"))?;
+        let (count, after) = rest.split_first().ok_or_else(|| damaged("bytes are missing"))?;
         rest = after;
         let count = usize::from(*count);
         if count > MAX_FURTHER_BUCKETS {
-            return Err(damaged("they are more than there may be"));
+            return Err(damaged("there are too many"));
         }
         for _ in 0..count {
             let split = rest.split_first_chunk();
-            let (bucket, after) = split.ok_or_else(|| damaged("they are not whole"))?;
+            let (bucket, after) = split.ok_or_else(|| damaged("bytes are missing"))?;
             rest = after;
             push_bucket(buckets, Bucket(u64::from_be_bytes(*bucket)))
                 .ok_or_else(|| damaged("they are not in order"))?;
         }
     }
     if !rest.is_empty() {
-        return Err(damaged("something follows them"));
+        return Err(damaged("bytes follow them"));
     }
     if roles.is_at_rest() && roles.old.is_empty() {
-        return Err(damaged("they are none, which is written as null"));
+        return Err(damaged("the list is empty, but not null"));
     }
     Ok(roles)
 }
@@ -277,14 +274,14 @@ fn push_bucket(buckets: &mut BTreeSet<Bucket>, bucket: Bucket) -> Option<()> {
 }
 
 fn decode_floor(bytes: Vec<u8>) -> Result<Floor, StoredError> {
-    const WHAT: &str = "bytes of the floor";
+    const WHAT: &str = "retention bound";
     let rest = versioned(WHAT, FLOOR_FORMAT_VERSION, &bytes)?;
     let damaged = |reason| StoredError::Bytes { what: WHAT, reason };
-    let (kept, at) = rest.split_first().ok_or_else(|| damaged("they are not whole"))?;
+    let (kept, at) = rest.split_first().ok_or_else(|| damaged("bytes are missing"))?;
     let kept = match *kept {
         KEPT_AFTER => Kept::After,
         KEPT_BEFORE => Kept::Before,
-        _ => return Err(damaged("they say neither after nor before")),
+        _ => return Err(damaged("the direction is neither after nor before")),
     };
     Ok(Floor {
         at: at.to_vec(),
@@ -297,7 +294,7 @@ fn versioned<'b>(what: &'static str, known: u8, bytes: &'b [u8]) -> Result<&'b [
     match bytes.split_first() {
         Some((version, rest)) if *version == known => Ok(rest),
         Some((0, _)) | None => {
-            let reason = "there is no such version";
+            let reason = "the version is invalid";
             Err(StoredError::Bytes { what, reason })
         }
         Some((version, _)) => {

@@ -83,7 +83,7 @@ pub struct StoreOptions {
 #[non_exhaustive]
 pub enum OptionError {
     /// A name that no queue may have.
-    #[error("`{field}`: {name:?} is no name of a queue")]
+    #[error("`{field}`: {name:?} is not a valid name of a queue")]
     Name {
         /// Which name.
         field: &'static str,
@@ -91,7 +91,7 @@ pub enum OptionError {
         name: String,
     },
     /// A number that is too small or too great.
-    #[error("`{field}` is {said}, and must be from {least} to {most}")]
+    #[error("`{field}` is {said}; the range is {least} to {most}")]
     Range {
         /// Which one.
         field: &'static str,
@@ -103,7 +103,7 @@ pub enum OptionError {
         most: u32,
     },
     /// Two options that cannot both be.
-    #[error("`{field}` cannot be so: {reason}")]
+    #[error("`{field}` has an invalid value: {reason}")]
     Conflict {
         /// The one that is easier to change.
         field: &'static str,
@@ -119,7 +119,7 @@ pub enum OptionError {
         name: QueueName,
     },
     /// Dead letters that would come back to their queue.
-    #[error("`{field}` would send dead letters in a circle: they come back to this queue")]
+    #[error("`{field}` would send dead letters in a cycle: they would return to this queue")]
     Circle {
         /// The option that closes the circle.
         field: &'static str,
@@ -148,14 +148,16 @@ impl OptionError {
     /// What to do about it.
     pub fn hint(&self) -> &'static str {
         match self {
-            Self::Name { .. } => "use 1 to 80 letters, digits, - and _; .fifo may stand at the end",
-            Self::Range { .. } => "choose a number in that range, or leave the option out",
-            Self::Conflict { .. } => "change this option, or the one that it contradicts",
-            Self::NoQueue { .. } => "create that queue first, or name another",
+            Self::Name { .. } => "use 1 to 80 letters, digits, - and _; .fifo is allowed at the end",
+            Self::Range { .. } => "use a number in this range, or leave the option out",
+            Self::Conflict { .. } => "change this option, or the option that it contradicts",
+            Self::NoQueue { .. } => "create that queue first, or use another queue",
             Self::Circle { .. } => {
-                "name a queue without dead letters of its own, or remove the dead letters of that queue first"
+                "use a queue without a dead-letter queue, or remove the dead-letter queue of that queue first"
             }
-            Self::Fixed { .. } => "leave it as it is, or create another queue and let this one run empty",
+            Self::Fixed { .. } => {
+                "keep the value, or create another queue and use up the messages of this one"
+            }
         }
     }
 }
@@ -311,7 +313,7 @@ impl QueueOptions {
             agrees(
                 is_longer,
                 "retention_seconds",
-                "messages would be gone before they are due",
+                "messages would be removed before they can be received",
             )?;
         }
         if let Some(dead) = &self.dead_letters {
@@ -321,7 +323,11 @@ impl QueueOptions {
                 1..=MAX_ATTEMPTS.into(),
             )?;
             let is_other = dead.queue != *name;
-            agrees(is_other, "dead_letters.queue", "it is the queue itself")?;
+            agrees(
+                is_other,
+                "dead_letters.queue",
+                "a queue cannot be its own dead-letter queue",
+            )?;
         }
         self.check_order(name)
     }
@@ -345,7 +351,7 @@ impl QueueOptions {
         agrees(
             is_one_index,
             "shards",
-            "the queue is ordered and finds duplicates in all of it: it has one shard",
+            "an ordered queue with deduplication in the whole queue has one shard",
         )
     }
 
@@ -407,7 +413,7 @@ impl QueueOptions {
         agrees(
             self.is_ordered || !to.is_ordered,
             "dead_letters.queue",
-            "it is ordered, and messages of this queue have no groups",
+            "the dead-letter queue is ordered, but messages of this queue have no groups",
         )
     }
 }

@@ -503,7 +503,7 @@ impl Registry {
         if length == 0 || length > MAX_DATA_CENTRE_LENGTH {
             return RegistryAnswer::Refused(OptionError::Conflict {
                 field: "data_centre",
-                reason: "its name is empty, or longer than 255 bytes",
+                reason: "the name is empty, or longer than 255 bytes",
             });
         }
         match &self.data_centre {

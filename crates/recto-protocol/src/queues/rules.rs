@@ -23,7 +23,10 @@ pub(crate) enum Rule {
     /// A versioned cell is set up for a segment only if its version is the one that was read.
     #[cfg_attr(
         not(test),
-        allow(dead_code, reason = "the store's condition; models leave it out")
+        allow(
+            dead_code,
+            reason = "the condition of the store follows this rule, and models leave it out"
+        )
     )]
     SetUpByVersion,
     /// A segment leaves the list only when it is sealed.

@@ -156,9 +156,12 @@ impl BaseTable {
         let tokens = decode_tokens(tokens)?;
         let version = version_in(usize::from(Self::STAMP)).ok_or(StoredError::damaged(
             "recto_version",
-            "a row with tokens has none",
+            "a row has version tokens, but not this column",
         ))?;
-        let head = hidden(2).ok_or(StoredError::damaged("recto_head", "a row with tokens has none"))?;
+        let head = hidden(2).ok_or(StoredError::damaged(
+            "recto_head",
+            "a row has version tokens, but not this column",
+        ))?;
         let head = Head::decode(head)?;
         let row = Row {
             tokens,

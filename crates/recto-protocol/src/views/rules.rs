@@ -4,10 +4,7 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(
     not(test),
-    allow(
-        dead_code,
-        reason = "the release keeps all rules without asking which there are"
-    )
+    allow(dead_code, reason = "the release keeps all rules and does not list them")
 )]
 pub(crate) enum Rule {
     /// A writer sends the conditional write after the intent is stored, not concurrently with it.
@@ -54,7 +51,7 @@ pub(crate) enum Rule {
         not(test),
         allow(
             dead_code,
-            reason = "the store that keeps buckets asks for it; models leave it out"
+            reason = "the store that has buckets follows this rule, and models leave it out"
         )
     )]
     CopyBeforeRow,

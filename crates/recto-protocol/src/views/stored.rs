@@ -41,7 +41,7 @@ const EXPIRES: u8 = 2;
 #[non_exhaustive]
 pub enum StoredError {
     /// The bytes have a version that this release does not know.
-    #[error("{column} is of version {version}, which this release does not know")]
+    #[error("{column} has version {version}, which this release does not support")]
     UnknownVersion {
         /// Column or table.
         column: &'static str,
@@ -57,7 +57,7 @@ pub enum StoredError {
         reason: &'static str,
     },
     /// The keys that must be removed are too large together. Only for writes.
-    #[error("keys of {bytes} bytes must go from views; at most {MAX_HEAD_BYTES} fit")]
+    #[error("keys of {bytes} bytes must be removed from views; at most {MAX_HEAD_BYTES} are possible")]
     TooLarge {
         /// Bytes that the column would have.
         bytes: usize,
@@ -68,13 +68,12 @@ impl StoredError {
     /// Returns advice for the user.
     pub fn hint(&self) -> &'static str {
         match self {
-            Self::UnknownVersion { .. } => {
-                "it was written by a newer Recto: use that release, or a later one"
-            }
+            Self::UnknownVersion { .. } => "use the newer release that wrote it, or a later one",
             Self::Damaged { .. } => {
-                "something else than Recto wrote to this table: delete the row in CQL, put the record again, then repair its views"
+                "delete the row with CQL, put the record again, then repair its views: another program wrote \
+                 to this table"
             }
-            Self::TooLarge { .. } => "make the fields smaller that the collection's views are by",
+            Self::TooLarge { .. } => "use smaller values in the fields of the collection's views",
         }
     }
 
@@ -85,7 +84,7 @@ impl StoredError {
     /// Returns the error of a version that is not the known version.
     pub(crate) fn of_version(column: &'static str, version: i32) -> Self {
         if version < 1 {
-            return Self::damaged(column, "there is no such version");
+            return Self::damaged(column, "the version is invalid");
         }
         Self::UnknownVersion { column, version }
     }
@@ -113,7 +112,7 @@ pub fn decode_tokens(cell: &[u8]) -> Result<Tokens, StoredError> {
         .filter(|_| rest.is_empty())
         .ok_or(StoredError::damaged(
             COLUMN,
-            "it is no list of one to eight tokens",
+            "it is not a list of one to eight tokens",
         ))
 }
 
@@ -221,7 +220,7 @@ impl Head {
     pub fn decode(cell: &[u8]) -> Result<Self, StoredError> {
         let damaged = |reason| StoredError::damaged(HEAD_COLUMN, reason);
         if cell.len() > MAX_HEAD_BYTES {
-            return Err(damaged("it is longer than any"));
+            return Err(damaged("it is too long"));
         }
         let (version, rest) = head(cell)?;
         read_head(rest, version == HEAD_WITH_CLAIMS_VERSION).map_err(damaged)
@@ -250,7 +249,7 @@ impl Life {
     }
 }
 
-const CUT: &str = "it is not whole";
+const CUT: &str = "bytes are missing";
 
 fn read_life(rest: &mut &[u8]) -> Result<(Life, Generation), &'static str> {
     let [life] = split(rest)?;
@@ -259,7 +258,7 @@ fn read_life(rest: &mut &[u8]) -> Result<(Life, Generation), &'static str> {
         LIVES => Life::Lives,
         DELETED => Life::Deleted,
         EXPIRES => Life::Expires(Micros::from_be_bytes(split(rest)?)),
-        _ => return Err("it says neither that the record lives nor that it does not"),
+        _ => return Err("its lifetime is unknown"),
     };
     Ok((life, generation))
 }
@@ -281,11 +280,11 @@ fn read_head(mut rest: &[u8], has_claims: bool) -> Result<Head, &'static str> {
             return Err("it has two claims of one constraint");
         }
         if claims.is_none() {
-            return Err("it is of the version with claims, and has none");
+            return Err("its version is for claims, but it has none");
         }
     }
     if !rest.is_empty() {
-        return Err("something follows it");
+        return Err("bytes follow it");
     }
     Ok(Head {
         generation,
@@ -334,7 +333,7 @@ fn read_key(rest: &mut &[u8]) -> Result<EntryKey<KeyCells>, &'static str> {
     let key = KeyCells::from_bytes(key).filter(|_| !key.is_empty());
     Ok(EntryKey {
         view,
-        key: key.ok_or("it has a key that is none")?,
+        key: key.ok_or("it has an invalid key")?,
     })
 }
 

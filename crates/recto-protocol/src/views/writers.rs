@@ -248,7 +248,7 @@ fn key_type() -> Type {
 
 fn push_value(cells: &mut Cells, ty: &Type, value: &Value) {
     let written = cells.try_push_with(|out| cell::encode(ty, value, out));
-    written.expect("a value of its type");
+    written.expect("a value has the type of its column");
 }
 
 /// Row of one of the tables.
@@ -260,7 +260,7 @@ struct Columns<'r> {
 
 impl<'r> Columns<'r> {
     fn damaged(self) -> StoredError {
-        StoredError::damaged(self.table, "a row has columns that Recto does not write so")
+        StoredError::damaged(self.table, "a row has columns of an unexpected form")
     }
 
     fn optional(self, column: usize) -> Option<&'r [u8]> {

@@ -30,7 +30,7 @@ pub(crate) fn key(uri: &Uri) -> Result<Vec<String>, Problem> {
     let parts = segment.split(',').map(percent_decoded);
     parts.collect::<Option<_>>().ok_or_else(|| {
         Problem::invalid_parameter("key", "the key in the path is not percent-encoded UTF-8")
-            .with_hint("encode each key field by itself and join them by `,`")
+            .with_hint("encode each key field separately and join the fields by `,`")
     })
 }
 

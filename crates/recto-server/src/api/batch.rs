@@ -104,12 +104,12 @@ struct WrittenChange<'a> {
 }
 
 /// Hint that describes the shape of a change.
-const CHANGE: &str = "a change is {\"insert\": {record}}, {\"put\": {record}}, {\"update\": [values of its key], \"set\": \
-                      {fields}} or {\"delete\": [values of its key]}, and may name a \"collection\", a put or an insert \
-                      its \"ttl_seconds\", and all but an insert an \"if_version\"";
+const CHANGE: &str = "use {\"insert\": {record}}, {\"put\": {record}}, {\"update\": [values of its key], \
+    \"set\": {fields}} or {\"delete\": [values of its key]}. A change can also have a \"collection\", an \
+    insert or a put \"ttl_seconds\", and every change but an insert \"if_version\"";
 
 fn read(schema: &Schema, collection: &str, body: &Body) -> Result<Vec<RecordChange>, Problem> {
-    let shape = || Problem::invalid_body("the body is {\"changes\": […]}").with_hint(CHANGE);
+    let shape = || Problem::invalid_body("the body must be {\"changes\": […]}").with_hint(CHANGE);
     let Json::Object(members) = &body.json else {
         return Err(shape());
     };
@@ -121,7 +121,7 @@ fn read(schema: &Schema, collection: &str, body: &Body) -> Result<Vec<RecordChan
     }
     if changes.len() > MAX_BATCH_CHANGES {
         let detail = format!(
-            "a batch holds at most {MAX_BATCH_CHANGES} changes, and this one {}",
+            "a batch has at most {MAX_BATCH_CHANGES} changes; this one has {}",
             changes.len()
         );
         return Err(Problem::limit_exceeded(detail).with_hint("send several batches"));
@@ -149,33 +149,35 @@ fn check_shape(index: usize, change: &Json) -> Result<(), Problem> {
             .with_hint(CHANGE))
     };
     let Json::Object(change) = change else {
-        return shape("a change is an object".into());
+        return shape("a change must be an object".into());
     };
     match change.get("collection") {
         None | Some(Json::String(_)) => {}
-        Some(_) => return shape("collection is a name".into()),
+        Some(_) => return shape("collection must be a name".into()),
     }
     let mut verbs = VERBS.iter().filter(|verb| change.contains_key(**verb));
     let (Some(verb), None) = (verbs.next().copied(), verbs.next()) else {
-        return shape("a change is one insert, put, update or delete".into());
+        return shape("a change must be one insert, put, update or delete".into());
     };
     let stores = matches!(verb, "insert" | "put");
     match &change[verb] {
         Json::Object(_) if stores => {}
         Json::Array(_) if !stores => {}
-        _ if stores => return shape(format!("{verb} takes a record: an object")),
-        _ => return shape(format!("{verb} takes a key: an array of its values")),
+        _ if stores => return shape(format!("{verb} needs a record: an object")),
+        _ => return shape(format!("{verb} needs a key: an array of its values")),
     }
     if verb == "update" && !change.get("set").is_some_and(Json::is_object) {
-        return shape("an update has the fields to set: an object".into());
+        return shape("an update needs the fields to set: an object".into());
     }
     let given = |name: &str| change.get(name).filter(|value| !value.is_null());
     if given(TTL).is_some_and(|ttl| stores && read_ttl(ttl).is_none()) {
-        return shape(format!("{TTL} is a whole number from 1 to {MAX_TTL_SECONDS}"));
+        return shape(format!(
+            "{TTL} must be a whole number from 1 to {MAX_TTL_SECONDS}"
+        ));
     }
     if given(IF_VERSION).is_some_and(|version| read_version(version).is_none()) {
         return shape(format!(
-            "{IF_VERSION} is a version: a whole number, as text or as a number"
+            "{IF_VERSION} must be a version: a whole number, as text or as a number"
         ));
     }
     let known = |name: &str| match name {
@@ -187,7 +189,7 @@ fn check_shape(index: usize, change: &Json) -> Result<(), Problem> {
     };
     match change.keys().find(|name| !known(name)) {
         None => Ok(()),
-        Some(other) => shape(format!("there is no {other:?} in such a change ({verb})")),
+        Some(other) => shape(format!("a change of this kind cannot have {other:?} ({verb})")),
     }
 }
 

@@ -45,7 +45,7 @@ impl Body {
     pub(crate) fn value<T: DeserializeOwned>(mut self) -> Result<T, Problem> {
         // Serde would read an array as the members in their order.
         if !self.json.is_object() {
-            return Err(Problem::invalid_body("the body is a JSON object"));
+            return Err(Problem::invalid_body("the body must be a JSON object"));
         }
         drop_points(&mut self.json);
         #[cfg(not(feature = "full"))]
@@ -235,7 +235,7 @@ impl<'de> Visitor<'de> for Strict<'_> {
         let mut object = Map::new();
         while let Some(name) = members.next_key::<String>()? {
             if object.contains_key(&name) {
-                let error = A::Error::custom(format!("{name:?} is given twice"));
+                let error = A::Error::custom(format!("{name:?} occurs twice"));
                 self.twice.replace(Some(name));
                 return Err(error);
             }

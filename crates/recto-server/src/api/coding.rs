@@ -50,8 +50,8 @@ fn inflate(from: impl Read, name: &str, limit: u64) -> Result<Bytes, Problem> {
         .read_to_end(&mut inflated)
         .map_err(|error| Problem::invalid_body(format!("the body is not {name}: {error}")))?;
     if inflated.len() as u64 > limit {
-        let detail = format!("the request's body may have {limit} bytes, inflated");
-        return Err(Problem::limit_exceeded(detail).with_hint("send it in several requests"));
+        let detail = format!("the request's body has at most {limit} bytes after decompression");
+        return Err(Problem::limit_exceeded(detail).with_hint("split it into several requests"));
     }
     Ok(inflated.into())
 }

@@ -15,7 +15,7 @@ static CONDITIONS: [HeaderName; 4] = [
 ];
 /// Hint that shows how to write an entity tag.
 const GIVE: &str =
-    "give the ETag of an earlier answer as it is, with its quotes: If-Match: \"1763740800000000\"";
+    "use the ETag of an earlier reply unchanged, with its quotes: If-Match: \"1763740800000000\"";
 
 /// Precondition of a write.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,18 +48,15 @@ impl Condition {
         };
         if collection.writes != WriteMode::Update {
             let why = match &collection.attached {
-                Some(table) => format!("they are read from table {table}"),
-                None => format!(
-                    "they are written with writes = \"{}\"",
-                    collection.writes.as_str()
-                ),
+                Some(table) => format!("they are in table {table}"),
+                None => format!("they have writes = \"{}\"", collection.writes.as_str()),
             };
             let detail = format!(
-                "{name} needs versions, which records of {} do not have: {why}",
+                "{name} needs versions, but records of {} have none: {why}",
                 collection.name
             );
             return Err(Error::new(ErrorKind::NotOffered, detail)
-                .with_hint("without it, the last writer wins")
+                .with_hint("leave out this header; the last writer then wins")
                 .into());
         }
         Self::read(headers, name)
@@ -81,16 +78,16 @@ impl Condition {
         match *name {
             header::IF_MATCH if tags == [Tag::Any] => Ok(Self::Present),
             header::IF_MATCH if tags.contains(&Tag::Any) => {
-                Err(wrong(name, "* stands alone, and not beside entity tags"))
+                Err(wrong(name, "* cannot be combined with entity tags"))
             }
             header::IF_MATCH => Ok(Self::Versions(
                 tags.into_iter().filter_map(Tag::version).collect(),
             )),
             header::IF_NONE_MATCH if tags == [Tag::Any] => Ok(Self::Absent),
-            header::IF_NONE_MATCH => Err(wrong(name, "a write takes * only, to insert a record")
-                .with_hint("If-Match: \"version\" writes over the version that was seen")),
-            _ => Err(wrong(name, "records have versions, and no times")
-                .with_hint("If-Match: \"version\" writes over the version that was seen")),
+            header::IF_NONE_MATCH => Err(wrong(name, "a write accepts only *, which inserts a record")
+                .with_hint("use If-Match: \"version\" to overwrite a version that you read")),
+            _ => Err(wrong(name, "records have versions, but no times")
+                .with_hint("use If-Match: \"version\" to overwrite a version that you read")),
         }
     }
 
@@ -118,12 +115,14 @@ impl Condition {
         match found.and_then(|found| found.version) {
             Some(version) if matches(version) => Ok(Some(version)),
             Some(version) => Err(
-                Problem::changed("the record is of none of the versions of If-Match")
+                Problem::changed("the record has none of the versions of If-Match")
                     .with_version(version)
-                    .with_hint("read it again, and decide by what it is now; weak entity tags match nothing"),
+                    .with_hint("read the record again, and repeat the change; weak entity tags never match"),
             ),
-            None => Err(Problem::changed("If-Match is given, and there is no such record")
-                .with_hint("it was deleted, or has expired: If-None-Match: * inserts one")),
+            None => Err(
+                Problem::changed("the request has If-Match, but the record does not exist")
+                    .with_hint("use If-None-Match: * to insert the record, which was deleted or has expired"),
+            ),
         }
     }
 }
@@ -132,7 +131,7 @@ impl Condition {
 fn given(headers: &HeaderMap) -> Result<Option<&'static HeaderName>, Problem> {
     let mut given = CONDITIONS.iter().filter(|name| headers.contains_key(*name));
     match (given.next(), given.next()) {
-        (Some(name), Some(_)) => Err(wrong(name, "one condition can be given, and not several")),
+        (Some(name), Some(_)) => Err(wrong(name, "a request has only one condition")),
         (name, _) => Ok(name),
     }
 }
@@ -162,16 +161,16 @@ fn tags(headers: &HeaderMap, name: &HeaderName) -> Result<Vec<Tag>, Problem> {
     let mut tags = Vec::new();
     for value in headers.get_all(name) {
         let text = value.to_str().ok();
-        let mut rest = text.ok_or_else(|| wrong(name, "it is not text"))?.trim();
+        let mut rest = text.ok_or_else(|| wrong(name, "its value is not text"))?.trim();
         while !rest.is_empty() {
             let (tag, after) = first(rest)
-                .ok_or_else(|| wrong(name, format!("at {rest:?} there is no entity tag")).with_hint(GIVE))?;
+                .ok_or_else(|| wrong(name, format!("there is no entity tag at {rest:?}")).with_hint(GIVE))?;
             tags.push(tag);
             rest = after;
         }
     }
     if tags.is_empty() {
-        return Err(wrong(name, "it holds no entity tag").with_hint(GIVE));
+        return Err(wrong(name, "it has no entity tag").with_hint(GIVE));
     }
     Ok(tags)
 }

@@ -125,7 +125,7 @@ impl Lines {
 
 /// Reason why the server closes the connection.
 #[derive(Debug, thiserror::Error)]
-#[error("the export did not reach its end")]
+#[error("the export ended early")]
 struct Cut;
 
 /// Piece of the stream to the client.

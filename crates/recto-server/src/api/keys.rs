@@ -35,7 +35,7 @@ pub(super) fn texts_of(definition: &Arc<Collection>, values: &[&RawValue]) -> Re
 fn wrong_count(definition: &Collection, count: usize) -> Problem {
     let names = &definition.key;
     let detail = format!(
-        "the key of {} has {} values, {count} were given",
+        "the key of {} has {} values, but the request has {count}",
         definition.name,
         names.len()
     );
@@ -119,10 +119,10 @@ fn check(definition: &Arc<Collection>, key: &[String], record: &JsonRecord) -> R
         // Compare texts, because equal numbers can be different keys: 0.0 and -0.0.
         let (value, wanted) = (value.to_string(), wanted.to_string());
         if value != wanted {
-            let detail = format!("{name} is {value} in the body and {wanted} in the path");
+            let detail = format!("{name} is {value} in the body, but {wanted} in the path");
             return Err(Problem::conflict(detail)
                 .with_field(name)
-                .with_hint("leave the key's fields out of the body, or give them as in the path"));
+                .with_hint("leave the key fields out of the body, or use the values of the path"));
         }
     }
     Ok(of_address)

@@ -36,7 +36,7 @@ pub(super) async fn send(caller: Caller, uri: Uri, request: Request) -> Result<R
     let given = body.json["messages"].as_array().into_iter().flatten();
     if let Some(other) = given.into_iter().position(Json::is_array) {
         let field = format!("messages[{other}]");
-        return Err(Problem::invalid_body("a message is an object").with_field(field));
+        return Err(Problem::invalid_body("a message must be an object").with_field(field));
     }
     let SendRequest { messages } = body.value()?;
     check_count("messages", messages.len())?;
@@ -172,9 +172,9 @@ async fn sources(caller: &Caller, queues: &dyn Queues, dead: &str) -> Result<Opt
         Ok([source]) => Ok(Some(source.name)),
         Err(sources) => {
             let count = sources.len();
-            let detail = format!("{count} queues send their dead letters to {dead}");
+            let detail = format!("{count} queues have {dead} as their dead-letter queue");
             Err(Problem::invalid_body(detail)
-                .with_hint("say to which queue the messages go")
+                .with_hint("name the queue that receives the messages")
                 .with_field("to"))
         }
     }
@@ -216,7 +216,7 @@ fn check_count(what: &str, count: usize) -> Result<(), Problem> {
     if count <= MAX_BATCH {
         return Ok(());
     }
-    let detail = format!("a request holds at most {MAX_BATCH} {what}, and this one {count}");
+    let detail = format!("a request has at most {MAX_BATCH} {what}; this one has {count}");
     Err(Problem::limit_exceeded(detail)
         .with_field(what)
         .with_hint("send several requests"))

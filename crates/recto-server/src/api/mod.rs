@@ -71,8 +71,8 @@ use crate::app::App;
 use crate::problem::Problem;
 
 /// Hint for requests to the list of records with a method that it does not have.
-const WAYS_TO_WRITE: &str = "GET lists records. PUT …/records/KEY stores one, POST …/records:batchWrite stores several. POST \
-                             …/records:query takes the parameters of the list in a body";
+const WAYS_TO_WRITE: &str = "use GET to list records, PUT …/records/KEY to store one, or POST \
+    …/records:batchWrite to store several. POST …/records:query has the parameters of the list in its body";
 /// The list of records.
 const RECORDS: &str = "/v1/collections/{collection}/records";
 

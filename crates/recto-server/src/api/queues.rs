@@ -43,14 +43,15 @@ pub(super) async fn put(caller: Caller, uri: Uri, request: Request) -> Result<Re
     request::no_parameters(&uri)?;
     let condition = Condition::of_versions(request.headers())?;
     if !matches!(condition, Condition::None | Condition::Absent) {
-        let detail = "If-Match is for changes, and a queue that is put is made, or there and like that";
-        return Err(Problem::invalid_parameter("If-Match", detail).with_hint("PATCH changes a queue"));
+        let detail = "If-Match is only for changes; PUT creates a queue, or confirms that it exists with \
+                      these options";
+        return Err(Problem::invalid_parameter("If-Match", detail).with_hint("use PATCH to change a queue"));
     }
     let settings = settings(&caller, body::read(request).await?)?;
     let created = session.queues()?.create_queue(&name, &settings).await;
     let (queue, is_new) = created.map_err(of_queue)?;
     if !is_new && condition == Condition::Absent {
-        let detail = format!("there is a queue {name} already, and it is like that");
+        let detail = format!("queue {name} exists already, with these options");
         return Err(changed(detail).with_version(version(&queue)));
     }
     let status = if is_new {
@@ -84,7 +85,7 @@ pub(super) async fn delete(caller: Caller, uri: Uri, headers: HeaderMap) -> Resu
     let session = caller.queue_session(&name, Right::Manage)?;
     request::no_parameters(&uri)?;
     if Condition::of_versions(&headers)? != Condition::None {
-        let detail = "a queue is deleted whatever its version is";
+        let detail = "the deletion of a queue cannot depend on its version";
         return Err(Problem::invalid_parameter("If-Match", detail).with_hint("leave the condition out"));
     }
     let deleted = session.queues()?.delete_queue(&name).await;
@@ -109,11 +110,13 @@ fn without_unseen(caller: &Caller, problem: Problem) -> Problem {
 fn settings(caller: &Caller, body: Body) -> Result<QueueSettings, Problem> {
     if !body.json.is_object() {
         return Err(Problem::invalid_body(
-            "the body is what the queue is like: a JSON object",
+            "the body must be the options of the queue: a JSON object",
         ));
     }
     if body.json["dead_letters"].is_array() {
-        return Err(Problem::invalid_body("dead_letters is an object, or null").with_field("dead_letters"));
+        return Err(
+            Problem::invalid_body("dead_letters must be an object, or null").with_field("dead_letters")
+        );
     }
     let settings: QueueSettings = body.value()?;
     if let Some(Some(dead_letters)) = &settings.dead_letters {
@@ -128,8 +131,10 @@ async fn expected(condition: &Condition, queues: &dyn Queues, name: &str) -> Res
     let versions = match condition {
         Condition::None | Condition::Present => return Ok(None),
         Condition::Absent => {
-            let detail = "If-None-Match: * is for queues that are made, and a patch is of one that is there";
-            return Err(Problem::invalid_parameter("If-None-Match", detail).with_hint("PUT makes a queue"));
+            let detail = "If-None-Match: * is only for new queues, but a patch changes an existing one";
+            return Err(
+                Problem::invalid_parameter("If-None-Match", detail).with_hint("use PUT to create a queue")
+            );
         }
         Condition::Versions(versions) => versions,
     };
@@ -142,9 +147,9 @@ async fn expected(condition: &Condition, queues: &dyn Queues, name: &str) -> Res
         return Ok(u64::try_from(now).ok());
     }
     Err(
-        changed(format!("queue {name} is of none of the versions of If-Match"))
+        changed(format!("queue {name} has none of the versions of If-Match"))
             .with_version(now)
-            .with_hint("look at what it is now, and change that; weak entity tags match nothing"),
+            .with_hint("read the queue again, and repeat the change; weak entity tags never match"),
     )
 }
 

@@ -86,11 +86,10 @@ impl Asked {
                 Err(error) => return Err(self.refused(error).await),
             }
         }
-        let detail = format!(
-            "the record was changed by others each time that it was to be written, {MAX_TRIES} times"
-        );
+        let detail =
+            format!("other writers changed the record during each of {MAX_TRIES} attempts to write it");
         Err(Error::new(ErrorKind::Timeout, detail)
-            .with_hint("nothing was written; try again")
+            .with_hint("try again; nothing was written")
             .into())
     }
 
@@ -128,7 +127,7 @@ pub(super) async fn put(caller: Caller, uri: Uri, request: Request) -> Result<Re
     let ttl_seconds = ttl_seconds(&request::of_address(&uri)?)?;
     let body = body::read(request).await?;
     if !body.json.is_object() {
-        return Err(Problem::invalid_body("the body is a record: a JSON object"));
+        return Err(Problem::invalid_body("the body must be a record: a JSON object"));
     }
     let mut record = fields(&asked.definition, &body)?.to_json();
     keys::complete(&asked.definition, &asked.key, &mut record)?;
@@ -145,14 +144,16 @@ pub(super) async fn patch(caller: Caller, uri: Uri, request: Request) -> Result<
     let asked = Asked::of(caller, &uri, request.headers(), Right::Write).await?;
     request::no_parameters(&uri)?;
     if asked.condition == Condition::Absent {
-        let detail = "If-None-Match: * is for inserts, and a patch is of a record that is there";
-        return Err(Problem::invalid_parameter("If-None-Match", detail).with_hint("PUT inserts a record"));
+        let detail = "If-None-Match: * is only for inserts, but a patch changes an existing record";
+        return Err(
+            Problem::invalid_parameter("If-None-Match", detail).with_hint("use PUT to insert a record")
+        );
     }
     let body = body::read_patch(request).await?;
     if !body.json.is_object() {
         return Err(
-            Problem::invalid_body("the body is a patch of a record: a JSON object")
-                .with_hint("its members are the fields that change; null clears one"),
+            Problem::invalid_body("the body must be a patch of a record: a JSON object")
+                .with_hint("use its members for the fields that change; null clears a field"),
         );
     }
     let given = fields(&asked.definition, &body)?.to_json();
@@ -168,7 +169,7 @@ pub(super) async fn delete(caller: Caller, uri: Uri, headers: HeaderMap) -> Resu
     let asked = Asked::of(caller, &uri, &headers, Right::Delete).await?;
     request::no_parameters(&uri)?;
     if asked.condition == Condition::Absent {
-        let detail = "If-None-Match: * is for inserts, and not for deletions";
+        let detail = "If-None-Match: * is only for inserts, not for deletions";
         return Err(Problem::invalid_parameter("If-None-Match", detail));
     }
     let key = asked.key.clone();

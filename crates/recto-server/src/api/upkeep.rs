@@ -191,10 +191,11 @@ fn check_backup_name(name: &str) -> Result<(), Problem> {
         || name.starts_with('.')
         || !name.chars().all(fits)
     {
-        let detail = "a backup through a server has a name, and no path: letters, digits, `-`, `_` and `.`";
+        let detail = "a backup through a server needs a name, and not a path: letters, digits, `-`, `_` and \
+                      `.`";
         return Err(Problem::invalid_body(detail)
             .with_field("name")
-            .with_hint("it is made in the folder that the server's operator named"));
+            .with_hint("give only a name: the server's operator set the folder of backups"));
     }
     Ok(())
 }
@@ -208,23 +209,22 @@ fn is_taken(path: &Path) -> bool {
 }
 
 fn backup_exists(name: &str) -> Problem {
-    Problem::new(
-        ProblemType::BackupExists,
-        format!("there is a backup {name} already"),
-    )
-    .with_field("name")
-    .with_hint("choose another name: a backup overwrites nothing")
+    Problem::new(ProblemType::BackupExists, format!("backup {name} exists already"))
+        .with_field("name")
+        .with_hint("choose another name: a backup overwrites nothing")
 }
 
 fn no_backup_folder() -> Problem {
     let detail = "this server has no folder for backups";
-    Problem::new(ProblemType::Forbidden, detail)
-        .with_hint("its operator names one: recto serve --backup-folder FOLDER, or backup_folder in its file")
+    Problem::new(ProblemType::Forbidden, detail).with_hint(
+        "ask the operator of the server to set a folder: recto serve --backup-folder FOLDER, or \
+         backup_folder in its file",
+    )
 }
 
 fn schema(request: SchemaRequest) -> Result<(Schema, ApplyOptions), Problem> {
     let schema = Schema::parse(&request.toml).map_err(|errors| {
-        Problem::invalid_body(format!("the schema is not right: {errors}")).with_field("toml")
+        Problem::invalid_body(format!("the schema is invalid: {errors}")).with_field("toml")
     })?;
     let mut options = ApplyOptions::new();
     options.remove = request.remove;

@@ -65,9 +65,9 @@ impl TokenError {
     pub fn hint(&self) -> Option<&str> {
         match self {
             Self::Refused { hint, .. } => Some(hint),
-            Self::NotFound { .. } => Some("`recto token list` shows the tokens there are"),
+            Self::NotFound { .. } => Some("run `recto token list` to list the tokens"),
             Self::File { source, .. } if source.kind() == io::ErrorKind::NotFound => {
-                Some("`recto token create NAME --grant '…' --tokens FILE` makes it")
+                Some("create the file with `recto token create NAME --grant '…' --tokens FILE`")
             }
             Self::File { .. } | Self::Invalid { .. } => None,
         }

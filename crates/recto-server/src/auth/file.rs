@@ -110,10 +110,9 @@ impl TokenFile {
     ) -> Result<(TokenText, StoredToken), TokenError> {
         if name.is_empty() || name.chars().count() > MAX_NAME_CHARACTERS || name.chars().any(char::is_control)
         {
-            let hint =
-                format!("it has 1 to {MAX_NAME_CHARACTERS} characters, none of them control characters");
+            let hint = format!("use 1 to {MAX_NAME_CHARACTERS} characters without control characters");
             return Err(TokenError::refused(
-                format!("{name:?} is not a name for a token"),
+                format!("{name:?} is not a valid name of a token"),
                 hint,
             ));
         }
@@ -125,8 +124,8 @@ impl TokenFile {
             read => read?,
         };
         if file.tokens.len() + file.strange.len() >= MAX_TOKENS {
-            let message = format!("{} holds {MAX_TOKENS} tokens already", path.display());
-            return Err(TokenError::refused(message, "revoke those that nobody uses"));
+            let message = format!("{} has {MAX_TOKENS} tokens, which is the maximum", path.display());
+            return Err(TokenError::refused(message, "revoke unused tokens"));
         }
         let now = environment.now_micros() / MICROS_PER_SECOND;
         let text = TokenText::new(environment);
@@ -229,23 +228,26 @@ fn parse(text: &str) -> Result<TokenFile, String> {
                 "its version is {version}; this release reads up to {FORMAT_VERSION}"
             ));
         }
-        None => return Err("it has no version, and so is not a file of tokens".into()),
+        None => return Err("it has no version, so it is not a file of tokens".into()),
     }
     let tokens = match table.remove("token") {
         None => Vec::new(),
         Some(Value::Array(tokens)) => tokens,
-        Some(_) => return Err("`token` is a list of tables: [[token]]".into()),
+        Some(_) => return Err("`token` must be a list of tables: [[token]]".into()),
     };
     nothing_left(&table)?;
     if tokens.len() > MAX_TOKENS {
-        return Err(format!("it holds more than {MAX_TOKENS} tokens"));
+        return Err(format!("it has more than {MAX_TOKENS} tokens"));
     }
     let mut file = TokenFile::default();
     let mut ids = HashSet::new();
     for (index, token) in tokens.into_iter().enumerate() {
         let id = text_of(&token, "id").to_owned();
         if !id.is_empty() && !ids.insert(id.clone()) {
-            return Err(format!("token {}: there are two of {id}", index + 1));
+            return Err(format!(
+                "token {}: there are two tokens with the id {id}",
+                index + 1
+            ));
         }
         match of_table(token.clone()) {
             Ok(token) => file.tokens.push(token),
@@ -270,14 +272,14 @@ fn text_of<'a>(table: &'a Value, key: &str) -> &'a str {
 fn nothing_left(table: &Table) -> Result<(), String> {
     match table.keys().next() {
         None => Ok(()),
-        Some(key) => Err(format!("there is no key `{key}`")),
+        Some(key) => Err(format!("the key `{key}` is unknown")),
     }
 }
 
 fn taken_text(table: &mut Table, key: &str) -> Result<String, String> {
     match table.remove(key) {
         Some(Value::String(text)) => Ok(text),
-        _ => Err(format!("`{key}` is missing or no text")),
+        _ => Err(format!("`{key}` is missing or not text")),
     }
 }
 
@@ -287,15 +289,15 @@ fn of_table(token: Value) -> Result<StoredToken, String> {
     };
     let id = taken_text(&mut table, "id")?;
     if !is_id(&id) {
-        return Err("`id` is not that of a token".into());
+        return Err("`id` is not a token id".into());
     }
     let hash = blake3::Hash::from_hex(taken_text(&mut table, "hash")?)
-        .map_err(|_| "`hash` is not 64 hexadecimal digits".to_owned())?;
+        .map_err(|_| "`hash` must have 64 hexadecimal digits".to_owned())?;
     let name = taken_text(&mut table, "name")?;
     let created_at_seconds = table
         .remove("created_at_seconds")
         .and_then(|seconds| seconds.as_integer())
-        .ok_or("`created_at_seconds` is missing or no number")?;
+        .ok_or("`created_at_seconds` is missing or not a number")?;
     let expires_at_seconds = match table.remove("expires_at_seconds") {
         None => None,
         Some(seconds) => Some(
@@ -305,14 +307,14 @@ fn of_table(token: Value) -> Result<StoredToken, String> {
         ),
     };
     let Some(Value::Array(grants)) = table.remove("grant") else {
-        return Err("`grant` is missing or no list".into());
+        return Err("`grant` is missing or not a list".into());
     };
     nothing_left(&table)?;
     let mut by_collection = BTreeMap::new();
     for grant in grants {
         let (collection, grant) = grant_of(grant)?;
         if by_collection.insert(collection.clone(), grant).is_some() {
-            return Err(format!("there are two grants for {collection}"));
+            return Err(format!("{collection} has two grants"));
         }
     }
     Ok(StoredToken {
@@ -327,7 +329,7 @@ fn of_table(token: Value) -> Result<StoredToken, String> {
 
 fn grant_of(grant: Value) -> Result<(String, Grant), String> {
     let Value::Table(mut table) = grant else {
-        return Err("a grant is a table".into());
+        return Err("a grant must be a table".into());
     };
     let collection = taken_text(&mut table, "collection")?;
     let Some(Value::Array(names)) = table.remove("operations") else {
@@ -335,7 +337,7 @@ fn grant_of(grant: Value) -> Result<(String, Grant), String> {
     };
     let named = |name: &Value| right(&collection, name.as_str()?);
     let rights: Option<Vec<_>> = names.iter().map(named).collect();
-    let rights = rights.ok_or("`operations` has a name that is not a right")?;
+    let rights = rights.ok_or("`operations` has an unknown right")?;
     let rows = if table.contains_key("rows") {
         taken_text(&mut table, "rows")?
     } else {
@@ -378,7 +380,7 @@ fn check_owner_only(path: &Path, file: &File) -> Result<(), TokenError> {
     }
     Err(TokenError::refused(
         format!(
-            "{} can be written by others than its owner, who could grant themselves anything",
+            "other users than its owner can write to {}, and could grant themselves any right",
             path.display()
         ),
         format!("chmod 600 {}", path.display()),

@@ -15,9 +15,9 @@ const MAX_FILTER_BYTES: usize = 8 << 10;
 /// Maximum length of the name of a collection, in bytes. It equals the limit of a schema.
 const MAX_NAME_BYTES: usize = 48;
 
-const SHAPE: &str = "a grant is COLLECTION:RIGHTS or COLLECTION:RIGHTS where FILTER: \
-                     'orders:read,write', '*:read', 'orders:read where tenant = \"acme\"'; or @store:RIGHTS; \
-                     or queue.QUEUE:RIGHTS";
+const SHAPE: &str = "write a grant as COLLECTION:RIGHTS or COLLECTION:RIGHTS where FILTER: \
+    'orders:read,write', '*:read', 'orders:read where tenant = \"acme\"'; or @store:RIGHTS; or \
+    queue.QUEUE:RIGHTS";
 
 /// Reads one grant: the subject (a collection, `*`, a queue or the store), and the rights.
 ///
@@ -43,10 +43,10 @@ pub fn parse_grant(text: &str) -> Result<(String, Grant), TokenError> {
         )));
     }
     if collection == STORE && !rows.is_empty() {
-        return Err(refused("a grant for the store has no filter".into()));
+        return Err(refused("a grant for the store cannot have a filter".into()));
     }
     if collection.starts_with(QUEUE_PREFIX) && !rows.is_empty() {
-        return Err(refused("a grant for a queue has no filter".into()));
+        return Err(refused("a grant for a queue cannot have a filter".into()));
     }
     let grant = Grant {
         rights: parse_rights(collection, rights)?,
@@ -59,7 +59,7 @@ pub fn parse_grant(text: &str) -> Result<(String, Grant), TokenError> {
 fn check_subject(subject: &str) -> Result<(), String> {
     if let Some(queue) = subject.strip_prefix(QUEUE_PREFIX) {
         return match QueueName::new("grant", queue) {
-            Err(_) if queue != EVERY_QUEUE => Err(format!("{queue:?} is not the name of a queue")),
+            Err(_) if queue != EVERY_QUEUE => Err(format!("{queue:?} is not a valid name of a queue")),
             _ => Ok(()),
         };
     }
@@ -68,7 +68,7 @@ fn check_subject(subject: &str) -> Result<(), String> {
     if is_name || subject == EVERY_COLLECTION || subject == STORE {
         return Ok(());
     }
-    Err(format!("{subject:?} is not the name of a collection"))
+    Err(format!("{subject:?} is not a valid name of a collection"))
 }
 
 /// Reads several grants, at most one for each collection.
@@ -87,10 +87,10 @@ pub fn parse_grants<'a>(
     for text in texts {
         let (collection, grant) = parse_grant(text)?;
         if grants.contains_key(&collection) {
-            let message = format!("there are two grants for {collection}");
+            let message = format!("{collection} has two grants");
             return Err(TokenError::refused(
                 message,
-                "give one with all rights; where rows differ by right, make two tokens",
+                "use one grant with all rights; if the rows differ by right, create two tokens",
             ));
         }
         grants.insert(collection, grant);
@@ -100,8 +100,9 @@ pub fn parse_grants<'a>(
     }
     if grants.contains_key(STORE) && grants.values().any(|grant| !grant.rows.is_empty()) {
         return Err(TokenError::refused(
-            "a token for some rows cannot look after the store: a backup or a schema is of all rows",
-            "make two tokens",
+            "a token with a row filter cannot maintain the store, because a backup or a schema contains all \
+             rows",
+            "create two tokens",
         ));
     }
     Ok(grants)
@@ -127,13 +128,13 @@ fn parse_rights(subject: &str, text: &str) -> Result<Vec<Right>, TokenError> {
 fn no_right(subject: &str, name: &str) -> TokenError {
     let names = || rights_of(subject).iter().map(|right| right.name());
     let hint = if subject != STORE && right(STORE, name).is_some() {
-        format!("that is done with the store, and granted by '{STORE}:{name}'")
+        format!("use '{STORE}:{name}': this is a right for the store")
     } else if !subject.starts_with(QUEUE_PREFIX) && right(QUEUE_PREFIX, name).is_some() {
-        format!("that is done with a queue, and granted by '{QUEUE_PREFIX}QUEUE:{name}'")
+        format!("use '{QUEUE_PREFIX}QUEUE:{name}': this is a right for queues")
     } else if let Some(nearest) = nearest(name, names()) {
         format!("did you mean {nearest}?")
     } else {
-        format!("there are {}, and {ALL}", names().collect::<Vec<_>>().join(", "))
+        format!("use {}, or {ALL}", names().collect::<Vec<_>>().join(", "))
     };
     TokenError::refused(format!("{name:?} is not a right"), hint)
 }
@@ -199,8 +200,8 @@ mod tests {
     fn what_is_no_grant_is_refused() {
         for (text, message) in [
             ("orders", "not a grant"),
-            (":read", "not the name of a collection"),
-            ("a b:read", "not the name of a collection"),
+            (":read", "not a valid name of a collection"),
+            ("a b:read", "not a valid name of a collection"),
             ("orders:", "not a right"),
             ("orders:raed", "not a right"),
             ("orders:read where ", "no filter"),
@@ -208,7 +209,7 @@ mod tests {
             ("*:backup", "not a right"),
             ("@store:read", "not a right"),
             ("@store:load where a = 1", "no filter"),
-            ("@shop:load", "not the name of a collection"),
+            ("@shop:load", "not a valid name of a collection"),
             ("*:send", "not a right"),
             ("queue.mails:write", "not a right"),
             ("queue.mails:read where a = 1", "no filter"),
@@ -226,7 +227,7 @@ mod tests {
         let error = parse_grant("*:backup").unwrap_err();
         assert!(error.hint().unwrap().contains("'@store:backup'"), "{error:?}");
         let error = parse_grants(["a:read where b = 1", "@store:all"]).unwrap_err();
-        assert!(error.to_string().contains("some rows"), "{error}");
+        assert!(error.to_string().contains("a row filter"), "{error}");
         let error = parse_grants(["a:read", "a:write"]).unwrap_err();
         assert!(error.to_string().contains("two grants"));
         assert!(parse_grants([]).unwrap_err().to_string().contains("nothing"));

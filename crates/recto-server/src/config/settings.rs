@@ -58,7 +58,7 @@ pub const SETTINGS: &[Setting] = &[
     Setting {
         name: "listen",
         value_name: "ADDRESS",
-        help: "The address and port to listen on; port 0 takes any free one",
+        help: "Address and port to listen on; port 0 selects a free port [default: 127.0.0.1:8080]",
         show: |config| config.listen.to_string(),
         set: |config, text| address(text).map(|address| config.listen = address),
     },
@@ -72,99 +72,102 @@ pub const SETTINGS: &[Setting] = &[
     Setting {
         name: "tokens",
         value_name: "FILE",
-        help: "The file of tokens, as `recto token create` makes it",
+        help: "File of tokens, as created by `recto token create`",
         show: |config| path_text(config.tokens.as_ref()),
         set: |config, text| path(text).map(|path| config.tokens = path),
     },
     Setting {
         name: "tls_certificate",
         value_name: "FILE",
-        help: "The certificate chain (PEM); the server then speaks TLS",
+        help: "Certificate chain (PEM); enables TLS",
         show: |config| path_text(config.tls_certificate.as_ref()),
         set: |config, text| path(text).map(|path| config.tls_certificate = path),
     },
     Setting {
         name: "tls_key",
         value_name: "FILE",
-        help: "The private key of the certificate (PEM)",
+        help: "Private key of the certificate (PEM)",
         show: |config| path_text(config.tls_key.as_ref()),
         set: |config, text| path(text).map(|path| config.tls_key = path),
     },
     Setting {
         name: "behind_proxy",
         value_name: "BOOLEAN",
-        help: "A proxy before this server speaks TLS and sets X-Forwarded-For",
+        help: "Trust a proxy in front of this server, which speaks TLS and sets X-Forwarded-For",
         show: |config| config.behind_proxy.to_string(),
         set: |config, text| boolean(text).map(|flag| config.behind_proxy = flag),
     },
     Setting {
         name: "hosts",
         value_name: "NAMES",
-        help: "Host names, with commas between, that requests may be for beside localhost",
+        help: "Host names that clients may use, separated by commas, in addition to localhost",
         show: |config| config.hosts.join(","),
         set: |config, text| host_names(text).map(|hosts| config.hosts = hosts),
     },
     Setting {
         name: "metrics",
         value_name: "WHO",
-        help: "Who may read /metrics: `token` (one that reads every collection) or `open`",
+        help: "Access to /metrics: `token` (only tokens that can read every collection) or `open` [default: \
+               token]",
         show: |config| chosen(METRICS, config.metrics),
         set: |config, text| choice(METRICS, text).map(|who| config.metrics = who),
     },
     Setting {
         name: "log_format",
         value_name: "FORMAT",
-        help: "How log lines look: `human` or `json`",
+        help: "Format of log lines: `human` or `json` [default: human]",
         show: |config| chosen(FORMATS, config.log_format),
         set: |config, text| choice(FORMATS, text).map(|format| config.log_format = format),
     },
     Setting {
         name: "log_level",
         value_name: "LEVEL",
-        help: "Which log lines there are: `error`, `warn`, `info` or `debug` (every request)",
+        help: "Minimum level of log lines: `error`, `warn`, `info` or `debug` (every request) [default: \
+               info]",
         show: |config| chosen(LEVELS, config.log_level),
         set: |config, text| choice(LEVELS, text).map(|level| config.log_level = level),
     },
     Setting {
         name: "audit_log",
         value_name: "FILE",
-        help: "Where to log who changed what: a file that is appended to, or `stdout`",
+        help: "Log of changes and their authors: a file to append to, or `stdout`",
         show: |config| path_text(config.audit_log.as_ref()),
         set: |config, text| path(text).map(|path| config.audit_log = path),
     },
     Setting {
         name: "slow_query_ms",
         value_name: "MS",
-        help: "From how many milliseconds on a page is logged with its plan",
+        help: "Minimum milliseconds for which a page is logged with its plan [default: 1000]",
         show: |config| millis_text(config.slow_query),
         set: |config, text| millis(text, 0).map(|time| config.slow_query = time),
     },
     Setting {
         name: "backup_folder",
         value_name: "FOLDER",
-        help: "The folder in which `recto backup --store http://…` makes backups, on this machine; none without it",
+        help: "Folder on this machine for backups by `recto backup --store http://…`; without it, such \
+               backups are rejected",
         show: |config| path_text(config.backup_folder.as_ref()),
         set: |config, text| path(text).map(|path| config.backup_folder = path),
     },
     Setting {
         name: "load_folder",
         value_name: "FOLDER",
-        help: "The folder in which files sent by `recto load --store http://…` lie while they are loaded; an \
-               embedded store has one of its own",
+        help: "Folder for files during a `recto load --store http://…` [default: a folder of the embedded \
+               store]",
         show: |config| path_text(config.load_folder.as_ref()),
         set: |config, text| path(text).map(|path| config.load_folder = path),
     },
     Setting {
         name: "max_load_bytes",
         value_name: "BYTES",
-        help: "The most bytes of a file that is sent to be loaded",
+        help: "Maximum bytes of a file to load [default: 64 GiB]",
         show: |config| config.limits.load_bytes.to_string(),
         set: |config, text| count(text, 1, MAX_COUNT).map(|bytes| config.limits.load_bytes = bytes),
     },
     Setting {
         name: "scrub_interval_hours",
         value_name: "HOURS",
-        help: "Hours between two rounds in which an embedded store's file is read through for damage; 0 for none",
+        help: "Hours between two checks of an embedded store's file for damage; 0 for none [default: 24]",
         show: |config| (config.scrub.interval.as_secs() / 3_600).to_string(),
         set: |config, text| {
             count(text, 0, MAX_SCRUB_HOURS)
@@ -174,7 +177,7 @@ pub const SETTINGS: &[Setting] = &[
     Setting {
         name: "scrub_mib_per_second",
         value_name: "MIB",
-        help: "How many MiB of it are read in a second",
+        help: "Maximum MiB per second that these checks read [default: 8]",
         show: |config| (config.scrub.bytes_per_second >> 20).to_string(),
         set: |config, text| {
             count(text, 1, MAX_SCRUB_MIB).map(|mib| config.scrub.bytes_per_second = mib << 20)
@@ -183,28 +186,28 @@ pub const SETTINGS: &[Setting] = &[
     Setting {
         name: "scrub_fails_ready",
         value_name: "BOOLEAN",
-        help: "Whether /readyz fails once damage is known",
+        help: "Let /readyz fail after damage was found",
         show: |config| config.scrub.fails_ready.to_string(),
         set: |config, text| boolean(text).map(|fails| config.scrub.fails_ready = fails),
     },
     Setting {
         name: "max_body_bytes",
         value_name: "BYTES",
-        help: "The most bytes of a request's body",
+        help: "Maximum bytes of the body of a request [default: 16 MiB]",
         show: |config| config.limits.body_bytes.to_string(),
         set: |config, text| count(text, 1, MAX_COUNT).map(|bytes| config.limits.body_bytes = bytes),
     },
     Setting {
         name: "max_url_bytes",
         value_name: "BYTES",
-        help: "The most bytes of a request's path and query",
+        help: "Maximum bytes of the path and query of a request [default: 16 KiB]",
         show: |config| config.limits.url_bytes.to_string(),
         set: |config, text| count(text, 64, MAX_HEADER_BYTES).map(|bytes| config.limits.url_bytes = bytes),
     },
     Setting {
         name: "max_header_bytes",
         value_name: "BYTES",
-        help: "The most bytes of a request's line and headers",
+        help: "Maximum bytes of the line and headers of a request [default: 32 KiB]",
         show: |config| config.limits.header_bytes.to_string(),
         set: |config, text| {
             count(text, MIN_HEADER_BYTES, MAX_HEADER_BYTES).map(|bytes| config.limits.header_bytes = bytes)
@@ -213,14 +216,14 @@ pub const SETTINGS: &[Setting] = &[
     Setting {
         name: "max_concurrent_requests",
         value_name: "COUNT",
-        help: "The most requests answered at the same time, beside exports and those that wait",
+        help: "Maximum number of concurrent requests, without exports and requests that wait [default: 1024]",
         show: |config| config.limits.concurrent_requests.to_string(),
         set: |config, text| count(text, 1, MAX_PERMITS).map(|most| config.limits.concurrent_requests = most),
     },
     Setting {
         name: "max_concurrent_requests_per_token",
         value_name: "COUNT",
-        help: "The most requests of one token answered at the same time; unless set, a quarter of all",
+        help: "Maximum number of concurrent requests of one token [default: a quarter of all]",
         show: |config| config.limits.concurrent_requests_per_token().to_string(),
         set: |config, text| {
             count(text, 1, MAX_PERMITS).map(|most| config.limits.concurrent_requests_per_token = Some(most))
@@ -229,35 +232,37 @@ pub const SETTINGS: &[Setting] = &[
     Setting {
         name: "max_concurrent_streams",
         value_name: "COUNT",
-        help: "The most exports sent at the same time; a quarter of them to one token",
+        help: "Maximum number of concurrent exports; one token has at most a quarter of them [default: 256]",
         show: |config| config.limits.concurrent_streams.to_string(),
         set: |config, text| count(text, 1, MAX_PERMITS).map(|most| config.limits.concurrent_streams = most),
     },
     Setting {
         name: "max_waiting_requests",
         value_name: "COUNT",
-        help: "The most requests that wait for work on the store, such as loads",
+        help: "Maximum number of requests that wait for work on the store, such as loads [default: 256]",
         show: |config| config.limits.waiting_requests.to_string(),
         set: |config, text| count(text, 1, MAX_PERMITS).map(|most| config.limits.waiting_requests = most),
     },
     Setting {
         name: "max_waiting_receives",
         value_name: "COUNT",
-        help: "The most receives of messages of queues, which may wait for one; a quarter of them of one token",
+        help: "Maximum number of concurrent receives from queues; one token has at most a quarter of them \
+               [default: 10000]",
         show: |config| config.limits.waiting_receives.to_string(),
         set: |config, text| count(text, 1, MAX_PERMITS).map(|most| config.limits.waiting_receives = most),
     },
     Setting {
         name: "max_connections",
         value_name: "COUNT",
-        help: "The most connections; more wait to be accepted",
+        help: "Maximum number of connections; others wait until the server accepts them [default: 16384]",
         show: |config| config.limits.connections.to_string(),
         set: |config, text| count(text, 1, MAX_PERMITS).map(|most| config.limits.connections = most),
     },
     Setting {
         name: "requests_per_second",
         value_name: "COUNT",
-        help: "Requests a second of one token or address; 0 for no limit",
+        help: "Maximum requests per second of one token or address; 0 for no limit [default: 1000 with \
+               tokens, else 0]",
         show: |config| config.requests_per_second().to_string(),
         set: |config, text| {
             count(text, 0, MAX_PERMITS).map(|most| config.limits.requests_per_second = Some(most))
@@ -266,42 +271,42 @@ pub const SETTINGS: &[Setting] = &[
     Setting {
         name: "request_burst",
         value_name: "COUNT",
-        help: "Requests one token or address may save up",
+        help: "Maximum requests that one token or address can make in a burst [default: 2000]",
         show: |config| config.limits.request_burst.to_string(),
         set: |config, text| count(text, 1, MAX_PERMITS).map(|most| config.limits.request_burst = most),
     },
     Setting {
         name: "request_time_ms",
         value_name: "MS",
-        help: "The most milliseconds until a request's answer begins",
+        help: "Maximum milliseconds until the reply to a request begins [default: 30000]",
         show: |config| millis_text(config.limits.request_time),
         set: |config, text| millis(text, 1).map(|time| config.limits.request_time = time),
     },
     Setting {
         name: "header_time_ms",
         value_name: "MS",
-        help: "The most milliseconds for a request's headers, and for a TLS handshake",
+        help: "Maximum milliseconds for the headers of a request, and for a TLS handshake [default: 10000]",
         show: |config| millis_text(config.limits.header_time),
         set: |config, text| millis(text, 1).map(|time| config.limits.header_time = time),
     },
     Setting {
         name: "idle_time_ms",
         value_name: "MS",
-        help: "How many milliseconds a connection without a request is kept at least",
+        help: "Minimum milliseconds that a connection without a request stays open [default: 75000]",
         show: |config| millis_text(config.limits.idle_time),
         set: |config, text| millis(text, 1).map(|time| config.limits.idle_time = time),
     },
     Setting {
         name: "stall_time_ms",
         value_name: "MS",
-        help: "The most milliseconds a client may read nothing of what is sent to it",
+        help: "Maximum milliseconds in which a client reads nothing of its reply [default: 30000]",
         show: |config| millis_text(config.limits.stall_time),
         set: |config, text| millis(text, 1).map(|time| config.limits.stall_time = time),
     },
     Setting {
         name: "shutdown_time_ms",
         value_name: "MS",
-        help: "The most milliseconds that requests in flight are given when the server is told to stop",
+        help: "Maximum milliseconds for requests in flight when the server stops [default: 30000]",
         show: |config| millis_text(config.limits.shutdown_time),
         set: |config, text| millis(text, 0).map(|time| config.limits.shutdown_time = time),
     },
@@ -323,7 +328,7 @@ fn address(text: &str) -> Result<SocketAddr, String> {
         return Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
     }
     text.parse()
-        .map_err(|_| "takes an IP address and a port: 127.0.0.1:8080, [::1]:8080, 0.0.0.0:8443".to_owned())
+        .map_err(|_| "must be an IP address and a port: 127.0.0.1:8080, [::1]:8080, 0.0.0.0:8443".to_owned())
 }
 
 /// Parses a path. An empty text means no path, so that a source can override the path of a weaker
@@ -338,7 +343,7 @@ fn path_text(path: Option<&PathBuf>) -> String {
 }
 
 fn boolean(text: &str) -> Result<bool, String> {
-    text.parse().map_err(|_| "takes true or false".to_owned())
+    text.parse().map_err(|_| "must be true or false".to_owned())
 }
 
 fn host_names(text: &str) -> Result<Vec<String>, String> {
@@ -350,7 +355,10 @@ fn host_names(text: &str) -> Result<Vec<String>, String> {
             if name.chars().all(fits) && !has_port {
                 Ok(name.to_ascii_lowercase())
             } else {
-                Err("takes host names without ports, with commas between: db.example.org,10.0.0.4".to_owned())
+                Err(
+                    "must be host names without ports, separated by commas: db.example.org,10.0.0.4"
+                        .to_owned(),
+                )
             }
         })
         .collect()
@@ -360,7 +368,7 @@ fn number<T: FromStr + PartialOrd + Display>(text: &str, least: T, most: T) -> R
     let parsed = text.replace('_', "").parse().ok();
     parsed
         .filter(|value| *value >= least && *value <= most)
-        .ok_or_else(|| format!("takes a whole number from {least} to {most}"))
+        .ok_or_else(|| format!("must be a whole number from {least} to {most}"))
 }
 
 fn count(text: &str, least: u64, most: u64) -> Result<u64, String> {
@@ -379,7 +387,7 @@ fn choice<T: Copy>(choices: &[(&str, T)], text: &str) -> Result<T, String> {
     let found = choices.iter().find(|(name, _)| *name == text);
     found.map(|(_, value)| *value).ok_or_else(|| {
         let names: Vec<String> = choices.iter().map(|(name, _)| format!("`{name}`")).collect();
-        format!("takes one of {}", names.join(", "))
+        format!("must be one of {}", names.join(", "))
     })
 }
 
@@ -406,10 +414,10 @@ mod tests {
     #[test]
     fn values_out_of_range_are_refused_and_say_what_is_taken() {
         for (name, text, expected) in [
-            ("listen", "8080", "takes an IP address"),
-            ("listen", "example.org:80", "takes an IP address"),
+            ("listen", "8080", "must be an IP address"),
+            ("listen", "example.org:80", "must be an IP address"),
             ("max_header_bytes", "10", "from 8192 to 1048576"),
-            ("max_body_bytes", "-1", "takes a whole number"),
+            ("max_body_bytes", "-1", "must be a whole number"),
             ("request_time_ms", "0", "from 1 to 86400000"),
             ("behind_proxy", "yes", "true or false"),
             ("log_level", "trace", "`error`, `warn`, `info`, `debug`"),

@@ -127,7 +127,7 @@ fn unknown(place: &str, name: &str, shown: impl Fn(&str) -> String) -> ConfigErr
     let error = ConfigError::new(format!("{place} is not a setting"));
     match nearest(name, SETTINGS.iter().map(|setting| setting.name)) {
         Some(nearest) => error.with_hint(format!("did you mean {}?", shown(nearest))),
-        None => error.with_hint("`recto config check` lists the settings there are"),
+        None => error.with_hint("run `recto config check` to list the settings"),
     }
 }
 
@@ -150,29 +150,29 @@ fn read_file(path: &Path, text: &str) -> Result<Vec<(String, String)>, ConfigErr
                 for (name, value) in table {
                     let value = value_text(value).ok_or_else(|| {
                         at(format!(
-                            "{name} takes text, a whole number, true, false, or a list of texts"
+                            "{name} must be text, a whole number, true, false, or a list of texts"
                         ))
                     })?;
                     settings.push((name, value));
                 }
             }
-            _ if key == TABLE => return Err(at("`serve` is a table: [serve]".into())),
+            _ if key == TABLE => return Err(at("`serve` must be a table: [serve]".into())),
             _ if STORE_KEYS.contains(&key.as_str()) => {}
             _ if SCHEMA_KEYS.contains(&key.as_str()) => {
                 let error = at(format!(
-                    "there is no key `{key}`: this is a schema, not a server's configuration"
+                    "the key `{key}` belongs to a schema, and not to a server configuration"
                 ));
                 return Err(error.with_hint(
-                    "apply a schema with `recto apply --schema FILE`; a server's configuration has [serve]",
+                    "apply a schema with `recto apply --schema FILE`; a server configuration has [serve]",
                 ));
             }
             _ => {
-                let error = at(format!("there is no key `{key}`"));
+                let error = at(format!("the key `{key}` is unknown"));
                 let names = STORE_KEYS.into_iter().chain([TABLE]);
                 return Err(match (setting(&key), nearest(&key, names)) {
-                    (Some(_), _) => error.with_hint("it belongs into the table [serve]"),
+                    (Some(_), _) => error.with_hint("move it into the table [serve]"),
                     (None, Some(nearest)) => error.with_hint(format!("did you mean {nearest}?")),
-                    (None, None) => error.with_hint("there are `store`, [cassandra] and [serve]"),
+                    (None, None) => error.with_hint("use `store`, [cassandra] and [serve]"),
                 });
             }
         }
@@ -251,17 +251,17 @@ mod tests {
                 "[server]\n",
                 None,
                 None,
-                "there is no key `server`",
+                "the key `server` is unknown",
                 "did you mean serve?",
             ),
             (
                 "listen = \"x\"",
                 None,
                 None,
-                "there is no key `listen`",
-                "belongs into the table [serve]",
+                "the key `listen` is unknown",
+                "move it into the table [serve]",
             ),
-            ("zebra = 1", None, None, "there is no key `zebra`", "[serve]"),
+            ("zebra = 1", None, None, "the key `zebra` is unknown", "[serve]"),
             (
                 "",
                 Some(("RECTO_SERVE_TOKEN", "x")),
@@ -306,7 +306,7 @@ mod tests {
             .unwrap_err();
         assert_eq!(
             error.to_string(),
-            "recto.toml: max_body_bytes takes text, a whole number, true, false, or a list of texts"
+            "recto.toml: max_body_bytes must be text, a whole number, true, false, or a list of texts"
         );
         let environment = [("RECTO_SERVE_LOG_FORMAT", "xml")];
         let error = sources("", &environment, &[]).resolve().unwrap_err();

@@ -332,18 +332,18 @@ impl Browse<'_> {
             section.empty {
                 @if reply.stop.is_some() {
                     h2 { "No rows yet" }
-                    p { "The page's budget was used up before a row passed the filter. The next page goes on." }
+                    p { "The page reached its limit before a row matched. Continue with the next page." }
                 } @else if !reply.previous_page_token.is_empty() {
                     h2 { "No rows here" }
-                    p { "Nothing stands after this place. "
+                    p { "No rows follow this position. "
                         a href=(self.url.last_page().href()) { "The last page" } }
                 } @else if !reply.next_page_token.is_empty() {
                     h2 { "No rows here" }
-                    p { "Nothing stands before this place. "
+                    p { "No rows precede this position. "
                         a href=(self.url.first_page().href()) { "The first page" } }
                 } @else if filtered {
                     h2 { "No rows match" }
-                    p { "The query was answered, and nothing matches it. Take a condition away, or change its value." }
+                    p { "No record matches the query. Remove a condition, or change its value." }
                 } @else {
                     h2 { "No records yet" }
                     p { "Load a file with " code { "recto load " (self.collection.name) " FILE" } " or add a record here." }

@@ -99,7 +99,7 @@ pub(super) fn link(
         parameters.push((NAMED, "true".to_owned()));
     }
     let href = format!("{}?{}", url.action("buckets"), encoded(&parameters));
-    html! { p.ways { a.button href=(href) title="The buckets that this partition is kept in" { "Buckets" } } }
+    html! { p.ways { a.button href=(href) title="Buckets of this partition" { "Buckets" } } }
 }
 
 /// Request for this page.
@@ -188,7 +188,7 @@ impl<'a> Asked<'a> {
                 } }
             }
             @if !listed.next_page_token.is_empty() {
-                p { a.button href=(self.href("", &listed.next_page_token)) { "Further partitions" } }
+                p { a.button href=(self.href("", &listed.next_page_token)) { "More partitions" } }
             }
         }
     }
@@ -217,20 +217,20 @@ impl<'a> Asked<'a> {
                     (listed.collection) "." (listed.view)
                     @for (name, value) in &listed.partition { ", " b { (name) } " = " (shown(value)) }
                     span.dim { " · " (count) @if is_part { " shown" } " · " (target(listed.target, "each")) }
-                    @if over > 0 { " · " strong.bad { (over) " over it" } }
+                    @if over > 0 { " · " strong.bad { (over) " over the target" } }
                 }
             } }
             (self.map(listed))
             @if !listed.exact {
-                p.dim.below { "Rows and bytes are estimated from samples: in 95 of 100 cases they are not further off than stands behind ±." }
+                p.dim.below { "Rows and bytes are estimates from samples. The error after ± holds in 95 of 100 cases." }
             }
             (self.table(listed))
             p {
                 @if !listed.previous_page_token.is_empty() {
-                    a.button href=(self.href(&self.request.filter, &listed.previous_page_token)) { "← Before these" } " "
+                    a.button href=(self.href(&self.request.filter, &listed.previous_page_token)) { "← Previous buckets" } " "
                 }
                 @if !listed.next_page_token.is_empty() {
-                    a.button href=(self.href(&self.request.filter, &listed.next_page_token)) { "Behind these →" }
+                    a.button href=(self.href(&self.request.filter, &listed.next_page_token)) { "Next buckets →" }
                 }
             }
         }
@@ -260,7 +260,7 @@ impl<'a> Asked<'a> {
         };
         let width = SLOT_WIDTH * listed.buckets.len().max(1) as f64;
         html! {
-            svg.buckets viewBox=(format!("0 0 {width} {HEIGHT}")) preserveAspectRatio="none" role="group" aria-label="Buckets, each a link to the page that begins there" {
+            svg.buckets viewBox=(format!("0 0 {width} {HEIGHT}")) preserveAspectRatio="none" role="group" aria-label="Buckets, with links to their pages" {
                 @for (index, one) in listed.buckets.iter().enumerate() {
                     @let high = bar(listed.target.measure(one.figures) as f64);
                     @let x = SLOT_WIDTH * index as f64;
@@ -367,10 +367,10 @@ fn step(one: &BucketStatus) -> String {
     let other = one.other.unwrap_or_default();
     match one.step.as_str() {
         "at_rest" => "–".to_owned(),
-        "announced" => format!("announced, to {other}"),
+        "announced" => format!("split announced, to {other}"),
         "copying" => format!("copied to {other}"),
         "switched" => format!("read here, from {other}"),
-        _ => format!("done, {other} to be cleared"),
+        _ => format!("done, {other} is to be cleared"),
     }
 }
 

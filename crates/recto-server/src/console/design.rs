@@ -77,7 +77,7 @@ async fn collection(app: &App, access: &Access, name: &str) -> Result<Collection
         let message = format!("collection {name} has no views: it is attached to table {table}");
         let error = Error::new(ErrorKind::NotOffered, message);
         return Err(error
-            .with_hint("copy it into a collection of its own, which may have views")
+            .with_hint("copy it into a collection of Recto, which can have views")
             .into());
     }
     Ok(collection.as_ref().clone())
@@ -123,14 +123,14 @@ async fn designed(app: &App, collection: Collection, text: String) -> Result<Des
     };
     match tokio::task::spawn_blocking(work).await {
         Ok(designed) => designed.map_err(problem),
-        Err(error) => Err(Problem::internal(format!("the design broke off: {error}"))),
+        Err(error) => Err(Problem::internal(format!("the design failed: {error}"))),
     }
 }
 
 fn busy() -> Problem {
-    let problem = Problem::new(ProblemType::Busy, "one design is made at a time")
-        .with_title("Views are designed for somebody else now");
-    problem.with_hint("ask again in some seconds")
+    let problem = Problem::new(ProblemType::Busy, "the server makes only one design at a time")
+        .with_title("Another user is designing views now");
+    problem.with_hint("try again in a few seconds")
 }
 
 fn problem(error: DesignError) -> Problem {
@@ -149,7 +149,8 @@ fn content(url: &PageUrl, text: &str, beside: &Beside, designed: Option<&Result<
                 p.sort_order {
                     @match designed {
                         Some(Ok(design)) => (design.summary()),
-                        _ => "The fewest views with which each query is served without checking rows one by one.",
+                        _ => "The minimum number of views that serve each query without checking rows one by \
+                              one.",
                     }
                 }
             }
@@ -158,13 +159,13 @@ fn content(url: &PageUrl, text: &str, beside: &Beside, designed: Option<&Result<
             Some(Ok(design)) => (report(design, beside.left_out)),
             Some(Err(problem)) => (problem_panel(problem)),
             None if beside.unservable.is_empty() => p.notice role="status" {
-                "Nothing was asked of it since this server was started. Type in what will be."
+                "This server has received no queries of this collection since its start. Enter queries below."
             },
             None => {},
         }
         @if !beside.unservable.is_empty() {
             section.health {
-                h2 { "Asked, and no view can serve it" }
+                h2 { "Received queries that no view can serve" }
                 (unservable(&beside.unservable))
             }
         }
@@ -179,25 +180,25 @@ fn report(design: &Design, left_out: usize) -> Markup {
             h2 { "Queries" }
             (queries(&design.queries))
             @if left_out > 0 {
-                p.dim { (counted(left_out as u64, "more query", "more queries")) ", not designed for" }
+                p.dim { (counted(left_out as u64, "more query", "more queries")) ", not in this design" }
             }
         }
         @if !design.views.is_empty() {
             section.health {
                 h2 { "Views to add" }
                 (views(&design.views))
-                p.dim { "Put them into the schema and run " code { "recto apply" } ": they are built while the collection is in use." }
+                p.dim { "Add them to the schema, and run " code { "recto apply" } ". Recto builds them while the collection is in use." }
             }
         }
         section.health {
-            h2 { "What a record is written to" }
+            h2 { "Tables that each record is written to" }
             p { (design.written()) }
         }
         @if !design.alternatives.is_empty() {
             section.health {
-                h2 { "What becomes of queries without one of them" }
+                h2 { "Queries without one of the views" }
                 (alternatives(design))
-                p.dim { "Row by row: with allow_filter_scan. Merge over a field: if the filter lists its values, as an OR of equalities." }
+                p.dim { "Row by row needs allow_filter_scan. A merge over a field needs its values in the filter, as an OR of equalities." }
             }
         }
         @if !design.unused.is_empty() {
@@ -301,10 +302,10 @@ fn form(url: &PageUrl, text: &str) -> Markup {
     let shown = if is_plain(text) { text } else { "" };
     html! {
         form.queries method="post" action=(url.action("design")) {
-            h2 { label for="queries" { "Ask for others" } }
+            h2 { label for="queries" { "Design for other queries" } }
             textarea #queries name=(QUERIES) rows=(height) spellcheck="false" autocapitalize="off"
                     placeholder="[[query]]\nfilter = 'status = ? AND created >= ?'\norder_by = \"-created\"" { (shown) }
-            p.dim { "In the words of HTTP, with ? for any value." }
+            p.dim { "Write filters and sorts as in the HTTP API, with ? for any value." }
             p.ways { button.primary type="submit" { "Design" } }
         }
     }

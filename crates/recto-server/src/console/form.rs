@@ -102,11 +102,11 @@ fn taken(subject: &Subject) -> Problem {
     let problem = Problem::new(
         ProblemType::Conflict,
         format!(
-            "there is a record with this key in {} already",
+            "a record with this key exists already in {}",
             subject.collection.name
         ),
     )
-    .with_title("The key is taken");
+    .with_title("The key is in use");
     problem.with_hint("change a field of the key; nothing was written")
 }
 
@@ -160,7 +160,7 @@ async fn editable(app: &App, access: &Access, name: &str, query: Option<String>)
     if subject.collection.writes == WriteMode::Append {
         return Err(Problem::new(
             ProblemType::AppendOnly,
-            format!("records of {name} are added and deleted, not edited (writes = \"append\")"),
+            format!("records of {name} can be added and deleted, but not edited (writes = \"append\")"),
         )
         .with_hint("add another record, or delete this one"));
     }
@@ -177,11 +177,11 @@ fn deleted_meanwhile(subject: &Subject, sent: &Parameters) -> Response {
     let record = typed_record(subject, sent, &of_key.collect());
     let mut form = Form::sent(subject, &record, sent, true);
     form.is_gone = true;
-    let detail = "somebody deleted it after this form was opened; nothing was \
-                  written, and what you typed still stands in the form";
-    let problem = Problem::new(ProblemType::Conflict, detail).with_title("The record was deleted meanwhile");
+    let detail = "somebody deleted the record after you opened this form. Nothing was written; the form \
+                  keeps your input";
+    let problem = Problem::new(ProblemType::Conflict, detail).with_title("The record was deleted");
     form.answer(Some(
-        &problem.with_hint("add it with what you typed, or leave it deleted"),
+        &problem.with_hint("add the record with your input, or leave it deleted"),
     ))
 }
 
@@ -318,13 +318,12 @@ impl<'a> Form<'a> {
     fn conflict(mut self, held: &'a Versioned<JsonRecord>) -> Response {
         self.seen = seen(held);
         self.theirs = Some(&held.record);
-        let detail = "somebody saved it after this form was opened; nothing was \
-                  written, and what you typed still stands in the form";
-        let problem =
-            Problem::new(ProblemType::Conflict, detail).with_title("The record was changed meanwhile");
+        let detail = "somebody saved the record after you opened this form. Nothing was written; the form \
+                      keeps your input";
+        let problem = Problem::new(ProblemType::Conflict, detail).with_title("The record was changed");
         self.answer(Some(&problem.with_hint(
-            "of each field that differs choose which value stays; chosen are yours where you typed one, and what is stored \
-             where you did not",
+            "for each field that differs, choose the value to keep. Your value is preselected where you \
+             entered one, otherwise the stored value",
         )))
     }
 
@@ -355,9 +354,9 @@ impl<'a> Form<'a> {
                 }
                 div.ways {
                     button.primary type="submit" {
-                        @if self.is_new { "Add" } @else if self.theirs.is_some() { "Save as chosen" } @else { "Save" }
+                        @if self.is_new { "Add" } @else if self.theirs.is_some() { "Save chosen values" } @else { "Save" }
                     }
-                    @if self.theirs.is_some() { a.button href=(subject.href("edit", &subject.key)) { "Take all that is stored" } }
+                    @if self.theirs.is_some() { a.button href=(subject.href("edit", &subject.key)) { "Discard my values" } }
                     a.button data-key="u" href=(back) { "Cancel" }
                 }
             }
@@ -387,7 +386,7 @@ impl<'a> Form<'a> {
                     span.label { (field.name) @if required { span.mark { "key" } } span.type { (type_label(&field.ty)) } }
                     div {
                         (value::full(self.record.get(&field.name)))
-                        @if !required { span.dim { " It has characters that no form can carry, and is kept." } }
+                        @if !required { span.dim { " This value cannot be shown in a form. It stays unchanged." } }
                     }
                 } @else {
                     label for=(id) { (field.name) @if required { span.mark { "key" } } span.type { (type_label(&field.ty)) } }
@@ -440,11 +439,11 @@ impl<'a> Form<'a> {
         let is_touched = sent.is_none_or(|sent| sent != was(typed));
         let take = format!("{TAKE_PREFIX}{name}");
         html! {
-            div.both role="radiogroup" aria-label=(format!("Which {name} stays")) {
-                label.mine { input type="radio" name=(take) value=(MINE) checked[is_touched]; "Mine, as it stands above" }
+            div.both role="radiogroup" aria-label=(format!("Value of {name} to keep")) {
+                label.mine { input type="radio" name=(take) value=(MINE) checked[is_touched]; "Mine, as entered above" }
                 label.theirs {
                     input type="radio" name=(take) value=(THEIRS) checked[!is_touched];
-                    span { span.dim { "Stored now: " } (value::full(theirs)) }
+                    span { span.dim { "Stored: " } (value::full(theirs)) }
                 }
             }
         }

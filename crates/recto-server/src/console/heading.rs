@@ -19,7 +19,7 @@ pub(super) fn render(browse: &Browse<'_>) -> Markup {
                 // A query that no view serves cannot be exported.
                 @if browse.may.export && (browse.has_rows || !url.has_query()) {
                     a.button href=(url.export_href()) hx-boost="false" download=(format!("{}.ndjson", url.collection))
-                        title="All rows of this query as NDJSON, not only this page" { "Export" }
+                        title="Export all rows of this query as NDJSON, not only this page" { "Export" }
                 }
                 @if browse.may.write {
                     a.button.primary href=(url.record_href("new", &[])) { "Add record" }
@@ -84,10 +84,10 @@ fn names(fields: &[String]) -> Markup {
 
 fn writes(collection: &Collection) -> &'static str {
     if collection.attached.is_some() {
-        return "read only";
+        return "read-only";
     }
     match collection.writes {
-        WriteMode::Append => "append only",
+        WriteMode::Append => "append-only",
         WriteMode::Overwrite => "last writer wins",
         WriteMode::Update => "versioned",
     }

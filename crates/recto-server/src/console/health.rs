@@ -31,10 +31,10 @@ pub(super) async fn get(
         div.heading {
             div {
                 h1 { "Health" }
-                p.sort_order { b { (store.store) } " · generation " (store.generation) " of its schema" }
+                p.sort_order { b { (store.store) } " · generation " (store.generation) " of the schema" }
             }
         }
-        @for running in &running { p.notice.stopped role="status" { "Under way: " (running) } }
+        @for running in &running { p.notice.stopped role="status" { "Running: " (running) } }
         @if let Some(warning) = clock.warning() {
             p.notice.stopped role="status" { "Warning: " (warning) "; " (clock.hint().unwrap_or_default()) "." }
         }
@@ -45,7 +45,7 @@ pub(super) async fn get(
         section.health {
             h2 { "Changes of records" }
             @match app.session().writer_metrics() {
-                None => p.dim { "Each is one transaction with its views: nothing is left behind, whenever a process stops." },
+                None => p.dim { "Each change is one transaction with its views. A process that stops leaves no unfinished change." },
                 Some(metrics) => (writer(&metrics)),
             }
         }
@@ -92,20 +92,20 @@ fn views_table(views: &[Seen]) -> Markup {
 /// Returns the state of this process as a writer. Each writer recovers the unfinished changes of dead writers.
 fn writer(metrics: &WriterMetrics) -> Markup {
     let standing = match (metrics.is_registered, metrics.has_lease) {
-        (false, _) => "not registered: it has changed no record yet",
-        (true, true) => "registered, and its lease holds: it may write",
-        (true, false) => "registered, and its lease is over: it writes nothing until it has one again",
+        (false, _) => "not registered: it has not changed a record yet",
+        (true, true) => "registered, with a valid lease: it can write",
+        (true, false) => "registered, without a valid lease: it cannot write until it renews the lease",
     };
     let counts = [
-        ("Changes under way", metrics.under_way as u64),
-        ("Intents not settled", metrics.intents),
-        ("Processes it found dead", metrics.found_dead),
-        ("Records it made whole for them", metrics.resolved),
+        ("Changes in progress", metrics.under_way as u64),
+        ("Unfinished intents", metrics.intents),
+        ("Dead processes that it found", metrics.found_dead),
+        ("Records that it completed for them", metrics.resolved),
         (
-            "Left-over entries of views that its pages removed",
+            "Stale entries of views that its pages removed",
             metrics.removed_stale,
         ),
-        ("Times it was found dead itself", metrics.lost),
+        ("Times that it was declared dead itself", metrics.lost),
     ];
     html! {
         dl.record {

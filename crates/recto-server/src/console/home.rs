@@ -50,9 +50,9 @@ pub(super) async fn get(
         }
         @if seen.is_empty() {
             section.empty {
-                h2 { "Nothing to look at" }
-                p { "The store holds no collection that you may read. " code { "recto init" }
-                    " writes a schema to start from, " code { "recto apply" } " makes its collections." }
+                h2 { "No collections" }
+                p { "The store has no collection that you can read. " code { "recto init" }
+                    " writes an example schema, " code { "recto apply" } " creates its collections." }
             }
         } @else {
             ul.collections { @for collection in seen { li { (entry(collection, store.unavailability(&collection.name))) } } }

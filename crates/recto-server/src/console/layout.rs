@@ -79,7 +79,7 @@ impl Layout<'_> {
     fn bar(&self) -> Markup {
         html! {
             header.bar {
-                nav aria-label="Where you are" {
+                nav aria-label="Location" {
                     a.brand href="/" { "Recto" }
                     @for (name, href) in &self.trail {
                         span.slash aria-hidden="true" { "/" }
@@ -91,7 +91,7 @@ impl Layout<'_> {
                 }
                 nav.aside aria-label="Help" {
                     @if is_read_only() {
-                        span title="This server rejects every change" { "Read-only" }
+                        span title="This server rejects all changes" { "Read-only" }
                     }
                     button.quiet.needs-script type="button" data-open="keys" title="Keys (?)" { "Keys" }
                     a href="/docs" hx-boost="false" { "API" }
@@ -112,7 +112,7 @@ fn signed_in() -> Markup {
     let name = WHO.try_with(|access| access.token_id.is_some().then(|| access.name.clone()));
     html! {
         @if let Ok(Some(name)) = name {
-            a.who href="/access" title=(format!("Signed in with the token {name}: what it may do, and signing out")) { (name) }
+            a.who href="/access" title=(format!("Signed in with the token {name}: show its rights, or sign out")) { (name) }
         }
     }
 }
@@ -129,9 +129,9 @@ fn keys() -> Markup {
         ("Enter", "open the row"),
         ("/", "filter"),
         ("g", "jump to a value"),
-        ("x", "how the page was found"),
+        ("x", "plan of the page"),
         ("u", "up"),
-        ("?", "these keys"),
+        ("?", "keyboard shortcuts"),
     ];
     html! {
         dialog #keys aria-labelledby="keys-title" {
@@ -210,9 +210,9 @@ impl IntoResponse for Failure {
         let content = html! {
             h1 {
                 @match self.0.status {
-                    StatusCode::NOT_FOUND => "There is nothing here",
-                    StatusCode::FORBIDDEN => "That is not allowed",
-                    _ => "That did not work",
+                    StatusCode::NOT_FOUND => "Page not found",
+                    StatusCode::FORBIDDEN => "Access denied",
+                    _ => "Request failed",
                 }
             }
             (problem_panel(&self.0))

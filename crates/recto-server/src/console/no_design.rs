@@ -8,9 +8,9 @@ use super::layout::Failure;
 /// Returns an error that names the build with this page.
 #[allow(clippy::unused_async)] // a handler must be async
 pub(super) async fn get() -> Result<Response, Failure> {
-    let error = Error::new(ErrorKind::NotOffered, "this build of recto designs no views");
+    let error = Error::new(ErrorKind::NotOffered, "this build of Recto cannot design views");
     Err(error
-        .with_hint("cargo install --path crates/recto-cli builds all of recto")
+        .with_hint("run cargo install --path crates/recto-cli, which builds all features")
         .into())
 }
 

@@ -74,7 +74,10 @@ impl PageUrl {
         let some = |name: &str| Some(text(name)).filter(|text| !text.is_empty());
         let page_size = some("page_size").map(|text| {
             text.parse().map_err(|_| {
-                Problem::invalid_parameter("page_size", format!("page_size is {text:?}, not a number"))
+                Problem::invalid_parameter(
+                    "page_size",
+                    format!("page_size is {text:?}, which is not a number"),
+                )
             })
         });
         let fields = parameters.iter().filter(|(name, _)| name == "fields");

@@ -148,15 +148,15 @@ impl Listed {
             " that match"
         };
         let mut text = match (shown, self.found.len()) {
-            (0, _) => "None matches".to_owned(),
+            (0, _) => "No matches".to_owned(),
             (1, 1) if of.is_empty() => "One".to_owned(),
-            (1, 1) => "One that matches".to_owned(),
+            (1, 1) => "One match".to_owned(),
             (_, all) if shown == all && self.more => format!("{}{of}", count(all)),
             (_, all) if shown == all => format!("All {}{of}", count(all)),
             (_, all) => format!("The first {} of {}{of}", count(shown), count(all)),
         };
         if self.more {
-            text.push_str(&format!(", of the {} that were looked at", count(self.read)));
+            text.push_str(&format!(", out of {} that were read", count(self.read)));
         }
         text
     }
@@ -183,7 +183,7 @@ pub(super) fn render(
             p.dim {
                 @if is_of_base { "Records of " b { (collection.name) } " are kept in order within each " (all) }
                 @else { "A view of " b { (collection.name) } " keeps its records in order within each " (missing.join(" and ")) }
-                ". Choose one to look at its pages."
+                ". Choose one to show its pages."
             }
             (serving(served_by))
             form #pin-form method="get" action=(action(browse.url)) {
@@ -223,16 +223,16 @@ fn offered(browse: &Browse<'_>, asked: &Asked<'_>, listed: &Listed) -> Markup {
             @if let Some(reason) = &listed.failed {
                 p.dim { (reason) }
             } @else if listed.read == 0 {
-                p.dim { "There is none yet: the collection is empty." }
+                p.dim { "The collection has no records yet." }
             } @else {
                 h3 { (listed.summary()) }
                 ul.examples {
                     @for partition in listed.found.iter().take(MAX_PARTITIONS_SHOWN) { li { (link(browse, partition)) } }
                 }
                 @if listed.more {
-                    p.dim { "There are more. One that is not here is looked at by its whole value." }
+                    p.dim { "There are more values. To open a value that is not shown, enter it." }
                 } @else if listed.found.len() > MAX_PARTITIONS_SHOWN {
-                    p.dim { "Type more of " (asked.fields.first().map_or("it", |(field, _)| field.name.as_str())) " to see others." }
+                    p.dim { "Enter more of " (asked.fields.first().map_or("it", |(field, _)| field.name.as_str())) " to see other values." }
                 }
             }
         }

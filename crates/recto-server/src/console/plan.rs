@@ -13,8 +13,8 @@ pub(super) fn render(explanation: &Explanation, reply: &PageReply) -> Markup {
     html! {
         @if let Some(stop) = &reply.stop {
             p.notice.stopped {
-                "Cut short by the page's budget of " (stop.budget())
-                "; the next page goes on."
+                "The page stopped at its limit of " (stop.budget())
+                ". Continue with the next page."
             }
         }
         details.plan #plan {
@@ -36,7 +36,7 @@ pub(super) fn render(explanation: &Explanation, reply: &PageReply) -> Markup {
                     @for (name, text) in explanation.facts().iter().chain(&explanation.costs()) { (entry(name, text)) }
                     @if !reply.cost_hidden { (entry("actual", &actual(reply).to_string())) }
                     @for rejected in &explanation.rejected {
-                        div.rejected { dt { "Not taken" } dd { b { (rejected.sort_order) } span.dim { ": " (rejected.reason) } } }
+                        div.rejected { dt { "Rejected" } dd { b { (rejected.sort_order) } span.dim { ": " (rejected.reason) } } }
                     }
                 }
                 div { (sources(&explanation.sources)) }

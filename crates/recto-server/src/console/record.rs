@@ -44,14 +44,14 @@ pub(super) async fn get(
             div {
                 h1 { (title(&subject)) }
                 @if let Some(table) = read_only {
-                    p.sort_order { "Read only: a row of table " b { (table.to_string()) } "." }
+                    p.sort_order { "Read-only: a row of table " b { (table.to_string()) } "." }
                 } @else if append {
-                    p.sort_order { "Append only: it can be deleted, but not edited." }
+                    p.sort_order { "Append-only: you can delete this record, but not edit it." }
                 }
             }
             div.actions {
                 @if may.write && !append { a.button.primary href=(subject.href("edit", &subject.key)) { "Edit" } }
-                @if may.write { a.button href=(subject.href("new", &subject.key)) { "Add one like it" } }
+                @if may.write { a.button href=(subject.href("new", &subject.key)) { "Add a similar record" } }
                 @if may.delete { a.button.danger href=(subject.href("delete", &subject.key)) { "Delete" } }
             }
         }
@@ -114,10 +114,10 @@ pub(super) async fn delete(
 }
 
 fn changed_meanwhile() -> Problem {
-    let detail = "somebody saved it after it was shown to you; nothing was deleted";
+    let detail = "somebody saved the record after you opened it; nothing was deleted";
     Problem::new(ProblemType::Conflict, detail)
-        .with_title("The record was changed meanwhile")
-        .with_hint("below it stands as it is now: delete that, or keep it")
+        .with_title("The record was changed")
+        .with_hint("check the present record below: delete or keep it")
 }
 
 /// Returns the page that asks for confirmation and shows the record.
@@ -129,11 +129,11 @@ fn delete_page(
     let content = html! {
         div.heading { h1 { "Delete " (title(subject)) "?" } }
         @if let Some(problem) = problem { (problem_panel(problem)) }
-        p { "The record goes at once, and does not come back." }
+        p { "The record is deleted at once, and cannot be restored." }
         form.ways method="post" action=(subject.href("delete", &subject.key)) hx-boost="false" {
             @if let Some(held) = held { input type="hidden" name=(SEEN) value=(seen(held)); }
             button.danger type="submit" { "Delete" }
-            a.button data-key="u" href=(subject.href("record", &subject.key)) { "Keep it" }
+            a.button data-key="u" href=(subject.href("record", &subject.key)) { "Keep" }
         }
         @if let Some(held) = held { (fields(&subject.collection, &held.record)) }
     };

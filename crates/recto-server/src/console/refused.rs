@@ -81,7 +81,7 @@ impl Refused {
     pub(super) fn render(&self, was: Option<&PageUrl>) -> Markup {
         let more = html! {
             @if let Some(was) = was {
-                a.dismiss href=(was.href()) aria-label="Dismiss: go on with the page below" title="Dismiss" { "×" }
+                a.dismiss href=(was.href()) aria-label="Dismiss: return to the page below" title="Dismiss" { "×" }
             }
             (self.excerpt())
             (serving(&self.served_by))
@@ -104,9 +104,9 @@ impl Refused {
         html! {
             p.ways {
                 @if self.serves_row_by_row {
-                    a.button href=(filter_scan.href()) { "Read rows and check them one by one" }
+                    a.button href=(filter_scan.href()) { "Check rows one by one" }
                 }
-                @if has_order { a.button href=(asked.with_order("").href()) { "The collection's own order" } }
+                @if has_order { a.button href=(asked.with_order("").href()) { "Use the collection's order" } }
                 @if was.is_none() && !is_first {
                     a.button href=(asked.first_page().href()) { "The first page" }
                 }
@@ -151,7 +151,7 @@ fn no_start(error: Error) -> Problem {
     let reason = error.source().map(ToString::to_string);
     let detail = format!("{field}: {}", reason.as_deref().unwrap_or(error.message()));
     Problem::new(ProblemType::InvalidQuery, detail)
-        .with_title("There is no such value to jump to")
+        .with_title("This value cannot be used for a jump")
         .with_field(field)
 }
 
@@ -188,7 +188,7 @@ impl Place {
 pub(super) fn serving(pages: &[PageUrl]) -> Markup {
     html! {
         @for page in pages {
-            p { a href=(page.href()) { b { (page.collection) } } ", which has the same fields, serves this query as it is." }
+            p { a href=(page.href()) { b { (page.collection) } } ", which has the same fields, can serve this query." }
         }
     }
 }

@@ -13,11 +13,11 @@ pub(super) async fn get(Extension(access): Extension<Access>) -> Response {
     let content = html! {
         div.heading {
             div {
-                h1 { @if access.token_id.is_some() { "Signed in as " (access.name) } @else { "Open to anyone" } }
+                h1 { @if access.token_id.is_some() { "Signed in as " (access.name) } @else { "Open access" } }
                 p.sort_order {
                     @match &access.token_id {
-                        Some(id) => { "by the token " b { (id) } ", which is what " code { "recto token" } " knows it by" },
-                        None => "Whoever reaches this server may do everything: it was started without tokens.",
+                        Some(id) => { "with the token " b { (id) } ", as " code { "recto token" } " shows it" },
+                        None => "This server has no tokens: anyone who reaches it has all rights.",
                     }
                 }
             }
@@ -38,13 +38,13 @@ fn grants(access: &Access) -> Markup {
         return Markup::default();
     }
     html! {
-        div.rows tabindex="0" role="region" aria-label="What the token allows" {
+        div.rows tabindex="0" role="region" aria-label="Rights of the token" {
             table {
-                thead { tr { th scope="col" { "Collection" } th scope="col" { "May" } th scope="col" { "Of the records" } } }
+                thead { tr { th scope="col" { "Collection" } th scope="col" { "May" } th scope="col" { "Records" } } }
                 tbody {
                     @for (collection, grant) in grants { (row(collection, grant)) }
                     @for (queue, rights) in access.queue_grants() { (queue_row(queue, rights)) }
-                    @if !store.is_empty() { tr { td { "the store itself" } td { (names(&store)) } td {} } }
+                    @if !store.is_empty() { tr { td { "the store" } td { (names(&store)) } td {} } }
                 }
             }
         }
@@ -54,7 +54,7 @@ fn grants(access: &Access) -> Markup {
 fn row(collection: &str, grant: &Grant) -> Markup {
     html! {
         tr {
-            td { @if collection == EVERY_COLLECTION { "every collection that is not named" } @else { (collection) } }
+            td { @if collection == EVERY_COLLECTION { "all other collections" } @else { (collection) } }
             td { (names(&grant.rights)) }
             td { @if grant.rows.is_empty() { "all" } @else { "those where " code { (grant.rows) } } }
         }
@@ -64,7 +64,7 @@ fn row(collection: &str, grant: &Grant) -> Markup {
 fn queue_row(queue: &str, rights: &[Right]) -> Markup {
     html! {
         tr {
-            td { @if queue == EVERY_QUEUE { "every queue that is not named" } @else { "the queue " (queue) } }
+            td { @if queue == EVERY_QUEUE { "all other queues" } @else { "the queue " (queue) } }
             td { (names(rights)) }
             td {}
         }
@@ -84,7 +84,7 @@ pub(super) async fn leave() -> Response {
     let content = html! {
         section.empty {
             h1 { "Signed out" }
-            p { "The browser was told to forget the token. It may keep one that it was asked to remember." }
+            p { "Recto asked the browser to forget the token. Remove it there if you saved it." }
             p { a.button href="/" hx-boost="false" { "Sign in again" } }
         }
     };

@@ -38,10 +38,11 @@ impl Subject {
             .ok_or_else(|| Problem::no_collection(name))?;
         if let Some(table) = collection.attached.as_ref().filter(|_| right != Right::Read) {
             let message = format!(
-                "collection {name} is read only: it is attached to table {table}, which nobody writes here"
+                "collection {name} is read-only: it is attached to table {table}, to which Recto does not \
+                 write"
             );
             return Err(Error::new(ErrorKind::NotOffered, message)
-                .with_hint("write it where it is, by CQL")
+                .with_hint("write to it with CQL in its own cluster")
                 .into());
         }
         let parameters = parameters(query.unwrap_or_default().as_bytes());
@@ -75,7 +76,7 @@ impl Subject {
                 ProblemType::NotFound,
                 format!("there is no record ({}) in {name}", self.key.join(", ")),
             )
-            .with_hint("it may have been deleted since the page was made")),
+            .with_hint("go back to the list: the record may have been deleted")),
         }
     }
 

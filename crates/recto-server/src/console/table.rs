@@ -104,7 +104,7 @@ fn header(browse: &Browse<'_>, explanation: &Explanation, name: &str) -> Markup 
                 }
                 Some(SortChoice::Unserved) => {
                     a.unserved href=(browse.url.with_order(next).href_from(browse.url))
-                        title=(format!("No view sorts by {name}: choose it to see what would")) {
+                        title=(format!("No view sorts by {name}: click for a view that would")) {
                         (name) span.unseen { ", no view sorts by it" }
                     }
                 }

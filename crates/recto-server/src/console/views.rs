@@ -65,14 +65,14 @@ pub(super) async fn get(
         div.heading {
             div {
                 h1 { "Views of " (name) }
-                p.sort_order { "Other orders of the same records, which follow every change of them." }
+                p.sort_order { "Other sort orders of the same records. They follow every change." }
             }
         }
         (list(collection, &views, &url))
         p.ways {
             a.button data-key="u" href=(url.href()) { "← Back to the records" }
             @if access.reads_all_of(&url.collection) && collection.attached.is_none() {
-                a.button href=(url.action("design")) title="The fewest views for what is asked of it" { "Design" }
+                a.button href=(url.action("design")) title="Design views for the queries of this collection" { "Design" }
             }
         }
     };
@@ -93,7 +93,7 @@ fn list(collection: &Collection, views: &[Seen], url: &PageUrl) -> Markup {
         return html! {
             section.empty {
                 h2 { "No views" }
-                p { "The records are read in their own order. A schema declares others, as "
+                p { "The records have only their own order. Declare views in the schema as "
                     code { "[collection." (collection.name) ".view.NAME]" } "." }
             }
         };
@@ -113,7 +113,7 @@ fn entry(collection: &Collection, view: &Seen) -> Markup {
         h2 { (status.view) " " (state(&status.state)) }
         p.sort_order { (arranged(&status.partition, &status.order)) }
         @if let Some(rows) = status.rows_filled {
-            p.notice.stopped role="status" { (counted(rows, "record", "records")) " filled in so far" }
+            p.notice.stopped role="status" { (counted(rows, "record", "records")) " filled so far" }
         }
         dl.facts {
             div { dt { "Fields" } dd { @if has_all { "all" } @else { (status.fields.join(", ")) } } }
@@ -141,13 +141,14 @@ fn collations(status: &ViewStatus) -> String {
 /// Returns the state of a view, as a mark.
 pub(super) fn state(state: &str) -> Markup {
     let about = match state {
-        "building" => "It is written, and filled with the records that are there; nothing reads it yet.",
-        "ready" => "It is written and read.",
+        "building" => "Recto writes the view and fills it with existing records. Queries do not use it yet.",
+        "ready" => "Recto writes the view, and queries use it.",
         "outdated" => {
-            "Its sort keys are of another collation number than this program makes: apply the schema again, which builds it anew."
+            "Its sort keys have another collation number than this program uses. Apply the schema again to \
+             rebuild the view."
         }
-        "retiring" => "It goes: it is written as long as anybody may still read it.",
-        _ => "It goes: nothing reads or writes it any more.",
+        "retiring" => "The view is being removed. Recto writes it while other processes may read it.",
+        _ => "The view is being removed. No process reads or writes it.",
     };
     html! { span.mark.state .moving[state != "ready"] title=(about) { (state) } }
 }
@@ -155,18 +156,18 @@ pub(super) fn state(state: &str) -> Markup {
 /// Returns the differences that the last comparison with the records found.
 pub(super) fn drift(view: &Seen) -> Markup {
     let Some((found, seconds)) = &view.compared else {
-        return html! { span.dim { "not since this server was started: " code { "recto verify " (view.status.collection) } } };
+        return html! { span.dim { "not since this server started: " code { "recto verify " (view.status.collection) } } };
     };
     let left = found.wrong() - found.repaired;
     let ago = ago(*seconds);
     html! {
         @if left > 0 {
             strong.bad { (grouped(left)) " wrong" } " of " (grouped(found.records)) ": "
-            (parts(found)) ", " (ago) ". " code { "recto repair " (found.collection) } " mends it."
+            (parts(found)) ", " (ago) ". " code { "recto repair " (found.collection) } " repairs it."
         } @else if found.misfits.total() > 0 {
-            (counted(found.records, "record", "records")) ", and it lacks " (found.misfits) ", " (ago)
+            (counted(found.records, "record", "records")) ", and the view lacks " (found.misfits) ", " (ago)
         } @else {
-            "all is well, " (counted(found.records, "record", "records"))
+            "no differences, " (counted(found.records, "record", "records"))
             @if found.repaired > 0 { ", " (grouped(found.repaired)) " of them repaired" }
             ", " (ago)
         }

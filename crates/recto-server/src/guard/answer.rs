@@ -144,7 +144,7 @@ impl Guard {
             Ok(Ok(Err(never))) => match never {},
             Ok(Err(_panic)) => {
                 crate::log::error!(request_id = who.request_id, "a request made its handler panic");
-                routes::answer(Problem::internal("the server made a mistake"), wants_page)
+                routes::answer(Problem::internal("an internal error occurred"), wants_page)
             }
             Err(_) => {
                 let problem = late(&context, waits.load(Ordering::Relaxed), limit);
@@ -265,13 +265,14 @@ fn method_name(method: &Method) -> &'static str {
 fn late(context: &Context, waits_for_body: bool, limit: Duration) -> Problem {
     let limit = limit.as_millis();
     if context.has_written() {
-        let detail = format!("there was no answer within {limit} ms");
-        return Problem::new(ProblemType::OutcomeUnknown, detail).with_hint("repeating it settles it");
+        let detail = format!("the server did not reply within {limit} ms");
+        return Problem::new(ProblemType::OutcomeUnknown, detail)
+            .with_hint("send the request again to resolve the outcome");
     }
     if waits_for_body {
-        let detail = format!("the body did not come to its end within {limit} ms; nothing was changed");
+        let detail = format!("the body did not arrive within {limit} ms; nothing was changed");
         return Problem::late_body(detail);
     }
-    let detail = format!("there was no answer within {limit} ms; nothing was changed");
+    let detail = format!("the server did not reply within {limit} ms; nothing was changed");
     Problem::new(ProblemType::Timeout, detail)
 }

@@ -90,7 +90,7 @@ pub(crate) struct Streaming {
 
 /// Error that ends a reply early.
 #[derive(Debug, thiserror::Error)]
-#[error("the token is no longer taken")]
+#[error("the token is no longer valid")]
 struct TokenEnded;
 
 impl Streaming {

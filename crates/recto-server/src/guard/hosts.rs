@@ -58,9 +58,9 @@ impl Hosts {
         }
         Err(Problem::new(
             ProblemType::Misdirected,
-            "the request is for a host that is not one of this server's",
+            "the host name of the request is not one of this server's",
         )
-        .with_hint("ask for localhost, or name the host with --hosts"))
+        .with_hint("use localhost, or add the host name with --hosts"))
     }
 }
 

@@ -290,16 +290,16 @@ impl Guard {
         let (detail, challenge) = match denied {
             None => ("the request has no token", "Bearer realm=\"Recto\""),
             Some(Denied::Unknown) => (
-                "the token is not one of this server's; it may have been revoked",
+                "the server does not know the token, which may have been revoked",
                 "Bearer realm=\"Recto\", error=\"invalid_token\"",
             ),
             Some(Denied::Expired) => (
-                "the token's time is over",
+                "the token has expired",
                 "Bearer realm=\"Recto\", error=\"invalid_token\", error_description=\"expired\"",
             ),
         };
         let problem = Problem::new(ProblemType::Unauthorized, detail)
-            .with_hint("send `Authorization: Bearer TOKEN`; `recto token create` makes tokens");
+            .with_hint("send `Authorization: Bearer TOKEN`; create tokens with `recto token create`");
         let basic = HeaderValue::from_static("Basic realm=\"Recto\", charset=\"UTF-8\"");
         let turned = Turned::new(Refusal::Unauthorized, problem)
             .with_header(header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge))
@@ -314,7 +314,7 @@ impl Guard {
         };
         let problem = Problem::new(
             ProblemType::RateLimited,
-            "there were more requests than this client may make in this time",
+            "the client made too many requests in this time",
         );
         Err(Turned::new(Refusal::Rate, problem).with_header(header::RETRY_AFTER, wait_seconds))
     }
@@ -359,7 +359,7 @@ impl Guard {
             MetricsAccess::Open => Access::all(),
         };
         if !access.reads_everything() {
-            let detail = "metrics are for tokens that read every collection without a row filter";
+            let detail = "metrics need a token that can read every collection without a row filter";
             let problem = Problem::new(ProblemType::Forbidden, detail);
             return Ok(problem.into_response());
         }
@@ -433,14 +433,14 @@ fn unread_coding(headers: &header::HeaderMap) -> Option<Problem> {
     if codings.all(|coding| coding.as_bytes().eq_ignore_ascii_case(b"chunked")) {
         return None;
     }
-    let detail = "the only Transfer-Encoding that is read is chunked";
+    let detail = "the server supports only the Transfer-Encoding chunked";
     Some(Problem::unsupported(detail).with_hint("send a compressed body with Content-Encoding: gzip"))
 }
 
 fn busy() -> Turned {
     let problem = Problem::new(
         ProblemType::Busy,
-        "as many requests as may be are being answered already",
+        "the server has the maximum number of concurrent requests",
     );
     Turned::new(Refusal::Concurrency, problem).with_header(header::RETRY_AFTER, 1)
 }
@@ -448,9 +448,9 @@ fn busy() -> Turned {
 fn token_is_busy() -> Turned {
     let problem = Problem::new(
         ProblemType::RateLimited,
-        "as many requests of this token as may be at the same time are being answered already",
+        "the token has the maximum number of concurrent requests",
     );
-    let problem = problem.with_hint("wait for answers, or read exports to their end");
+    let problem = problem.with_hint("wait for replies, or read exports to their end");
     Turned::new(Refusal::TokenConcurrency, problem).with_header(header::RETRY_AFTER, 1)
 }
 
@@ -459,18 +459,19 @@ fn too_long(what: &str, limit: u64) -> Problem {
         "URL" => StatusCode::URI_TOO_LONG,
         _ => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
     };
-    let detail = format!("the request's {what} may have {limit} bytes");
+    let detail = format!("the request's {what} has at most {limit} bytes");
     let problem = Problem::new(ProblemType::LimitExceeded, detail).with_status(status);
     if what == "URL" {
         return problem.with_hint(
-            "what is too long for a URL goes into a body: POST …/records:query, records:explain and records:export \
-             take the same parameters as a JSON object, POST …/records:batchWrite puts and deletes by keys of any length",
+            "move long parameters into a body: POST …/records:query, records:explain and records:export \
+             accept them as a JSON object. POST …/records:batchWrite puts and deletes records with keys of \
+             any length",
         );
     }
     problem
 }
 
 fn body_too_large(limit: u64) -> Problem {
-    let detail = format!("the request's body may have {limit} bytes");
-    Problem::new(ProblemType::LimitExceeded, detail).with_hint("send it in several requests")
+    let detail = format!("the request's body has at most {limit} bytes");
+    Problem::new(ProblemType::LimitExceeded, detail).with_hint("split it into several requests")
 }

@@ -33,9 +33,9 @@ pub(crate) fn check<B>(request: &Request<B>, hosts: &[String]) -> Result<(), Pro
     }
     Err(Problem::new(
         ProblemType::CrossSite,
-        "a page of another site made this request, which would change something",
+        "a page of another site sent this request, which would change data",
     )
-    .with_hint("programs send a bearer token, or neither Origin nor Sec-Fetch-Site"))
+    .with_hint("in a program, send a bearer token, or neither Origin nor Sec-Fetch-Site"))
 }
 
 /// Returns whether an origin is the host of the request, or one of the configured hosts.

@@ -46,9 +46,10 @@ use kept::Descriptions;
 const READ: &str = "GET, HEAD, OPTIONS";
 const STYLE: &str = include_str!("docs.css");
 
-const ABOUT: &str = "Any page of a large, sorted, filtered collection, forwards and backwards, at the cost of the page, \
-whatever its depth. Pages are those of AIP-158, filters a subset of AIP-160, sorts those of AIP-132, and errors are problem \
-details (RFC 9457). A page token is a position: it continues to work while rows are added and removed.";
+const ABOUT: &str = "API for large, sorted, filtered collections. It returns any page, forwards and \
+    backwards; the cost depends on the page, not on its depth. Pages follow AIP-158, filters a subset of \
+    AIP-160, and sorts AIP-132. Errors are problem details (RFC 9457). A page token is a position: it \
+    continues to work while rows are added and removed.";
 
 pub(crate) fn routes() -> Router<App> {
     Router::new()
@@ -116,7 +117,8 @@ fn security() -> Json {
         "token": {
             "type": "http",
             "scheme": "bearer",
-            "description": "A token that `recto token` made. A server on a loopback address may work without.",
+            "description": "Token that `recto token` created. A server on a loopback address can work \
+                            without tokens.",
         },
     })
 }

@@ -123,7 +123,7 @@ fn path_item(path: &str, names: &Names<'_>) -> Json {
         (
             "position",
             &position,
-            "Position of the message, from a look at the messages of the queue.",
+            "Position of the message, from the list of messages of the queue.",
         ),
     ] {
         if path.contains(&format!("{{{name}}}")) {
@@ -255,9 +255,9 @@ pub(super) fn bodies(collection: &Collection) -> Map<String, Json> {
 }
 
 /// Effect of a put in an `append` collection.
-const APPEND: &str = "A record never changes once it is there. Putting the same record again has no effect, and putting another \
-                      record with its key is rejected with 409. Cassandra cannot know that without a read: there the fields of the \
-                      other record that are not null replace those of the first one.";
+const APPEND: &str = "A record never changes. Putting the same record again has no effect, and putting \
+    another record with its key is rejected with 409. On Cassandra, Recto does not read before it writes: \
+    non-null fields of the other record replace those of the existing one.";
 
 /// Returns the description of a collection, in a few sentences.
 pub(super) fn about(collection: &Collection) -> String {

@@ -145,8 +145,9 @@ fn if_match() -> Json {
     json!({
         "name": "If-Match",
         "in": "header",
-        "description": "Versions that the record or the queue may have, as `ETag`s in quotes and separated by commas, or `*` for any: \
-             412 if it has another version or does not exist.",
+        "description": "Versions that the record or the queue may have: `ETag`s in quotes, separated by \
+                        commas, or `*` for any. With another version, or if it does not exist, the reply is \
+                        412.",
         "schema": { "type": "string" },
     })
 }
@@ -183,7 +184,7 @@ pub(super) fn key(collection: &Collection) -> Vec<Json> {
             "name": field.name,
             "in": "path",
             "required": true,
-            "description": format!("Field of the key: a {}, percent-encoded by itself.", field.ty),
+            "description": format!("Field of the key: a {}, percent-encoded separately.", field.ty),
             "schema": types::of_field(collection, field, Side::Path),
         })
     });

@@ -9,34 +9,37 @@ use super::schemas;
 const PROBLEMS: [(&str, &str); 15] = [
     (
         "400",
-        "The request is wrong. The problem says where, and what to do.",
+        "The request is invalid. The problem names the invalid part and a solution.",
     ),
     (
         "401",
-        "The request has no token, or one that the server does not know.",
+        "The request has no token, or a token that the server does not know.",
     ),
     ("403", "The token does not have the right to do this."),
     (
         "404",
-        "The collection, record or queue does not exist, or the token does not see it.",
+        "The collection, record or queue does not exist, or the token has no access to it.",
     ),
-    ("405", "The resource does not have this method."),
-    ("408", "The request did not arrive in time. It changed nothing."),
+    ("405", "The resource does not support this method."),
+    ("408", "The request did not arrive in time. Nothing was changed."),
     (
         "409",
-        "The request conflicts with the stored state, and changed nothing: the key in the body is not that of the path; the \
-         record exists and cannot be changed; another record has the values of unique fields (`field` names the first of them); the \
-         collection does not offer this; the server is already running an operation of this kind; the queue has other options, or gets the dead letters \
-         of another queue; there is no room for more queues, work units or messages; or a backup has this name.",
+        "The request conflicts with the stored state. Nothing was changed. Possible reasons: The key in the \
+         body differs from the key in the path. The record exists and cannot be changed. Another record has \
+         the values of unique fields (`field` names the first of them). The collection does not support the \
+         operation. The server is already running an operation of this kind. The queue has other options, or \
+         is the dead-letter queue of another queue. The maximum number of queues, work units or messages is \
+         reached. A backup with this name exists.",
     ),
     (
         "412",
-        "The record or the queue does not have a version that `If-Match` names, or exists already. The request changed nothing. The \
-         problem has the record that exists, if the token may read it; its version is the ETag.",
+        "The record or the queue does not have a version that `If-Match` names, or exists already. Nothing \
+         was changed. The problem has the existing record, if the token can read it; its version is the \
+         ETag.",
     ),
     (
         "413",
-        "The body, or something in it, is larger than the server accepts. The request changed nothing.",
+        "The body, or a part of it, is larger than the server accepts. Nothing was changed.",
     ),
     (
         "415",
@@ -44,7 +47,8 @@ const PROBLEMS: [(&str, &str); 15] = [
     ),
     (
         "429",
-        "There were too many requests in this time, or there are too many at the same time. Send the request again later.",
+        "The client sent too many requests in this time, or has too many concurrent requests. Send the \
+         request again later.",
     ),
     ("500", "The server failed, or stored data is damaged."),
     (
@@ -57,7 +61,7 @@ const PROBLEMS: [(&str, &str); 15] = [
     ),
     (
         "504",
-        "The time was not enough. A write may have been made: send it again to be sure.",
+        "The time limit was reached. A write may have been applied: send it again to be sure.",
     ),
 ];
 
@@ -76,7 +80,7 @@ pub(super) fn shared() -> Map<String, Json> {
     let mut shared: Map<String, Json> = PROBLEMS.into_iter().map(problem).collect();
     shared.insert(
         "304".into(),
-        json!({ "description": "The reply is still the one that `If-None-Match` names.", "headers": { "ETag": header(Header::ETag) } }),
+        json!({ "description": "The reply is the same as the one in `If-None-Match`.", "headers": { "ETag": header(Header::ETag) } }),
     );
     shared
 }

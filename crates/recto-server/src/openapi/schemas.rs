@@ -31,7 +31,8 @@ fn changed_queue() -> Json {
     let mut queue = description::schema("Queue").cloned().unwrap_or_default();
     queue["required"] = json!(["name", "version"]);
     queue["description"] =
-        "The queue after the change. A token that may not read it gets `name` and `version` only.".into();
+        "The queue after the change. A token without the right to read it gets only `name` and `version`."
+            .into();
     queue
 }
 
@@ -62,10 +63,7 @@ fn record(collection: &Collection) -> Json {
     });
     let key: Vec<&str> = collection.key.iter().map(String::as_str).collect();
     let mut schema = object(fields.collect(), &key);
-    let about = format!(
-        "A record of {}. Fields that are null are left out.",
-        collection.name
-    );
+    let about = format!("A record of {}. Null fields are omitted.", collection.name);
     schema["description"] = about.into();
     schema
 }
@@ -127,7 +125,7 @@ fn changes(collection: &Collection, besides: Option<(&str, Json)>) -> Json {
         .collect();
     let whole = reference(&format!("{}.whole", collection.name));
     let version = json!({ "type": ["string", "integer", "null"], "pattern": "^-?[0-9]+$",
-        "description": "The version that the record must be of." });
+        "description": "Version that the record must have." });
     let has_versions = collection.writes == WriteMode::Update;
     let one = |verb: &str, what: Json, more: Vec<(&str, Json)>| {
         let mut properties = Map::from_iter([(verb.to_owned(), what)]);

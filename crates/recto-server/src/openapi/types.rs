@@ -104,7 +104,7 @@ fn of_scalar(ty: &Type, side: Side) -> Json {
         Type::Date => json!({
             "type": "string",
             "format": "date",
-            "description": "Years before 0000 and after 9999 carry a sign.",
+            "description": "Years before 0000 and after 9999 have a sign.",
         }),
         Type::Time if side == Side::Stored => text(patterns::TIME_STORED),
         Type::Time => text(patterns::TIME_GIVEN),
@@ -112,7 +112,7 @@ fn of_scalar(ty: &Type, side: Side) -> Json {
             "type": "string",
             "format": "date-time",
             "pattern": patterns::TIMESTAMP,
-            "description": "Whole milliseconds; years before 0000 and after 9999 carry a sign.",
+            "description": "Whole milliseconds; years before 0000 and after 9999 have a sign.",
         }),
         Type::TimeUuid => text(patterns::TIMEUUID),
         Type::Uuid => json!({ "type": "string", "format": "uuid", "pattern": patterns::UUID }),

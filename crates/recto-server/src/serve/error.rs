@@ -46,7 +46,8 @@ pub enum ServeError {
     #[error("the threads that serve connections cannot be started: {0}")]
     Threads(#[source] io::Error),
     /// The shutdown time passed before all connections and all work had ended.
-    #[error("cut after {} ms: {}", limit.as_millis(), cut(*connections, work))]
+    #[error("the server stopped after {} ms, before all work had ended: \
+             {}", limit.as_millis(), cut(*connections, work))]
     Unfinished {
         /// Number of connections that the server closed.
         connections: usize,
@@ -75,12 +76,12 @@ impl ServeError {
             Self::Config(error) => error.hint(),
             Self::Tokens(error) => error.hint(),
             Self::Listen { source, .. } if source.kind() == io::ErrorKind::AddrInUse => {
-                Some("another program listens there; --listen 127.0.0.1:0 takes any free port")
+                Some("use --listen 127.0.0.1:0 for a free port: another program listens on this one")
             }
             Self::Listen { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
-                Some("ports below 1024 are for privileged programs; take a higher one")
+                Some("use a port above 1023: lower ports need privileges")
             }
-            Self::Unfinished { .. } => Some("--shutdown-time-ms gives requests in flight more time"),
+            Self::Unfinished { .. } => Some("use --shutdown-time-ms to give requests in flight more time"),
             _ => None,
         }
     }

@@ -17,7 +17,7 @@ pub(super) async fn recover(session: LocalSession) {
         let pause = match session.recover_in_background().await {
             Ok(()) => SWEEP_CHECK,
             Err(error) => {
-                crate::log::warn!(%error, "what processes left that died cannot be looked after now");
+                crate::log::warn!(%error, "the changes of dead processes cannot be completed now");
                 FAILURE_PAUSE
             }
         };

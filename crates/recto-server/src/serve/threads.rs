@@ -170,7 +170,8 @@ async fn serve(mut handed: mpsc::Receiver<Handed>, connections: Connections, tls
                 tasks.spawn(async move {
                     match TcpStream::from_std(stream) {
                         Ok(stream) => connections.serve(stream, peer, tls.as_deref()).await,
-                        Err(error) => crate::log::error!(%error, "a connection could not be taken over"),
+                        Err(error) => crate::log::error!(%error, "a connection could not be received by a \
+                                                                  thread"),
                     }
                     drop(place);
                 });

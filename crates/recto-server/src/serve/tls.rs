@@ -92,7 +92,7 @@ fn read(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>, ServeError>
         .and_then(|certificates| certificates.take(MAX_CHAIN).collect::<Result<Vec<_>, _>>())
         .map_err(|error| failed(certificate, format!("no PEM certificate can be read: {error}")))?;
     if chain.is_empty() {
-        return Err(failed(certificate, "it holds no PEM certificate".into()));
+        return Err(failed(certificate, "it has no PEM certificate".into()));
     }
     // Errors of a key file never contain the key.
     let private = PrivateKeyDer::from_pem_file(key)

@@ -223,7 +223,7 @@ test("who saves late sees what was saved before", { complaints: /409/ }, async (
   await page.fill("[name='value.population']", "135000");
   await arrives(page, () => page.click("form.record button[type=submit]"));
   assert.equal(await page.inputValue("[name='value.population']"), "135000", "mine");
-  assert.deepEqual(await page.locator(".theirs").allInnerTexts(), ["Stored now: 134000"]);
+  assert.deepEqual(await page.locator(".theirs").allInnerTexts(), ["Stored: 134000"]);
   await accessible(page, "a conflict");
   await shoot(page, `${screenshots}/conflict.png`);
 });
@@ -268,7 +268,7 @@ for (const [name, options] of [["dark", { colorScheme: "dark" }], ["375", { view
     await accessible(page, "a conflict");
     await fits(page, "a conflict");
     await shoot(page, `${screenshots}/conflict-${name}.png`);
-    await arrives(page, () => page.click("a:text('Take all that is stored')"));
+    await arrives(page, () => page.click("a:text('Discard my values')"));
     assert.match(await page.inputValue("[name='value.name']"), /rather long/);
   });
 }
@@ -280,7 +280,7 @@ test("views and health", {}, async (page) => {
   const verified = await page.request.post(`${base}/v1/store:verify`, { data: {} });
   assert.equal(verified.status(), 200);
   await page.reload();
-  assert.match(await page.textContent("main"), /all is well, 5 records/);
+  assert.match(await page.textContent("main"), /no differences, 5 records/);
   await shoot(page, `${screenshots}/health-compared.png`);
   await swapped(page, () => page.locator("td a:text('people')").first().click());
   assert.deepEqual(await page.locator("#views h2").allInnerTexts(), ["by_city ready", "by_age ready"]);
@@ -293,7 +293,7 @@ test("the plan of a view names what was not taken, and what is looked up", {}, a
   await page.goto(`${base}/collections/people?filter=city%20%3D%20%22Bern%22&order_by=name`);
   await page.click("#plan summary");
   const plan = await page.textContent("#plan");
-  for (const word of ["by_city", "note looked up there", "Not taken", "by_age"]) {
+  for (const word of ["by_city", "note looked up in the base table", "Rejected", "by_age"]) {
     assert.ok(plan.includes(word), `${word} is in ${plan}`);
   }
   await accessible(page, "the plan of a view");

@@ -122,7 +122,7 @@ test("who may only read is offered nothing else", { ...as(TOKEN_PLACES), complai
   for (const action of ["new", "edit", "delete"]) {
     const answer = await page.goto(`${base}/collections/places/${action}?key=CH&key=Bern`);
     assert.equal(answer.status(), 403);
-    assert.match(await page.textContent(".problem"), /does not allow/);
+    assert.match(await page.textContent(".problem"), /lacks the right/);
     await accessible(page, "a refusal");
   }
   await shoot(page, `${screenshots}/signed-in-refused.png`);

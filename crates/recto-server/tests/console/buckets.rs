@@ -76,7 +76,7 @@ async fn shows_no_internal_names_of_rounded_fields() {
         .await;
     assert_eq!(page.rows().len(), 20, "{}", page.main());
     assert!(page.html.contains("seen rounded to 1 minute"), "{}", page.main());
-    let map = client.follow(&page, "The buckets that this partition").await;
+    let map = client.follow(&page, "Buckets of this partition").await;
     assert!(map.html.contains("-seen rounded to 1 minute"), "{}", map.main());
     for shown in [&page, &map] {
         assert!(!shown.html.contains("recto_grain"), "{}", shown.main());

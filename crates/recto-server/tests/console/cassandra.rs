@@ -130,11 +130,7 @@ async fn says_what_was_asked(client: &Client) {
 /// row.
 async fn says_who_changes_records(client: &Client) {
     let health = client.get("/health").await.html;
-    for said in [
-        "registered, and its lease holds",
-        "Intents not settled",
-        "by_city",
-    ] {
+    for said in ["registered, with a valid lease", "Unfinished intents", "by_city"] {
         assert!(health.contains(said), "{said}: {health}");
     }
     let page = client
@@ -142,7 +138,7 @@ async fn says_who_changes_records(client: &Client) {
         .await;
     assert_eq!(page.rows().len(), 3, "{}", page.html);
     let plan = page.html.split("id=\"plan\"").nth(1).unwrap();
-    for said in ["says that its record stands there", "view by_age"] {
+    for said in ["which is read afterwards, confirms it", "view by_age"] {
         assert!(plan.contains(said), "{said}: {plan}");
     }
     assert!(

@@ -82,7 +82,7 @@ async fn a_form_that_is_out_of_date_changes_nothing() {
     assert_eq!(second.status, StatusCode::CONFLICT);
     let theirs = second.html.split("class=\"theirs\"").nth(1).unwrap();
     assert!(
-        theirs.contains("<span class=\"dim\">Stored now: </span><span class=\"value\">1<"),
+        theirs.contains("<span class=\"dim\">Stored: </span><span class=\"value\">1<"),
         "{theirs}"
     );
     assert!(
@@ -229,7 +229,7 @@ async fn appended_records_are_not_changed() {
     let record = "key=2013-01-01T00:00:00Z&key=UA&key=0";
     let page = client.get(&format!("/collections/flights/record?{record}")).await;
     assert!(!page.html.contains(">Edit<"));
-    assert!(page.html.contains("Add one like it"));
+    assert!(page.html.contains("Add a similar record"));
     let edit = format!("/collections/flights/edit?{record}");
     assert_eq!(client.get(&edit).await.status, StatusCode::CONFLICT);
     assert_eq!(

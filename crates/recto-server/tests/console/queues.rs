@@ -164,7 +164,7 @@ async fn rates_are_drawn_from_one_look_to_the_next() {
     let sent = &row(&board, "mails")[6];
     let rate: f64 = sent.split("Sent").next().unwrap().parse().unwrap();
     assert!(rate > 1.0 && rate <= 25.1, "40 in 1.6 s and more: {sent}");
-    assert!(sent.contains("a second in the last 2 s"), "{sent}");
+    assert!(sent.contains("per second in the last 2 s"), "{sent}");
     let of_mails = board.html.split("id=\"queue-mails\"").nth(1).unwrap();
     assert!(of_mails.contains("<polyline points="), "{of_mails}");
     assert!(!board.html.contains("style="), "the policy forbids inline styles");
@@ -187,7 +187,7 @@ async fn a_queue_has_its_figures_options_and_oldest_messages() {
         "500 B",
         "delayed</span>",
         "after 1 attempt to",
-        "30.0 s, unless the receiver says otherwise",
+        "30.0 s, unless the receiver sets another",
     ] {
         assert!(main.contains(said), "{said}: {main}");
     }
@@ -202,7 +202,7 @@ async fn a_queue_has_its_figures_options_and_oldest_messages() {
         "{cells:?}"
     );
     assert!(
-        cells[0].iter().any(|cell| cell.contains("attempts before 1")),
+        cells[0].iter().any(|cell| cell.contains("earlier attempts 1")),
         "{cells:?}"
     );
     let ordered = client.get("/queues/orders.fifo").await;
@@ -260,7 +260,12 @@ async fn a_message_is_sent_by_a_form() {
     assert_eq!(message.attributes, BTreeMap::from(attributes));
     let again = client.post(send, typed).await;
     let told = client.get(&again.location.unwrap()).await;
-    assert!(told.html.contains("It was sent before"), "{}", told.main());
+    assert!(
+        told.html
+            .contains("A message with this deduplication id was sent"),
+        "{}",
+        told.main()
+    );
     let base64 = client
         .post(&format!("{MAILS}/send"), "body=%2FwA%3D&body_base64=true")
         .await;
@@ -276,7 +281,7 @@ async fn a_message_is_sent_by_a_form() {
         ("body=%3C%3C&delay_seconds=soon", "delay_seconds"),
         ("body=%3C%3C&delay_seconds=99999999", "delay"),
         ("body=%3C%3C&attributes=nothing", "NAME=VALUE"),
-        ("body=%3C%3C&attributes=a%3D1%0Aa%3D2", "two of the name"),
+        ("body=%3C%3C&attributes=a%3D1%0Aa%3D2", "occurs twice"),
     ] {
         let refused = client.post(&format!("{MAILS}/send"), typed).await;
         assert_eq!(
@@ -318,7 +323,7 @@ async fn messages_are_removed_redriven_and_purged_after_a_question() {
     let position = asked.html.split("name=\"position\" value=\"").nth(1).unwrap();
     let position = format!("position={}", position.split('"').next().unwrap());
     let remove = format!("{MAILS}/remove");
-    for (done, said) in [("removed", "was taken out"), ("gone", "nothing was taken out")] {
+    for (done, said) in [("removed", "was removed"), ("gone", "Nothing was removed")] {
         let removed = client.post(&remove, &position).await;
         assert_eq!(
             removed.location,
@@ -443,7 +448,7 @@ async fn what_may_not_be_looked_at_is_not_shown_by_others() {
     assert_eq!(
         told.rows(),
         [
-            ["every queue that is not named", "nothing", ""],
+            ["all other queues", "nothing", ""],
             ["the queue mails", "read, send", ""]
         ]
     );
@@ -472,7 +477,7 @@ async fn what_may_not_be_looked_at_is_not_shown_by_others() {
     // A redrive moves messages only to queues to which the client may send.
     let redrive = client.get("/queues/mails-dead/redrive").await;
     assert!(
-        redrive.html.contains("no other queue that you may send to"),
+        redrive.html.contains("no other queue to which you can send"),
         "{}",
         redrive.main()
     );

@@ -102,7 +102,7 @@ impl ClockStatus {
     /// let status = ClockStatus { state: ClockState::AheadOfNodes, ahead_micros: Some(180_000_000), ..Default::default() };
     /// assert_eq!(
     ///     status.warning().unwrap(),
-    ///     "the clock of this machine is 180.0 s ahead of the clock of a node: this process deletes nothing by time"
+    ///     "the clock of this machine is 180.0 s ahead of the clock of a node: this process deletes no expired data"
     /// );
     /// assert_eq!(ClockStatus::default().warning(), None);
     /// ```
@@ -116,19 +116,20 @@ impl ClockStatus {
             ClockState::Agrees => None,
             ClockState::Differs => Some(differs),
             ClockState::AheadOfNodes if self.refuses_stamps => Some(format!(
-                "{differs}: this process deletes nothing by time, and refuses writes to append and overwrite collections"
+                "{differs}: this process deletes no expired data, and rejects writes to append and overwrite \
+                 collections"
             )),
-            ClockState::AheadOfNodes => Some(format!("{differs}: this process deletes nothing by time")),
+            ClockState::AheadOfNodes => Some(format!("{differs}: this process deletes no expired data")),
             ClockState::NotCompared => {
-                Some("no node told its clock: this process deletes nothing by time".to_owned())
+                Some("no node reported its clock: this process deletes no expired data".to_owned())
             }
             ClockState::AheadOfRecord => {
                 let days = ahead / DAY_MICROS;
                 let unit = if days == 1 { "day" } else { "days" };
                 let least = recorded::RETENTION_PARTS.saturating_mul(ahead) / DAY_MICROS;
                 Some(format!(
-                    "the clock of this machine is {days} {unit} ahead of the time that the store recorded: queues that \
-                     keep messages for less than {least} days expire nothing"
+                    "the clock of this machine is {days} {unit} ahead of the time that the store recorded: \
+                     queues that keep messages for less than {least} days do not expire messages"
                 ))
             }
         }
@@ -139,12 +140,12 @@ impl ClockStatus {
         match self.state {
             ClockState::Agrees => None,
             ClockState::Differs | ClockState::AheadOfNodes => {
-                Some("set the clocks of this machine and of the nodes by NTP")
+                Some("synchronize the clocks of this machine and of the nodes with NTP")
             }
-            ClockState::NotCompared => Some("see with `nodetool status` whether the nodes are up"),
+            ClockState::NotCompared => Some("check with `nodetool status` that the nodes are up"),
             ClockState::AheadOfRecord => Some(
-                "if the clock is right, stop the process that has the store open, and run `recto queue confirm-clock`; \
-                 else set the clock",
+                "if the clock is right, stop the process that has the store open, and run `recto queue \
+                 confirm-clock`; otherwise set the clock",
             ),
         }
     }
@@ -205,7 +206,7 @@ mod tests {
             (ClockState::Agrees, 1, None),
             (ClockState::Differs, -3, Some("3.0 s behind the clock of a node")),
             (ClockState::AheadOfNodes, 6, Some("6.0 s ahead of the clock")),
-            (ClockState::NotCompared, 0, Some("no node told its clock")),
+            (ClockState::NotCompared, 0, Some("no node reported its clock")),
             (ClockState::AheadOfRecord, 86_400, Some("1 day ahead")),
             (ClockState::AheadOfRecord, 3 * 86_400, Some("3 days ahead")),
             (ClockState::AheadOfRecord, 3 * 86_400, Some("less than 30 days")),

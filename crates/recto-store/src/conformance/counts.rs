@@ -140,7 +140,7 @@ pub async fn a_table_counts_from_the_first_or_never(bench: &dyn Bench) {
     assert_eq!(error.kind(), StoreErrorKind::Table);
     let states = counts.store.compare_tables(&[other]).await;
     let states = states.expect("tables can be compared");
-    let difference = "it counts its partitions, which only a new table can be told otherwise";
+    let difference = "it counts its partitions, which cannot change for an existing table";
     assert_eq!(states, [TableState::Other(difference.to_owned())]);
     counts.drop().await;
 }

@@ -198,7 +198,7 @@ pub async fn compare_tells_what_is_there(bench: &dyn Bench) {
         [
             TableState::AsAsked,
             TableState::AsAsked,
-            other("column b is of type int, not bigint"),
+            other("column b has type int, not bigint"),
             other("column z is missing"),
             TableState::Missing,
         ]

@@ -137,7 +137,7 @@ pub async fn offered_or_refused(bench: &dyn Bench) {
             assert!(!store.limits().transactions, "{error}");
             assert_eq!(error.kind(), StoreErrorKind::Invalid);
             let expected = format!(
-                "the {} store has no transactions over several partitions",
+                "the {} store does not support transactions of several partitions",
                 store.kind()
             );
             assert_eq!(error.to_string(), expected);
@@ -416,11 +416,11 @@ pub async fn refusals_leave_nothing(bench: &dyn Bench) {
     .await;
     refused(vec![good.clone()], vec![entry.clone()], by_row, "row by row").await;
     let most = format!(
-        "{} writes, {MAX_TRANSACTION_WRITES} are the most",
+        "{} writes; at most {MAX_TRANSACTION_WRITES} are allowed",
         MAX_TRANSACTION_WRITES + 1
     );
     refused(vec![good.clone()], many, usual, &most).await;
-    let most = format!("{} are the most", limits.batch_bytes);
+    let most = format!("at most {} are allowed", limits.batch_bytes);
     refused(vec![good.clone()], large, usual, &most).await;
     let late = WriteOptions {
         timeout: Duration::ZERO,

@@ -52,7 +52,7 @@ impl Late {
             Self::Conditional(cas) => describe_cas(cas),
             Self::Transaction(conditional, plain) => describe_transaction(conditional, plain),
             Self::Emptying(table) => describe_emptying(table),
-            Self::Revived(cas) => format!("what was decided in table {} comes back", cas.table.name()),
+            Self::Revived(cas) => format!("a decided write to table {} reappears", cas.table.name()),
         }
     }
 }

@@ -272,7 +272,7 @@ impl State {
 }
 
 fn different(given: &Table) -> StoreError {
-    let message = format!("table {} is there with other columns or options", given.name());
+    let message = format!("table {} exists with other columns or options", given.name());
     StoreError::new(StoreErrorKind::Table, message)
 }
 

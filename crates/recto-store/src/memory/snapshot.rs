@@ -366,7 +366,12 @@ fn join(parts: &[Vec<u8>]) -> Vec<u8> {
 fn split(mut bytes: &[u8]) -> Result<PartitionKey, StoreError> {
     let mut parts = Vec::new();
     while !bytes.is_empty() {
-        let invalid = || StoreError::new(StoreErrorKind::Invalid, "not a position of this store");
+        let invalid = || {
+            StoreError::new(
+                StoreErrorKind::Invalid,
+                "the position does not belong to this store",
+            )
+        };
         let (length, rest) = bytes.split_first_chunk().ok_or_else(invalid)?;
         let part = rest.split_at_checked(u32::from_be_bytes(*length) as usize);
         let (part, rest) = part.ok_or_else(invalid)?;

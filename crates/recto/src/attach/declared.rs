@@ -37,9 +37,9 @@ impl<'a> Declaring<'a> {
         check_name(name).map_err(|error| {
             Error::new(
                 ErrorKind::InvalidArgument,
-                format!("{name:?} is no collection's name: {error}"),
+                format!("{name:?} is not a valid name of a collection: {error}"),
             )
-            .with_hint("--name gives the collection another name than the table has")
+            .with_hint("use --name to give the collection another name than the table")
         })?;
         let mut declaring = Self {
             name,
@@ -82,7 +82,7 @@ impl<'a> Declaring<'a> {
                 ErrorKind::Unsupported,
                 format!("{what} of table {}: {why}", self.table),
             )
-            .with_hint("leave it out; nothing was changed"));
+            .with_hint("do not name this view; nothing was changed"));
         }
         self.left_out.push(LeftOut::new(what, why));
         Ok(())
@@ -94,14 +94,11 @@ impl<'a> Declaring<'a> {
             return Some(error.to_string());
         }
         if [PRIMARY_VIEW, BASE_SORT_ORDER].contains(&view.name.as_str()) {
-            return Some(format!(
-                "{} is what the table's own sort order is called",
-                view.name
-            ));
+            return Some(format!("{} is the name of the table's own sort order", view.name));
         }
         if is_partial {
             return Some(
-                "its WHERE leaves out rows for more than that a column of its key is null".to_owned(),
+                "its WHERE excludes rows for other reasons than null in a column of its key".to_owned(),
             );
         }
         let key = view.columns.iter().filter(|column| is_key(column));
@@ -112,7 +109,7 @@ impl<'a> Declaring<'a> {
             let field = self.fields.iter().find(|field| field.name == column.name);
             if field.is_none_or(|field| field.ty != column.ty) {
                 return Some(format!(
-                    "column {} {} of its key is no column of the table",
+                    "column {} {} of its key is not a column of the table",
                     column.name, column.type_text
                 ));
             }
@@ -181,15 +178,18 @@ fn obstacle(column: &ColumnThere) -> Option<String> {
     }
     let Some(ty) = &column.ty else {
         return Some(format!(
-            "its type {} is none that attached collections have",
+            "attached collections do not support its type {}",
             column.type_text
         ));
     };
     if is_key(column) && !ty.is_orderable() {
         return Some(format!("its type {} has no order in Recto", column.type_text));
     }
-    (column.kind == ColumnKind::Partition && *ty == Type::Decimal)
-        .then(|| "it is a decimal in a partition key, where 0.1 and 0.10 are two partitions to Cassandra, and one value here".to_owned())
+    (column.kind == ColumnKind::Partition && *ty == Type::Decimal).then(|| {
+        "it is a decimal in a partition key, where 0.1 and 0.10 are two partitions in Cassandra, but one \
+         value in Recto"
+            .to_owned()
+    })
 }
 
 #[cold]
@@ -202,7 +202,7 @@ fn no_key(table: &AttachedTable, column: &ColumnThere, why: &str) -> Error {
         ),
     )
     .with_field(&column.name)
-    .with_hint("nothing was changed; a copy of the table with another key can be attached")
+    .with_hint("attach a copy of the table with another key; nothing was changed")
 }
 
 fn quoted(name: &str) -> String {
@@ -320,14 +320,14 @@ mod tests {
         let table = "shop.orders".parse().unwrap();
         for (name, kind, ty, said) in [
             ("Id", UP, "bigint", "lower-case"),
-            ("recto_id", UP, "bigint", "kept for Recto's own"),
+            ("recto_id", UP, "bigint", "reserved for Recto"),
             ("amount", PARTITION, "decimal", "0.1 and 0.10"),
             ("parts", UP, "list<int>", "has no order"),
             (
                 "place",
                 UP,
                 "frozen<place>",
-                "none that attached collections have",
+                "attached collections do not support",
             ),
         ] {
             let mut there = orders();
@@ -389,7 +389,7 @@ mod tests {
                 .view(partial)
                 .unwrap_err()
                 .message()
-                .contains("leaves out rows")
+                .contains("excludes rows")
         );
     }
 }

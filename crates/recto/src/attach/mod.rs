@@ -91,7 +91,7 @@ impl Recto {
         });
         let line = |one: &Arc<Collection>| {
             format!(
-                "collection {}: read from {address}, before from {before}",
+                "collection {}: Recto reads it from {address} instead of {before}",
                 one.name
             )
         };
@@ -104,7 +104,7 @@ async fn find(there: &CassandraStore, table: &AttachedTable) -> Result<TableTher
     let Some(found) = there.table_there(&table.table).await? else {
         return Err(
             Error::new(ErrorKind::NotFound, format!("there is no table {table}"))
-                .with_hint("name a table, or a materialized view, as keyspace.table"),
+                .with_hint("name a table or a materialized view, as keyspace.table"),
         );
     };
     if found.is_of_recto {
@@ -158,7 +158,7 @@ fn of_recto(table: &AttachedTable) -> Error {
 #[cold]
 fn no_name(error: AttachedTableError) -> Error {
     Error::new(ErrorKind::InvalidArgument, error.to_string())
-        .with_hint("names of tables that are attached have lower-case letters, digits and _ only")
+        .with_hint("attach only tables with names of lower-case letters, digits and _")
 }
 
 /// Returns an error that names the missing right and its table.
@@ -169,7 +169,7 @@ fn may_not_read(table: &AttachedTable, error: StoreError) -> Error {
     }
     Error::new(
         ErrorKind::Unauthorized,
-        format!("table {table} may not be read: {error}"),
+        format!("the user cannot read table {table}: {error}"),
     )
     .with_hint(format!(
         "GRANT SELECT ON {table} TO the role that Recto uses; it needs nothing else"

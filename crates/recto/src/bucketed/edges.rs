@@ -39,12 +39,15 @@ impl Edges<'_> {
             return Ok(cells);
         }
         let message = format!(
-            "the filter names no single partition: it does not say what {} is",
+            "the filter does not fix one partition: it lacks {}",
             missing.join(", ")
         );
         Err(Error::new(ErrorKind::InvalidQuery, message)
             .with_part(Part::Filter)
-            .with_hint(format!("pin it with =: {} = …", missing.join(" = … AND ")))
+            .with_hint(format!(
+                "add conditions with = to the filter: {} = …",
+                missing.join(" = … AND ")
+            ))
             .with_missing_partition_fields(missing))
     }
 
@@ -97,7 +100,7 @@ impl Edges<'_> {
             return Ok(Json::Null);
         };
         let value = cell::decode(ty, cell).map_err(|error| {
-            let message = format!("an edge of a bucket holds what is no {ty}");
+            let message = format!("an edge of a bucket has a value that is not {ty}");
             Error::new(ErrorKind::Corrupt, message).with_source(error)
         })?;
         Ok(json::to_json(ty, &value))
@@ -110,11 +113,11 @@ impl Edges<'_> {
     /// The text is not such an array, or has too many positions. A value does not match the type of its field.
     pub(super) fn places(&self, text: &str, most: usize) -> Result<Vec<Cells>> {
         let places: Vec<Vec<&RawValue>> = serde_json::from_str(text).map_err(|error| {
-            wrong("at is a JSON array of places, each an array of order values").with_source(error)
+            wrong("at must be a JSON array of positions, each an array of order values").with_source(error)
         })?;
         if places.len() > most {
             return Err(wrong(format!(
-                "at names {} places; at most {most} are told",
+                "at has {} positions; at most {most} are allowed",
                 places.len()
             )));
         }
@@ -125,7 +128,7 @@ impl Edges<'_> {
         let order = self.order();
         if values.len() > order.len() {
             let message = format!(
-                "a place has {} values; the order is {}",
+                "a position has {} values, but the order is {}",
                 values.len(),
                 order.join(", ")
             );

@@ -92,10 +92,10 @@ fn read(text: &str) -> Result<(u8, Vec<u8>)> {
 
 #[cold]
 fn wrong() -> Error {
-    let message = "the page token is none of a list of buckets";
+    let message = "the page token does not belong to a list of buckets";
     Error::new(ErrorKind::InvalidCursor, message)
         .with_part(Part::Cursor)
-        .with_hint("begin at the first page, without a token")
+        .with_hint("start at the first page, without a token")
 }
 
 #[cfg(test)]

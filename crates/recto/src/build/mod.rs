@@ -193,13 +193,13 @@ impl Build<'_> {
         Err(Error::new(
             ErrorKind::Store,
             format!(
-                "view {} of collection {} was filled, and {} of its entries are not as their records are",
+                "view {} of collection {} was filled, but {} of its entries differ from their records",
                 wrong.view,
                 wrong.collection,
                 wrong.left()
             ),
         )
-        .with_hint("it is not read before they are: apply the schema again, which goes on"))
+        .with_hint("apply the schema again to continue; queries do not use the view until its entries match"))
     }
 
     async fn drop_tables(&self, recorded: &Recorded, due: &Due) -> Result<()> {
@@ -241,10 +241,15 @@ impl Build<'_> {
 #[cold]
 fn not_allowed(name: &str, misfits: MisfitCounts, example: Option<String>) -> Error {
     let example = example
-        .map(|example| format!(", as {example}"))
+        .map(|example| format!(", for example {example}"))
         .unwrap_or_default();
-    Error::new(ErrorKind::SchemaMismatch, format!("{name} would lack {misfits}{example}"))
-        .with_hint("change these records, and apply the schema again, which continues; or allow misfits (--allow-misfits)")
+    Error::new(
+        ErrorKind::SchemaMismatch,
+        format!("{name} would lack {misfits}{example}"),
+    )
+    .with_hint(
+        "change these records, and apply the schema again to continue; or allow misfits (--allow-misfits)",
+    )
 }
 
 /// Returns the next step. Views that are being built come first, because users wait for them.

@@ -165,7 +165,7 @@ impl Duplicates {
                     let field = error.field().unwrap_or_default();
                     let holder = holder.unwrap_or_default();
                     self.examples
-                        .push(format!("{key}, whose {field} another has: {holder}"));
+                        .push(format!("{key}, whose {field} another record has: {holder}"));
                 }
                 Ok(())
             }
@@ -179,12 +179,13 @@ impl Duplicates {
         Error::new(
             ErrorKind::SchemaMismatch,
             format!(
-                "{count} records of {collection} have unique values that others have, as {examples}"
+                "{count} records of {collection} have the unique values of other records, for example \
+                 {examples}"
             ),
         )
         .with_hint(
-            "give these others, or delete them, and apply the schema again, which goes on; until then the fields are unique for what \
-             is written, and these records can be changed only so",
+            "change or delete these records, then apply the schema again to continue. Until then, Recto \
+             checks only new values, and accepts only changes of these records that resolve the conflict",
         )
     }
 }

@@ -94,7 +94,7 @@ impl Intent {
                 dropped.push(name.clone());
                 let rows = found.rows_lost(name);
                 plan.changes
-                    .push(format!("table {name}, which no schema names: dropped; {rows}"));
+                    .push(format!("table {name}, which is in no schema: dropped; {rows}"));
             } else if !removes_part(name, &recorded.schema, asked) {
                 plan.rejected.push(not_removed(name, recorded, asked));
             }
@@ -103,7 +103,7 @@ impl Intent {
         let gone = gone.filter(|view| found.gone_views.contains(&view.number));
         plan.changes.extend(gone.map(|view| {
             format!(
-                "view {} of collection {}: its table is gone, and is filled anew",
+                "view {} of collection {}: its table is missing, and is filled again",
                 view.view.name, view.collection
             )
         }));
@@ -113,7 +113,7 @@ impl Intent {
             .filter(|one| found.gone.contains(&one.name));
         plan.changes.extend(gone.map(|one| {
             format!(
-                "table {}: it is gone and is made again, empty; its rows are lost",
+                "table {}: it is missing and is created again, empty; its rows are lost",
                 one.name
             )
         }));
@@ -228,9 +228,7 @@ fn views_on_their_way(
     let line = |one: &KeptView| {
         let view = format!("view {} of collection {}", one.view.name, one.collection);
         match one.state {
-            ViewState::Building if is_recorded(one) => {
-                Some(format!("{view}: it was begun to be filled, which goes on"))
-            }
+            ViewState::Building if is_recorded(one) => Some(format!("{view}: an interrupted fill continues")),
             ViewState::Building if !was_gone(one) => {
                 Some(format!("{view}: it is filled from the collection's records"))
             }
@@ -244,7 +242,7 @@ fn views_on_their_way(
                 let collection = schema.collection(&one.collection).filter(|_| went)?;
                 let table = one.table_name(collection);
                 Some(format!(
-                    "{view}: its table {table} was begun to be dropped, which goes on"
+                    "{view}: the interrupted drop of its table {table} continues"
                 ))
             }
             _ => None,
@@ -260,9 +258,9 @@ fn unique_on_its_way(recorded: &Recorded, views: &KeptViews) -> Vec<String> {
         let fields = one.fields.join(", ");
         let is_recorded = recorded.views.has_unique(one.number);
         let what = if is_recorded {
-            "it was begun to be looked at who has which values, which goes on"
+            "an interrupted check for equal values continues"
         } else {
-            "it is looked at which records have the same values"
+            "the existing records are checked for equal values"
         };
         format!("unique {fields} of collection {}: {what}", one.collection)
     };
@@ -312,7 +310,8 @@ fn too_many(schema: &Schema) -> impl Iterator<Item = String> + '_ {
         let exceeded = counts.into_iter().filter(|(_, count, limit)| count > limit);
         exceeded.map(move |(what, count, limit)| {
             format!(
-                "collection {} would have {count} {what}, and the limit is {limit}: remove some that stay by their names",
+                "collection {} would have {count} {what}, but the limit is {limit}: name some of the \
+                 remaining ones to remove",
                 one.name
             )
         })
@@ -399,21 +398,23 @@ fn not_removed(name: &str, recorded: &Recorded, asked: &Schema) -> String {
         && collection.field(field).is_some()
     {
         return format!(
-            "field {field} of collection {} cannot be removed: its values would be lost, and come back if a \
-             field of its name did; keep it and stop writing it",
+            "field {field} of collection {} cannot be removed: its values would be lost, and return with a \
+             new field of its name; keep the field, and stop writing it",
             collection.name
         );
     }
     if asked.collection(name).is_some() {
         return format!(
-            "collection {name} is to be removed, and the schema has it: leave it out of the schema"
+            "collection {name} cannot be removed, because the schema still has it: leave it out of the schema"
         );
     }
     if let Some((of, part)) = name.split_once('.')
         && let Some(collection) = recorded.schema.collection(of)
     {
         if has_part(asked, name) {
-            return format!("{name} is to be removed, and the schema has it: leave it out of the schema");
+            return format!(
+                "{name} cannot be removed, because the schema still has it: leave it out of the schema"
+            );
         }
         let unique = collection.unique.iter();
         let unique = unique.map(|fields| format!("{of}.unique.{}", fields.join(",")));
@@ -470,12 +471,10 @@ fn refusal(change: &Change) -> Option<String> {
         | ChangeKind::TypeAdded { .. } => None,
         _ if change.obstacle.is_some() => Some(change.to_string()),
         ChangeKind::FieldAdded { .. } | ChangeKind::OptionChanged { option: "bucket", .. } => None,
-        ChangeKind::TypeExtended { .. } => Some(format!(
-            "{change}: this release cannot change a type that is there"
-        )),
-        _ => Some(format!(
-            "{change}: this release cannot change a table that is there"
-        )),
+        ChangeKind::TypeExtended { .. } => {
+            Some(format!("{change}: this release cannot change an existing type"))
+        }
+        _ => Some(format!("{change}: this release cannot change an existing table")),
     }
 }
 
@@ -580,5 +579,5 @@ pub(crate) fn refusal_of(plan: &SchemaPlan, asked: &Schema) -> Option<Error> {
         ErrorKind::Unsupported
     };
     let error = Error::new(kind, message);
-    Some(error.with_hint("a plan of the same schema shows everything that stands in the way"))
+    Some(error.with_hint("run a plan of the same schema, which shows all obstacles"))
 }

@@ -56,9 +56,10 @@ impl Catalog<'_> {
         }
         Err(Error::new(
             ErrorKind::Store,
-            "how attached keyspaces are reached changes too quickly to be recorded",
+            "the address of an attached keyspace cannot be saved, because other processes keep changing the \
+             addresses",
         )
-        .with_hint("others attach tables now: try again when they are done"))
+        .with_hint("try again when other processes have finished attaching tables"))
     }
 }
 
@@ -71,7 +72,7 @@ fn read(entry: Option<&Entry>) -> Result<Addresses> {
     let damaged = || {
         Error::new(
             ErrorKind::Corrupt,
-            "the catalog's row that says how attached keyspaces are reached cannot be read",
+            "the catalog's row with the addresses of attached keyspaces is damaged",
         )
         .with_hint("attach the tables again")
     };

@@ -59,7 +59,7 @@ pub(crate) async fn change_table(
                     change.done()
                 ),
             )
-            .with_hint("run the command again: it finds out")
+            .with_hint("run the command again to find out")
             .with_source(unknown)
         })
     })
@@ -86,8 +86,8 @@ fn not_extended(error: StoreError) -> Error {
     }
     Error::new(ErrorKind::SchemaMismatch, error.to_string())
         .with_hint(
-            "the table is not as recorded: another apply changes it now, or one was interrupted; \
-             run plan again, and apply a schema that has the columns the table has",
+            "run plan again, and apply a schema with the columns of the table: the table differs from its \
+             record, because of a concurrent or interrupted apply",
         )
         .with_source(error)
 }

@@ -102,7 +102,7 @@ impl Recorded {
     /// the view would miss the written records.
     pub(crate) fn check_sort_keys(&self, collection: &str) -> Result<()> {
         self.views.outdated(collection).map_or(Ok(()), |view| {
-            Err(other_sort_keys(view, "is not written").with_hint(REBUILD))
+            Err(other_sort_keys(view, "cannot be written").with_hint(REBUILD))
         })
     }
 
@@ -110,30 +110,32 @@ impl Recorded {
     /// other sort keys, the query may need that view, so the error names it.
     pub(crate) fn unserved(&self, collection: &str, refusal: Error, asked: &str) -> Error {
         match self.views.outdated(collection) {
-            Some(view) if asked.is_empty() || asked == view.view.name => other_sort_keys(view, "is not read")
-                .with_hint(REBUILD)
-                .with_source(refusal),
+            Some(view) if asked.is_empty() || asked == view.view.name => {
+                other_sort_keys(view, "cannot be read")
+                    .with_hint(REBUILD)
+                    .with_source(refusal)
+            }
             _ => refusal,
         }
     }
 }
 
 /// Hint for sort keys of another release.
-const REBUILD: &str = "when all programs that use the store are of this release, apply the schema (`recto apply`), which \
-                       builds the view anew while others write";
+const REBUILD: &str = "apply the schema (`recto apply`) when all programs that use the store have this \
+    release; writes can continue while it rebuilds the view";
 
 #[cold]
 fn other_sort_keys(view: &KeptView, what: &str) -> Error {
     let number = view.collation.unwrap_or_default();
     let here = if IS_BUILT_IN {
-        format!("this program makes those of collation number {COLLATION_NUMBER}")
+        format!("this program uses collation number {COLLATION_NUMBER}")
     } else {
         "this program was built without the feature `collation`".to_owned()
     };
     Error::new(
         ErrorKind::SchemaMismatch,
         format!(
-            "view {} of collection {} {what}: its sort keys are of collation number {number}, and {here}",
+            "view {} of collection {} {what}: its sort keys have collation number {number}, but {here}",
             view.view.name, view.collection
         ),
     )
@@ -222,9 +224,9 @@ impl<'a> Catalog<'a> {
             Some(TableState::AsAsked) => Ok(true),
             Some(TableState::Other(difference)) => Err(Error::new(
                 ErrorKind::Corrupt,
-                format!("table {TABLE}, which holds the schema, is not as Recto made it: {difference}"),
+                format!("table {TABLE}, which has the schema, has an unexpected form: {difference}"),
             )
-            .with_hint("it was changed by another program: undo that")),
+            .with_hint("undo the change, which another program made")),
             Some(TableState::Missing) | None => Ok(false),
         }
     }
@@ -286,9 +288,9 @@ impl<'a> Catalog<'a> {
         }
         Err(Error::new(
             ErrorKind::SchemaMismatch,
-            "another schema was applied to the store meanwhile",
+            "another process applied a schema at the same time",
         )
-        .with_hint("run plan again and look at what changed"))
+        .with_hint("run plan again, and check the changes"))
     }
 
     /// Returns the cursor keys, and creates them if there are none.
@@ -377,7 +379,12 @@ impl<'a> Catalog<'a> {
         let Some(row) = found.rows.iter().next() else {
             return Ok(None);
         };
-        let damaged = || Error::new(ErrorKind::Corrupt, format!("the catalog's row {name} is damaged"));
+        let damaged = || {
+            Error::new(
+                ErrorKind::Corrupt,
+                format!("the row {name} of the catalog is damaged"),
+            )
+        };
         let version = row
             .get(1)
             .and_then(|cell| cell.try_into().ok())
@@ -428,7 +435,7 @@ impl<'a> Catalog<'a> {
                     ErrorKind::OutcomeUnknown,
                     format!("it is not known whether the catalog's {name} was written"),
                 )
-                .with_hint("run the command again: it finds out")
+                .with_hint("run the command again to find out")
                 .with_source(unknown)
             })
         })
@@ -530,15 +537,15 @@ fn keys_entry(generation: u64, ring: &KeyRing) -> Entry {
 /// Returns the error of a rotation of keys before there are any.
 pub(crate) fn no_keys() -> Error {
     Error::new(ErrorKind::NotFound, "the store has no cursor keys to rotate yet")
-        .with_hint("they are made when the first schema is applied")
+        .with_hint("apply a schema first, which creates the keys")
 }
 
 fn keys_change() -> Error {
     Error::new(
         ErrorKind::Store,
-        "the store's cursor keys change too quickly to be read or rotated",
+        "the store's cursor keys cannot be read or rotated, because other processes keep changing them",
     )
-    .with_hint("others rotate them now: try again when they are done")
+    .with_hint("try again when other processes have finished rotating them")
 }
 
 /// Reads the schema of the catalog's row.
@@ -558,7 +565,7 @@ fn read_schema(entry: Option<Entry>) -> Result<Recorded> {
         _ => text
             .split_once("\n\n")
             .map(|(views, schema)| (Some(views), schema))
-            .ok_or_else(|| damaged("there is no end of its views".into()))?,
+            .ok_or_else(|| damaged("the list of views has no end".into()))?,
     };
     let schema = Schema::parse(schema).map_err(|errors| damaged(errors.to_string()))?;
     let views = views.map_or_else(

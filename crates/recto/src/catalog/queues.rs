@@ -64,7 +64,7 @@ impl FoundQueues {
         if self.has_ring || option == UNITS {
             return change.to_string();
         }
-        format!("{change}; it is kept, and does nothing in this store, which needs no queue tables")
+        format!("{change}; it is stored, but has no effect in this store, which needs no queue tables")
     }
 }
 

@@ -43,21 +43,22 @@ impl Problem {
         let (message, hint) = match state {
             TableState::AsAsked => return None,
             TableState::Missing if is_claims(table) => (
-                format!("table {name}, by which fields of collection {collection} are unique, is gone"),
-                "applying the schema again makes it anew from the collection's records",
+                format!("table {name}, which keeps fields of collection {collection} unique, is missing"),
+                "apply the schema again, which rebuilds the table from the collection's records",
             ),
             TableState::Missing if name != collection => (
-                format!("table {name}, a view of collection {collection}, is gone"),
-                "applying the schema again fills it anew from the collection's records",
+                format!("table {name}, a view of collection {collection}, is missing"),
+                "apply the schema again, which fills the table from the collection's records",
             ),
             TableState::Missing => (
-                format!("table {name} is gone"),
-                "applying the schema again makes it anew, empty; its rows are lost, unless a backup has them",
+                format!("table {name} is missing"),
+                "restore the table from a backup; or apply the schema again, which creates the table without \
+                 rows",
             ),
             TableState::Other(difference) => (
-                format!("table {name} is not what the schema says: {difference}"),
-                "another program changed it: undo that; or drop it and apply the schema again, which makes it \
-                 anew, empty. Other collections are served meanwhile",
+                format!("table {name} differs from the schema: {difference}"),
+                "undo the change, which another program made; or drop the table and apply the schema again, \
+                 which creates it without rows. Other collections stay available",
             ),
         };
         Some(Self::of_schema(message, hint))
@@ -74,7 +75,7 @@ impl Problem {
     fn of_away(collection: &str, away: &Away) -> Self {
         Self {
             kind: away.kind,
-            message: format!("collection {collection} is away: {}", away.message),
+            message: format!("collection {collection} is unavailable: {}", away.message),
             hint: Cow::Owned(away.hint.clone()),
         }
     }
@@ -82,13 +83,13 @@ impl Problem {
     fn of_attached(collection: &str, table: &str, state: TableState) -> Option<Self> {
         let difference = match state {
             TableState::AsAsked => return None,
-            TableState::Missing => "is gone".to_owned(),
-            TableState::Other(difference) => format!("is not what it was: {difference}"),
+            TableState::Missing => "is missing".to_owned(),
+            TableState::Other(difference) => format!("has changed: {difference}"),
         };
         Some(Self::of_schema(
-            format!("table {table}, from which collection {collection} is read, {difference}"),
-            "`recto attach` again takes it as it is now; or undo that change; or `recto apply --remove COLLECTION` forgets the \
-             collection. Others are served meanwhile",
+            format!("table {table}, which is the source of collection {collection}, {difference}"),
+            "undo the change; or run `recto attach` again, which uses the table in its present form; or \
+             remove the collection with `recto apply --remove COLLECTION`. Other collections stay available",
         ))
     }
 
@@ -313,7 +314,7 @@ impl FoundTables {
     /// Describes the rows that are lost if a table is dropped.
     pub(crate) fn rows_lost(&self, name: &str) -> String {
         if self.gone.contains(name) {
-            return "its table is gone already".to_owned();
+            return "its table is already missing".to_owned();
         }
         self.rows.get(name).unwrap_or(&Rows::Unknown).to_string()
     }
@@ -332,12 +333,12 @@ impl FoundTables {
                 None => change.to_string(),
             },
             ChangeKind::CollectionRemoved { name } if self.attached.contains(name) => {
-                format!("{}; its table stays as it is", change.kind)
+                format!("{}; its table stays unchanged", change.kind)
             }
             ChangeKind::CollectionRemoved { name } => format!("{}; {}", change.kind, self.rows_lost(name)),
             ChangeKind::CollectionAdded { name } => match self.rows.get(name) {
                 None | Some(Rows::Exactly(0)) => change.to_string(),
-                Some(_) => format!("{change}; its table is there already, and keeps its rows"),
+                Some(_) => format!("{change}; its table exists already, and keeps its rows"),
             },
             _ => change.to_string(),
         }

@@ -27,9 +27,9 @@ impl fmt::Display for Unsupported {
     }
 }
 
-const SIZE: &str = "a bucket has 64KiB to 1GiB";
+const SIZE: &str = "use a size from 64KiB to 1GiB";
 const COLLATE: &str =
-    "use a program that was built with the feature `collation`, or leave it out: text sorts by its bytes";
+    "use a program with the feature `collation`, or leave the collation out: text then sorts by its bytes";
 
 /// Returns the declarations of `schema` that this release does not support yet, in their order.
 pub(super) fn unsupported(schema: &Schema) -> Vec<Unsupported> {
@@ -43,7 +43,7 @@ fn of_collection(collection: &Collection) -> Vec<Unsupported> {
         found: Vec::new(),
     };
     if has_no_such_size(collection.bucket.as_ref()) {
-        all.add("bucket of that size", "bucket", SIZE);
+        all.add("bucket of this size", "bucket", SIZE);
     }
     all.add_views_that_stay();
     all.add_other_collations();
@@ -92,7 +92,7 @@ impl Declared<'_> {
                 continue;
             }
             let what = format!(
-                "keep of the bucket beside view `{}`, which would show what is gone",
+                "keep of the bucket together with view `{}`, which would show removed records",
                 view.name
             );
             let hint =
@@ -120,7 +120,7 @@ impl Declared<'_> {
             );
         };
         if has_no_such_size(view.bucket.as_ref()) {
-            add("bucket of that size", "bucket", SIZE);
+            add("bucket of this size", "bucket", SIZE);
         }
         if !view.collate.is_empty() && !IS_BUILT_IN {
             add("collate", "collate", COLLATE);
@@ -180,7 +180,7 @@ bucket = { rows = 20000, shards = 8, keep = "90 days" }
         let sized = |target: &str| BEYOND.replace("rows = 20000", &format!("target = \"{target}\""));
         for (target, is_refused) in [("63KB", true), ("64KiB", false), ("10MB", false), ("2GB", true)] {
             let all = starts(&named(&sized(target)));
-            let refused = all.iter().any(|text| text.contains("bucket of that size"));
+            let refused = all.iter().any(|text| text.contains("bucket of this size"));
             assert_eq!(refused, is_refused, "{target}");
         }
     }
@@ -235,8 +235,9 @@ bucket = { rows = 20000, shards = 8, keep = "90 days" }
             let keep = format!(", keep = \"{keep}\"");
             assert_eq!(beside(order, &keep), [""; 0], "{order} {keep}");
         }
-        let refused = "20:45: not supported yet: keep of the bucket beside view `oldest`, which would show what is gone of collection \
-                       `timeline` (order the view by post_id first, and give its bucket keep = \"90 days\", or less)";
+        let refused = "20:45: not supported yet: keep of the bucket together with view `oldest`, which would \
+                       show removed records of collection `timeline` (order the view by post_id first, and \
+                       give its bucket keep = \"90 days\", or less)";
         for (order, keep) in [
             ("post_id", ""),
             ("-post_id", ", keep = \"91 days\""),

@@ -392,9 +392,11 @@ impl KeptViews {
         let next = next.ok_or("the number of the next view is missing")?;
         let is_unique = |line: &&str| read_beginning(line).is_some_and(|(.., line)| line.starts_with(UNIQUE));
         let (unique, tables): (Vec<&str>, Vec<&str>) = lines.partition(is_unique);
-        let read = |line: &str| read_line(line, schema).ok_or_else(|| format!("no view: {line}"));
-        let read_unique =
-            |line: &str| read_unique(line, schema).ok_or_else(|| format!("no unique constraint: {line}"));
+        let read =
+            |line: &str| read_line(line, schema).ok_or_else(|| format!("this line is not a view: {line}"));
+        let read_unique = |line: &str| {
+            read_unique(line, schema).ok_or_else(|| format!("this line is not a unique constraint: {line}"))
+        };
         Ok(Self {
             next,
             tables: tables.into_iter().map(read).collect::<Result<_, _>>()?,

@@ -46,7 +46,10 @@ impl Begun {
         if is_one || Arc::ptr_eq(source.shared(), target.shared()) {
             return Err(Error::new(
                 ErrorKind::InvalidArgument,
-                format!("{} would be copied into itself", source.describe()),
+                format!(
+                    "the source and the target are the same store, {}",
+                    source.describe()
+                ),
             )
             .with_hint("name two stores"));
         }
@@ -82,7 +85,7 @@ impl Begun {
             None => Ok(begun),
             Some(first) => Err(Error::new(
                 ErrorKind::SchemaMismatch,
-                format!("{} cannot hold what is copied: {first}", target.describe()),
+                format!("{} cannot store the copy: {first}", target.describe()),
             )
             .with_hint("nothing was changed")),
         }
@@ -139,15 +142,16 @@ impl Begun {
         target.cursor_keys().await?;
         let hint = if self.are_keys_of(target) {
             format!(
-                "nothing was changed. If an earlier copy ended well, the records are there: use that store, or copy into a new one. To \
-                 copy again, first remove the collection there: recto apply --remove {collection} --store STORE. Both stores have \
-                 the same cursor keys: if they are one store with two addresses, that command removes the records themselves"
+                "if an earlier copy ended well, use that store, or copy into a new one; nothing was changed. \
+                 To copy again, first remove the collection there: recto apply --remove {collection} --store \
+                 STORE. Check first that the two stores are not one store with two addresses, because they \
+                 have the same cursor keys: if so, this command removes the original records"
             )
         } else {
             removal(collection)
         };
         let message = format!(
-            "{} has records of collection {collection}, which this copy did not put there",
+            "{} has records of collection {collection} that are not from this copy",
             target.describe()
         );
         Ok(Error::new(ErrorKind::Exists, message).with_hint(hint))
@@ -169,7 +173,7 @@ impl Begun {
         Err(Error::new(
             ErrorKind::SchemaMismatch,
             format!(
-                "{} has a collection {} that is declared otherwise",
+                "{} has a collection {} with another declaration",
                 target.describe(),
                 collection.name
             ),
@@ -212,9 +216,9 @@ fn asked(schema: &Schema, names: &[String]) -> Result<Schema> {
     if let Some(name) = names.iter().find(is_attached) {
         return Err(Error::new(
             ErrorKind::NotOffered,
-            format!("collection {name} is attached: its records are not this store's to copy"),
+            format!("collection {name} is attached: its records are in another store"),
         )
-        .with_hint("attach its table to the other store, too: `recto attach`"));
+        .with_hint("attach its table to the target store too, with `recto attach`"));
     }
     let is_asked =
         |one: &&Arc<Collection>| one.attached.is_none() && (names.is_empty() || names.contains(&one.name));
@@ -238,11 +242,12 @@ fn check_unique(source: &Recto, collection: &Collection) -> Result<()> {
     Err(Error::new(
         ErrorKind::SchemaMismatch,
         format!(
-            "records of collection {} may have the same {fields}, which are to be unique and are not yet",
+            "records of collection {} may have the same {fields}, because the check of this unique \
+             constraint is not finished",
             collection.name
         ),
     )
-    .with_hint("apply the schema to the store that is copied: that tells which records have the same values"))
+    .with_hint("apply the schema to the source store, which reports the records with the same values"))
 }
 
 /// Returns a schema with one collection and the types of its schema.
@@ -291,8 +296,8 @@ async fn has_records(target: &Recto, collection: &Arc<Collection>) -> Result<boo
 
 fn removal(collection: &str) -> String {
     format!(
-        "nothing was changed: copy into another store, or remove the collection there first, with all its records \
-         (recto apply --remove {collection})"
+        "copy into another store, or remove the collection there first, with all its records (recto apply \
+         --remove {collection}); nothing was changed"
     )
 }
 
@@ -302,15 +307,19 @@ pub(super) async fn left_out(source: &Recto) -> Result<Vec<String>> {
     let attached = schema.collections.iter().filter(|one| one.attached.is_some());
     let attached = attached.map(|one| {
         let name = &one.name;
-        format!("collection {name}: it is attached, and its records are not this store's; attach its table there, too")
+        format!(
+            "collection {name}: it is attached, and its records are in another store; attach its table to \
+             the target store too"
+        )
     });
     let mut lines: Vec<String> = attached.collect();
     let Some(queues) = source.queues_there().await? else {
         return Ok(lines);
     };
     let queues = queues.list().await?;
-    let line =
-        |name: &str| format!("queue {name}: queues are not copied; let its workers finish, and make it anew");
+    let line = |name: &str| {
+        format!("queue {name}: queues are not copied; let its workers finish, and create it again")
+    };
     lines.extend(queues.iter().map(|queue| line(queue.name())));
     Ok(lines)
 }

@@ -175,9 +175,7 @@ async fn recover(target: &Recto, progress: Progress<'_, CopyProgress>) -> Result
 fn stopped(error: Error) -> Error {
     let hint = error.hint().map(|hint| format!("{hint}; ")).unwrap_or_default();
     Error::new(error.kind(), format!("the copy stopped: {}", error.message()))
-        .with_hint(format!(
-            "{hint}the same copy again goes on where this one stopped"
-        ))
+        .with_hint(format!("{hint}run the same copy again to continue"))
         .with_source(error)
 }
 

@@ -80,7 +80,7 @@ impl Target<'_> {
         Err(Error::new(
             ErrorKind::SchemaMismatch,
             format!(
-                "the schema of {} was changed meanwhile",
+                "another process changed the schema of {} during the copy",
                 self.0.shared.store.describe()
             ),
         ))
@@ -172,12 +172,12 @@ impl Target<'_> {
         Error::new(
             ErrorKind::Conflict,
             format!(
-                "others put records of collection {} into {}, whose records are never changed",
+                "other processes put records of collection {} into {}, whose records never change",
                 self.0.definition.name,
                 self.0.shared.store.describe()
             ),
         )
-        .with_hint("let nobody write there before all is copied")
+        .with_hint("stop all writes to this collection until the copy is complete")
     }
 
     /// Inserts each record by the protocol.
@@ -288,7 +288,7 @@ impl Target<'_> {
             let change: TransactionOf<ViewedCollection> =
                 transaction(&copy_of(record), None, &viewed.views, now, record.version)
                     .map_err(|refusal| refusal_of(core, &key, refusal))?;
-            debug_assert_eq!(change.entries.version, record.version, "nothing was there");
+            debug_assert_eq!(change.entries.version, record.version, "the record is new");
             writes.extend(transacting.writes(&change, now)?);
             conditions.push(transacting.condition(None));
             let first = transacting.first_claims(&change, now);

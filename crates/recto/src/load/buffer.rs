@@ -177,12 +177,12 @@ impl Buffer {
     fn last(&mut self) -> &mut Segment {
         self.segments
             .last_mut()
-            .expect("a row was begun, which makes a segment")
+            .expect("a segment exists since a row was begun")
     }
 
     /// Returns the cells of the row that was added last.
     pub(super) fn made(&self) -> RowRef<'_> {
-        let segment = self.segments.last().expect("a row was made");
+        let segment = self.segments.last().expect("a row exists since it was added");
         segment.rows.row(segment.rows.len() - 1)
     }
 

@@ -160,6 +160,6 @@ fn is_of_record(kind: ErrorKind) -> bool {
 #[cold]
 fn stopped(error: Error) -> Error {
     Error::new(error.kind(), format!("the load stopped: {error}"))
-        .with_hint("the same load again goes on where this one stopped")
+        .with_hint("run the same load again to continue")
         .with_source(error)
 }

@@ -336,19 +336,16 @@ impl Checkpoint {
         if State::version(text).is_some_and(|version| version > STATE_VERSION) {
             return Err(Error::new(
                 ErrorKind::Corrupt,
-                format!(
-                    "the state of loading {} was written by a newer release",
-                    self.file
-                ),
+                format!("a newer release wrote the checkpoint of loading {}", self.file),
             )
-            .with_hint("load it with that release"));
+            .with_hint("load the file with that release"));
         }
         State::from_json(text, &self.names).map(Some).ok_or_else(|| {
             Error::new(
                 ErrorKind::Corrupt,
-                format!("the state of loading {} is damaged", self.file),
+                format!("the checkpoint of loading {} is damaged", self.file),
             )
-            .with_hint("a check of the store finds every damaged row")
+            .with_hint("run a check of the store, which finds every damaged row")
         })
     }
 

@@ -250,7 +250,7 @@ async fn find(request: &LoadRequest) -> Result<(Arc<Source>, blake3::Hash)> {
 fn check_request(collections: &[Arc<CollectionCore>], request: &LoadRequest) -> Result<()> {
     let invalid = |message: String| Err(Error::new(ErrorKind::InvalidArgument, message));
     if collections.is_empty() {
-        return invalid("no collection to load into was named".to_owned());
+        return invalid("the request names no collection to load into".to_owned());
     }
     for (index, collection) in collections.iter().enumerate() {
         let name = &collection.definition.name;
@@ -575,9 +575,9 @@ async fn append_rejects(
 fn lost_reject_file() -> Error {
     Error::new(
         ErrorKind::Store,
-        "the reject file of the load is gone after an earlier failure",
+        "the reject file of the load is missing after an earlier failure",
     )
-    .with_hint("the same load again goes on where this one stopped")
+    .with_hint("run the same load again to continue")
 }
 
 fn report(state: &State, plan: &LoadPlan, rows_resumed: u64) -> LoadReport {

@@ -70,7 +70,7 @@ pub(super) async fn blocking<T: Send + 'static>(
 #[cold]
 fn defect(message: String) -> Error {
     Error::new(ErrorKind::Store, message)
-        .with_hint("this is a defect of Recto; the same load goes on where it stopped")
+        .with_hint("report this defect of Recto; run the same load again to continue")
 }
 
 fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
@@ -191,11 +191,11 @@ fn read_records(
             return Err(Error::new(
                 ErrorKind::InvalidArgument,
                 format!(
-                    "{} is empty; a CSV file begins with a header row",
+                    "{} is empty; a CSV file must begin with a header row",
                     source.path().display()
                 ),
             )
-            .with_hint("the header row names the columns"));
+            .with_hint("add a header row with the names of the columns"));
         }
         (Format::Csv, Some(batch)) => {
             let record = batch.records.remove(0);

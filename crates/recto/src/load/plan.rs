@@ -119,10 +119,10 @@ impl LoadPlan {
             let flag = option.replace('_', "-");
             return Err(Error::new(
                 ErrorKind::InvalidArgument,
-                format!("--{flag} is an option for CSV files, and this file is NDJSON"),
+                format!("--{flag} is an option for CSV files, but this file is NDJSON"),
             )
             .with_field(*option)
-            .with_hint(format!("leave --{flag} away")));
+            .with_hint(format!("leave out --{flag}")));
         }
         let mut columns: Vec<String> = Vec::new();
         for field in collections
@@ -232,7 +232,7 @@ fn slot_index(slots: &mut Vec<Slot>, slot: Slot) -> usize {
 
 fn invalid_header(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidArgument, message)
-        .with_hint("a CSV file begins with a header row that names its columns, each once")
+        .with_hint("a CSV file must begin with a header row that names each column once")
 }
 
 /// Names columns by the fields to which they are mapped; `None` leaves the column out.
@@ -264,7 +264,7 @@ fn mapped_columns(
         let nearest = definitions().find_map(|definition| definition.nearest_field(field));
         let named: Vec<&str> = definitions().map(|definition| definition.name.as_str()).collect();
         return Err(wrong(format!(
-            "the column {column:?} is mapped to {field:?}, which is no field of {}",
+            "the column {column:?} is mapped to {field:?}, which is not a field of {}",
             named.join(", ")
         ))
         .with_hint(match nearest {
@@ -283,9 +283,9 @@ fn mapped_columns(
         }
         if let Some(earlier) = filled.insert(field.clone(), name.clone()) {
             return Err(wrong(format!(
-                "the columns {earlier:?} and {name:?} would both fill {field}"
+                "the columns {earlier:?} and {name:?} are both for {field}"
             ))
-            .with_hint(format!("leave one of them out, such as with --map '{name}='")));
+            .with_hint(format!("leave out one of them, for example with --map '{name}='")));
         }
         columns.push(Some(field));
     }
@@ -316,12 +316,12 @@ fn check_separator(
             let is_field = |part: &&str| is_known(part.trim().trim_matches('"'));
             if parts.len() > 1 && parts.iter().any(is_field) {
                 let message = format!(
-                    "the file separates columns by {written}, not by {}: {name:?}",
+                    "the separator of the file is {written}, not {}: {name:?}",
                     separator_name(used)
                 );
                 return Err(Error::new(ErrorKind::InvalidArgument, message)
                     .with_field("delimiter")
-                    .with_hint(format!("name the separator with --delimiter '{written}'")));
+                    .with_hint(format!("set the separator with --delimiter '{written}'")));
             }
         }
     }
@@ -348,7 +348,7 @@ fn header_columns(header: &[u8], record: &Record, dialect: Dialect) -> Result<Ve
     let count = split_cells(text, record.shape, dialect, MAX_COLUMNS, &mut cells);
     if count > MAX_COLUMNS {
         return Err(invalid_header(format!(
-            "the file has {count} columns; {MAX_COLUMNS} are the most"
+            "the file has {count} columns; at most {MAX_COLUMNS} are allowed"
         )));
     }
     let mut scratch = String::new();
@@ -393,9 +393,9 @@ fn check_columns(
         );
         let hint = match definition.nearest_field(first) {
             Some(nearest) => {
-                format!("did you mean {nearest}? --map '{first}={nearest}' fills it; {IGNORE_HINT}")
+                format!("did you mean {nearest}? Use --map '{first}={nearest}'; {IGNORE_HINT}")
             }
-            None => format!("--map '{first}=FIELD' names its field; {IGNORE_HINT}"),
+            None => format!("use --map '{first}=FIELD' to name its field; {IGNORE_HINT}"),
         };
         return Err(Error::new(ErrorKind::InvalidArgument, message)
             .with_field(first.as_str())
@@ -415,11 +415,11 @@ fn check_columns(
         )
         .with_field(missing)
         .with_hint(format!(
-            "every row needs {}; --map COLUMN={missing} names a column for it",
+            "name a column for it with --map COLUMN={missing}: every row needs {}",
             definition.key.join(", ")
         )));
     }
     Ok(())
 }
 
-const IGNORE_HINT: &str = "--ignore-unknown leaves out columns that are not fields";
+const IGNORE_HINT: &str = "use --ignore-unknown to leave out columns that are not fields";

@@ -99,7 +99,7 @@ impl RejectFile {
                 return Err(taken(path, "the file that is loaded"));
             }
             if !found.is_file() {
-                return Err(taken(path, "no regular file"));
+                return Err(taken(path, "not a regular file"));
             }
             if path == &self.path && made_bytes != Some(found.len()) {
                 return Err(taken(path, "a file that this load did not make"));
@@ -229,11 +229,14 @@ fn same_inode(_: &Path, _: &Path) -> bool {
 fn taken(path: &Path, what: &str) -> Error {
     Error::new(
         ErrorKind::InvalidArgument,
-        format!("rejects cannot go to {}: it is {what}", path.display()),
+        format!(
+            "the rejects cannot be written to {}, because it is {what}",
+            path.display()
+        ),
     )
     .with_part(Part::Rejects)
     .with_field("rejects")
-    .with_hint("move it away, or name another file with --rejects; nothing was changed")
+    .with_hint("move the file away, or name another file with --rejects; nothing was changed")
 }
 
 /// Truncates the file to its first `length` bytes; `None` if it has fewer.
@@ -252,7 +255,9 @@ fn file_error(path: &Path, error: io::Error) -> Error {
         format!("the reject file {} cannot be written: {error}", path.display()),
     )
     .with_part(Part::Rejects)
-    .with_hint("name another with --rejects, or make room; the load goes on where it stopped")
+    .with_hint(
+        "name another file with --rejects, or free disk space; then run the same load again to continue",
+    )
     .with_source(error)
 }
 

@@ -16,8 +16,8 @@ use crate::error::{Error, ErrorKind, Result};
 /// Size of a read from the operating system, in bytes.
 const READ_BYTES: usize = 256 << 10;
 
-pub(super) const ENDINGS: &str = "a file to load ends in .csv, .ndjson or .jsonl, or one of these with .gz or .zst after it, \
-                       or is a .zip that holds one such file";
+pub(super) const ENDINGS: &str = "use a file that ends in .csv, .ndjson or .jsonl, optionally with .gz or \
+    .zst after it, or a .zip with one such file";
 
 /// Format of records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,7 +72,7 @@ fn packing(name: &str, shown: &str) -> Result<Packing> {
     Packing::of_name(name).ok_or_else(|| {
         Error::new(
             ErrorKind::InvalidArgument,
-            format!("{shown} is of no kind that can be loaded"),
+            format!("the format of {shown} is not supported"),
         )
         .with_hint(ENDINGS)
     })
@@ -223,9 +223,9 @@ impl Source {
         }
         Err(Error::new(
             ErrorKind::Io,
-            format!("{} was changed while it was loaded", self.path.display()),
+            format!("{} was changed during the load", self.path.display()),
         )
-        .with_hint("load it again when it is complete: rows that are the same are stored once"))
+        .with_hint("load it again when it is complete: equal rows are stored once"))
     }
 
     /// Passes the format and the text of the file to `read`. `consumed` counts the bytes of the file.
@@ -261,19 +261,21 @@ impl Source {
             // Other compression methods of a .zip are detected when its entry is read.
             io::ErrorKind::Unsupported if packed => Error::new(
                 ErrorKind::InvalidArgument,
-                format!("{path} is packed in a way that cannot be read here: {error}"),
+                format!("the compression of {path} is not supported: {error}"),
             )
-            .with_hint("unpack it and load what is in it")
+            .with_hint("unpack the file, and load the result")
             .with_source(error),
             io::ErrorKind::UnexpectedEof if packed => Error::new(
                 ErrorKind::Io,
-                format!("{path} ends in the middle of what it holds: it is truncated or has other bytes at its end"),
+                format!(
+                    "the data in {path} end too early: the file is truncated, or has other bytes at its end"
+                ),
             )
-            .with_hint("copy or download it again")
+            .with_hint("copy or download the file again")
             .with_source(error),
             io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput | io::ErrorKind::Other if packed => {
                 Error::new(ErrorKind::Io, format!("{path} cannot be unpacked: {error}"))
-                    .with_hint("it is damaged or truncated: copy or download it again")
+                    .with_hint("copy or download the file again: it is damaged or truncated")
                     .with_source(error)
             }
             _ => unreadable(&self.path, error),

@@ -268,7 +268,7 @@ fn zone_of(name: &str) -> Result<TimeZone> {
             format!("there is no time zone {name:?} on this machine"),
         )
         .with_field("time_zone")
-        .with_hint("name UTC, an offset such as +02:00, or a zone such as Europe/Berlin")
+        .with_hint("use UTC, an offset such as +02:00, or a zone such as Europe/Berlin")
     })
 }
 
@@ -322,7 +322,7 @@ impl Pattern {
                     Some(code) if CODES.contains(&format!("%{code}")) => items.push(Item::Code(code)),
                     code => {
                         let code = code.map(String::from).unwrap_or_default();
-                        return Err(wrong(text, &format!("there is no code %{code}")));
+                        return Err(wrong(text, &format!("the code %{code} does not exist")));
                     }
                 },
                 ' ' if items.last() == Some(&Item::Blank) => {}
@@ -340,17 +340,17 @@ impl Pattern {
             items: Vec::new(),
         };
         let reason = if has(&['Y', 'y', 'm', 'b', 'B', 'd', 'e', 'a', 'A']) && !pattern.has_date {
-            Some("a date has a year, a month and a day")
+            Some("a date needs a year, a month and a day")
         } else if has(&['I', 'p', 'M', 'S']) && !pattern.has_time {
-            Some("a time of day has %H, or %I and %p")
+            Some("a time of day needs %H, or %I and %p")
         } else if has(&['H']) && has(&['I', 'p']) {
-            Some("%H is an hour of 24, %I and %p of 12")
+            Some("use either %H (24 hours), or %I and %p (12 hours)")
         } else if has(&['f']) && !has(&['S']) {
-            Some("%f is a fraction of the seconds in %S")
+            Some("%f, a fraction of a second, needs %S")
         } else if pattern.has_epoch && (pattern.has_date || pattern.has_time || pattern.has_offset) {
-            Some("%s is a whole time by itself")
+            Some("%s is a complete time and cannot be combined with other codes")
         } else if !(pattern.has_date || pattern.has_time || pattern.has_epoch) {
-            Some("it has no date and no time")
+            Some("it has neither a date nor a time")
         } else {
             None
         };
@@ -445,7 +445,7 @@ fn wrong(pattern: &str, reason: &str) -> Error {
         format!("the time format {pattern:?} cannot be used: {reason}"),
     )
     .with_field("time_format")
-    .with_hint(format!("the codes are {CODES}, such as %Y/%m/%d %H:%M"))
+    .with_hint(format!("use the codes {CODES}, for example %Y/%m/%d %H:%M"))
 }
 
 /// Reads the part that a code names from the beginning of `text`. Returns the rest.

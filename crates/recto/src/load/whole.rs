@@ -283,5 +283,5 @@ pub(super) fn fields_added(core: &CollectionCore) -> Error {
             core.definition.name
         ),
     )
-    .with_hint("what is stored stays; the same load again goes on where this one stopped")
+    .with_hint("run the same load again to continue; stored rows are kept")
 }

@@ -103,9 +103,7 @@ fn stopped(error: StoreError, kind: Option<ErrorKind>) -> Error {
     let message = format!("the load stopped: {error}");
     let kind = kind.unwrap_or_else(|| Error::from(StoreError::new(error.kind(), "")).kind());
     Error::new(kind, message)
-        .with_hint(format!(
-            "{hint}the same load again goes on where this one stopped"
-        ))
+        .with_hint(format!("{hint}run the same load again to continue"))
         .with_source(error)
 }
 
@@ -268,7 +266,7 @@ fn halves(chunk: Chunk) -> Vec<Chunk> {
 pub(super) fn busy() -> Error {
     Error::new(
         ErrorKind::Timeout,
-        "the load stopped: others change the records that it writes, all the time",
+        "the load stopped: other writers keep changing the records that it writes",
     )
-    .with_hint("the same load again goes on where this one stopped")
+    .with_hint("run the same load again to continue")
 }

@@ -54,7 +54,7 @@ pub(super) fn read(
             refuse(
                 "holds several files",
                 &names,
-                "unpack it and load them one by one",
+                "unpack it, and load the files one by one",
             )
         }
     }
@@ -68,22 +68,22 @@ fn zip_error(source: &Source, error: ZipError) -> Error {
         | ZipError::CompressionMethodNotSupported(_)
         | ZipError::InvalidPassword => Error::new(
             ErrorKind::InvalidArgument,
-            format!("{path} is packed in a way that cannot be read here: {error}"),
+            format!("the compression of {path} is not supported: {error}"),
         )
-        .with_hint("unpack it and load what is in it")
+        .with_hint("unpack the file, and load the result")
         .with_source(error),
         error => Error::new(
             ErrorKind::Io,
-            format!("{path} is not a whole zip archive: {error}"),
+            format!("{path} is not a complete zip archive: {error}"),
         )
-        .with_hint("it may be truncated: copy or download it again")
+        .with_hint("copy or download the file again: it may be truncated")
         .with_source(error),
     }
 }
 
 fn listed(names: &[String]) -> String {
     if names.is_empty() {
-        return "it holds no files".to_owned();
+        return "it has no files".to_owned();
     }
     let shown = names[..names.len().min(MAX_LISTED_ENTRIES)].join(", ");
     match names.len().saturating_sub(MAX_LISTED_ENTRIES) {

@@ -53,10 +53,9 @@ impl LocalSession {
         changes: Vec<RecordChange>,
     ) -> Result<Written> {
         if changes.len() > MAX_BATCH_CHANGES {
-            let message = format!("at most {MAX_BATCH_CHANGES} changes are made at once");
-            return Err(
-                Error::new(ErrorKind::LimitExceeded, message).with_hint("make them in several writes")
-            );
+            let message = format!("the request has more than {MAX_BATCH_CHANGES} changes");
+            return Err(Error::new(ErrorKind::LimitExceeded, message)
+                .with_hint("split the changes into several writes"));
         }
         let mut ready = Vec::with_capacity(changes.len());
         for (index, change) in changes.into_iter().enumerate() {
@@ -217,9 +216,9 @@ fn what(definition: &Arc<Definition>, action: &Action, if_version: Option<i64>) 
         Action::Insert { .. } if if_version.is_some() => {
             return Err(Error::new(
                 ErrorKind::InvalidArgument,
-                "a record that is inserted is of no version: it is not there",
+                "an insert cannot have a version, because the record does not exist",
             )
-            .with_hint("put or update the record of that version"));
+            .with_hint("put or update the record with this version"));
         }
         Action::Insert { record, ttl_seconds } => What::Insert(read(record)?, time(ttl_seconds)),
         Action::Put { record, ttl_seconds } => What::Put(read(record)?, time(ttl_seconds)),

@@ -46,11 +46,11 @@ impl Queues for LocalTools {
         let mut queue = self.named(name).await?;
         if let Some(version) = version.filter(|version| *version != queue.version()) {
             let message = format!(
-                "queue {name} is of version {} now, and not of {version}",
+                "the version of queue {name} is now {}, not {version}",
                 queue.version()
             );
             return Err(Error::new(ErrorKind::Changed, message)
-                .with_hint("look at what it is now, and change that")
+                .with_hint("read the queue again, and repeat the change")
                 .with_version(i64::try_from(queue.version()).unwrap_or(i64::MAX)));
         }
         queue.change_from(version, settings.clone()).await?;
@@ -206,9 +206,9 @@ impl LocalTools {
             Ok([source]) => Ok(source),
             Err(sources) => {
                 let (name, count) = (dead_letters.name(), sources.len());
-                let message = format!("{count} queues send their dead letters to {name}");
+                let message = format!("{count} queues have {name} as their dead-letter queue");
                 Err(Error::new(ErrorKind::InvalidArgument, message)
-                    .with_hint("say to which queue the messages go")
+                    .with_hint("name the queue that receives the messages")
                     .with_field("to"))
             }
         }

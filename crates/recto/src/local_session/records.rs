@@ -134,12 +134,13 @@ fn are_each_for_itself(collections: &Collections) -> Result<bool> {
     Err(Error::new(
         ErrorKind::InvalidArgument,
         format!(
-            "records of {} are changed each for itself, and those of {} all or none: not by one write",
+            "one write cannot change records of {}, which change one by one, and records of {}, which change \
+             together",
             each.definition().name,
             together.definition().name
         ),
     )
-    .with_hint("nothing was written; write those of one of them first, then the others"))
+    .with_hint("write the records of each collection in a request of their own; nothing was written"))
 }
 
 /// Adds to an error the position of its change among several.

@@ -89,7 +89,7 @@ impl Queue {
 
     /// Changes options of the queue, of the version `expected` or of any version.
     pub(crate) async fn change_from(&mut self, expected: Option<u64>, change: QueueSettings) -> Result<()> {
-        self.check_no_unit("is as its queue is", "change its queue")?;
+        self.check_no_unit("has the options of its queue", "change its queue")?;
         self.engine.change(self.known.id, expected, change).await?;
         self.known = self.engine.queue(self.known.id).await?;
         Ok(())
@@ -107,7 +107,7 @@ impl Queue {
         let nothing = || {
             Err(Error::new(
                 ErrorKind::Store,
-                "the queue said nothing of a message",
+                "the queue returned no result for a message",
             ))
         };
         results.into_iter().next().unwrap_or_else(nothing)
@@ -276,7 +276,7 @@ impl Queue {
     /// - [`ErrorKind::LimitExceeded`]: the maximum number of work units has begun, or no table is free.
     /// - [`ErrorKind::NotFound`]: the queue was deleted.
     pub async fn begin_unit(&self, name: &str) -> Result<Queue> {
-        self.check_no_unit("has no units of its own", "begin another one of its queue")?;
+        self.check_no_unit("cannot have work units", "begin another work unit of its queue")?;
         let unit = self.engine.begin_unit(self.known.id, name).await?;
         Ok(Self::new(self.engine.clone(), unit))
     }
@@ -370,7 +370,7 @@ fn after_moving(moved: usize, error: Error) -> Error {
         return error;
     }
     let message = format!(
-        "{moved} messages were moved, and then it ended: {}",
+        "{moved} messages were moved, then the redrive failed: {}",
         error.message()
     );
     let hint = error.hint().map(str::to_owned);

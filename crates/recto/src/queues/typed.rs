@@ -105,8 +105,9 @@ impl<T: DeserializeOwned + Send + 'static> TypedQueue<T> {
         self.queue.worker(move |message| {
             let handler = Arc::clone(&handler);
             async move {
-                let value = serde_json::from_slice(&message.body)
-                    .map_err(|error| Failure::new(format!("the body is no such value: {error}")))?;
+                let value = serde_json::from_slice(&message.body).map_err(|error| {
+                    Failure::new(format!("the body is not a value of this type: {error}"))
+                })?;
                 handler(value, message).await
             }
         })

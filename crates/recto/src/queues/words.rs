@@ -21,16 +21,19 @@ pub fn receipt_text(receipt: &Receipt) -> String {
 /// [`ErrorKind::InvalidArgument`]: the text is not a receipt, or was altered.
 pub fn receipt_from_text(text: &str) -> Result<Receipt> {
     let no_receipt = |why: String| {
-        Error::new(ErrorKind::InvalidArgument, format!("this is no receipt: {why}"))
-            .with_hint("show it as it was received")
-            .with_field("receipts")
+        Error::new(
+            ErrorKind::InvalidArgument,
+            format!("this is not a receipt: {why}"),
+        )
+        .with_hint("use the receipt exactly as it was received")
+        .with_field("receipts")
     };
     if text.len() > MAX_RECEIPT_BYTES {
         return Err(no_receipt(format!("it has {} bytes", text.len())));
     }
     let bytes = URL_SAFE_NO_PAD
         .decode(text)
-        .map_err(|_| no_receipt("it is not whole, or has other characters than a receipt".to_owned()))?;
+        .map_err(|_| no_receipt("it is incomplete, or has invalid characters".to_owned()))?;
     Receipt::decode(&bytes).map_err(|error| no_receipt(error.to_string()).with_source(error))
 }
 
@@ -59,9 +62,9 @@ pub fn position_from_text(text: &str) -> Result<Position> {
         let said: String = text.chars().take(40).collect();
         Error::new(
             ErrorKind::InvalidArgument,
-            format!("`{said}` is no position of a message"),
+            format!("`{said}` is not the position of a message"),
         )
-        .with_hint("look at the queue's messages: each is shown with its position, such as 0-3-17")
+        .with_hint("list the messages of the queue, which shows their positions, for example 0-3-17")
         .with_field("position")
     })
 }

@@ -45,7 +45,7 @@ impl Recto {
         let found = tables.find_map(|table| away.get(&table.keyspace));
         found.map_or(Ok(()), |away| {
             Err(Error::new(away.kind, away.message.clone())
-                .with_hint("apply a schema without what is attached: it stays as it is"))
+                .with_hint("apply a schema without the attached collections, which then stay unchanged"))
         })
     }
 

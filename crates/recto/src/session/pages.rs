@@ -41,7 +41,7 @@ pub trait Pages: Send + Sync {
     /// Returns the further conditions and sort orders that a collection allows, in addition to those of `request`. The
     /// requested position does not matter. Reads no records.
     async fn choices(&self, collection: &str, _request: &PageRequest) -> Result<Choices> {
-        let message = format!("what can be asked of {collection} is not told through a server");
+        let message = format!("the query choices of {collection} are not available through a server");
         Err(Error::new(ErrorKind::Unsupported, message))
     }
     /// Returns every record of a collection, in parts. Nothing is read until the stream is polled.
@@ -50,7 +50,7 @@ pub trait Pages: Send + Sync {
     /// store's own order. The cost grows with the number of partitions, not with the number of their records. Nothing
     /// is read until the stream is polled.
     fn partitions<'a>(&'a self, collection: &str) -> BoxStream<'a, Result<Vec<JsonRecord>>> {
-        let message = format!("the partitions of {collection} are not listed through a server");
+        let message = format!("the partitions of {collection} cannot be listed through a server");
         let error = Error::new(ErrorKind::Unsupported, message);
         stream::once(std::future::ready(Err(error))).boxed()
     }

@@ -33,7 +33,7 @@ pub(crate) fn queue_totals(totals: Totals) -> QueueTotals {
 pub(crate) fn new_message(message: OutgoingMessage, number: usize) -> Result<NewMessage> {
     let rejected = |field: &str, reason: String| {
         Error::new(ErrorKind::InvalidArgument, format!("{field}: {reason}"))
-            .with_hint("this message was not sent; the others were")
+            .with_hint("fix this message and send it again; the other messages were sent")
             .with_change(number)
             .with_field(field)
     };
@@ -43,7 +43,8 @@ pub(crate) fn new_message(message: OutgoingMessage, number: usize) -> Result<New
             .map_err(|error| rejected("body_base64", error.message().to_owned()))?,
         (None, None) => return Err(rejected("body", "the message has no body".to_owned())),
         (Some(_), Some(_)) => {
-            let reason = "the message has a `body`, too, and can have only one of them".to_owned();
+            let reason =
+                "the message has both `body` and `body_base64`, and needs only one of them".to_owned();
             return Err(rejected("body_base64", reason));
         }
     };
@@ -105,9 +106,9 @@ pub(crate) fn check_range(field: &str, given: u32, range: RangeInclusive<u32>) -
         return Ok(());
     }
     let (least, most) = (range.start(), range.end());
-    let message = format!("`{field}` is {given}, and must be from {least} to {most}");
+    let message = format!("`{field}` is {given}; the range is {least} to {most}");
     Err(Error::new(ErrorKind::InvalidArgument, message)
-        .with_hint("choose a number in that range; nothing was done")
+        .with_hint("use a number in this range; nothing was done")
         .with_field(field))
 }
 

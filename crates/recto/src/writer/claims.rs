@@ -267,7 +267,7 @@ fn claim_of(current: &[Option<Vec<u8>>]) -> Result<Option<Claim<KeyCells>>> {
 fn damaged(collection: &str) -> Error {
     Error::new(
         ErrorKind::Corrupt,
-        format!("a claim of unique values of collection {collection} does not say which record has them"),
+        format!("a claim of unique values of collection {collection} does not name its record"),
     )
-    .with_hint("something else than Recto wrote to that table: verify the collection with repair")
+    .with_hint("verify the collection and repair it: another program wrote to the table of claims")
 }

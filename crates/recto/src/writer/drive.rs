@@ -87,7 +87,7 @@ impl Unreleased {
 type Done = BoxFuture<'static, Vec<Event<Cells, KeyCells>>>;
 
 /// Change that is under way.
-#[expect(clippy::struct_excessive_bools, reason = "each is true or not for itself")]
+#[expect(clippy::struct_excessive_bools, reason = "the flags are independent")]
 pub(super) struct Drive {
     record: Arc<Record>,
     machine: Write<ViewedCollection>,
@@ -349,7 +349,10 @@ impl Drive {
     fn gone(&mut self) {
         let error = Error::new(
             ErrorKind::NotFound,
-            format!("collection {} was removed meanwhile", self.record.collection),
+            format!(
+                "collection {} was removed during the change",
+                self.record.collection
+            ),
         );
         self.answer(Err(error));
         self.settled();

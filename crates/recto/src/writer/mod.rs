@@ -479,8 +479,8 @@ fn awaited<'w>(those: impl Iterator<Item = &'w (Incarnation, Registered)>) -> St
     let those: Vec<String> = those
         .map(|(incarnation, writer)| {
             let says = match (writer.is_dead, writer.generation) {
-                (true, _) => "dead, and not resolved".to_owned(),
-                (false, Some(generation)) => format!("writes by generation {}", generation.0),
+                (true, _) => "dead, with unfinished changes".to_owned(),
+                (false, Some(generation)) => format!("writes with schema generation {}", generation.0),
                 (false, None) => "registers".to_owned(),
             };
             format!("{incarnation} ({says})")
@@ -499,37 +499,40 @@ fn not_passed(needed: Generation, awaited: &str) -> Error {
     Error::new(
         ErrorKind::Timeout,
         format!(
-            "not all who write took over the schema of generation {} in {} s; it was waited for {awaited}",
+            "writers still use a schema older than generation {} after {} s: {awaited}",
             needed.0,
             MAX_BARRIER.as_secs()
         ),
     )
-    .with_hint("what was begun stays: apply the schema again, which goes on, when they have ended their writes or are gone")
+    .with_hint(
+        "stop these processes, or wait until their writes have ended, then apply the schema again to \
+         continue",
+    )
 }
 
 fn too_many() -> Error {
     Error::new(
         ErrorKind::Timeout,
-        format!("{MAX_UNDER_WAY} changes are under way, and none ended in time"),
+        format!("{MAX_UNDER_WAY} changes are running, and none ended in time"),
     )
-    .with_hint("nothing was written: try again, with fewer at a time")
+    .with_hint("try again with fewer changes at a time; nothing was written")
 }
 
 fn late() -> Error {
     Error::new(
         ErrorKind::Timeout,
-        "this process could not be registered in time as one that writes",
+        "this process could not register as a writer in time",
     )
-    .with_hint("nothing was written: try again")
+    .with_hint("try again; nothing was written")
 }
 
 /// Returns the error of a process that has no lease.
 fn no_lease() -> Error {
     Error::new(
         ErrorKind::Unavailable,
-        "this process could not renew its registration in time, and may not write",
+        "this process could not renew its registration in time, and so cannot write",
     )
-    .with_hint("nothing was written; the store did not answer in time: try again")
+    .with_hint("try again; nothing was written, because the store did not answer in time")
 }
 
 fn closed() -> Error {
@@ -538,9 +541,6 @@ fn closed() -> Error {
 
 /// Returns the error of a task that ended with its runtime.
 fn ended() -> Error {
-    Error::new(
-        ErrorKind::OutcomeUnknown,
-        "the runtime ended while the change was made",
-    )
-    .with_hint("it is decided by another process that writes, within a minute; read the record")
+    Error::new(ErrorKind::OutcomeUnknown, "the runtime stopped during the change")
+        .with_hint("read the record after a minute: by then another writer decides the outcome")
 }

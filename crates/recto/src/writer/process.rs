@@ -452,7 +452,7 @@ fn counter_of(current: &[Option<Vec<u8>>]) -> Option<u64> {
 fn not_registered() -> Error {
     Error::new(
         ErrorKind::Unavailable,
-        "this process took so long to register as one that writes that others found it dead",
+        "other processes declared this process dead, because its registration as a writer took too long",
     )
-    .with_hint("nothing was written: try again")
+    .with_hint("try again; nothing was written")
 }

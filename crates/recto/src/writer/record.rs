@@ -316,7 +316,7 @@ impl Record {
     pub(super) fn gone(&self) -> Error {
         Error::new(
             ErrorKind::NotFound,
-            format!("collection {} was removed meanwhile", self.collection),
+            format!("collection {} was removed during the change", self.collection),
         )
     }
 
@@ -328,7 +328,7 @@ impl Record {
             (NotWritten::NoLease, _) => no_lease(),
             (NotWritten::Deadline | NotWritten::Failed, failure) => {
                 let error = Error::new(ErrorKind::Timeout, "the change was not made in time")
-                    .with_hint("nothing was written: try again, or raise request_timeout_ms of the store");
+                    .with_hint("try again, or raise request_timeout_ms of the store; nothing was written");
                 match failure {
                     Some(failure) => error.with_source(failure),
                     None => error,
@@ -342,7 +342,7 @@ impl Record {
             ErrorKind::OutcomeUnknown,
             "it is not known whether the change was made",
         )
-        .with_hint("it is decided soon: read the record, and compare its version");
+        .with_hint("read the record, and compare its version: the outcome is decided soon");
         match self.failure() {
             Some(failure) => error.with_source(failure),
             None => error,

@@ -42,9 +42,9 @@ impl Tables {
                 TableState::AsAsked => {}
                 TableState::Missing => change_table(store, environment, &TableChange::Make(table)).await?,
                 TableState::Other(difference) => {
-                    let message = format!("table {} is not as Recto made it: {difference}", table.name());
+                    let message = format!("table {} has an unexpected form: {difference}", table.name());
                     return Err(Error::new(ErrorKind::Corrupt, message)
-                        .with_hint("it was changed by another program: undo that"));
+                        .with_hint("undo the change, which another program made"));
                 }
             }
         }

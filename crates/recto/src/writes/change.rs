@@ -176,7 +176,10 @@ impl Transacting<'_> {
                         self.core.definition.name
                     ),
                 )
-                .with_hint("it may be changed now or later, wholly or not at all: read it to find out")
+                .with_hint(
+                    "read the record to find out: the change may be applied now or later, completely or not \
+                     at all",
+                )
                 .with_source(unknown)
             })
         })
@@ -329,29 +332,29 @@ pub(crate) fn refusal_of(core: &CollectionCore, key: &Cells, refusal: Refusal) -
     match refusal {
         Refusal::Exists(version) => Error::new(ErrorKind::Exists, format!("{} exists already", record()))
             .with_version(version.0)
-            .with_hint("put it to take its place, or update it"),
+            .with_hint("put the record to replace it, or update it"),
         Refusal::Absent => Error::new(ErrorKind::NotFound, format!("{} does not exist", record()))
-            .with_hint("insert it, or put it"),
+            .with_hint("insert or put the record"),
         Refusal::Changed(Some(version)) => Error::new(
             ErrorKind::Changed,
             format!(
-                "{} does not have the version that was asked for: its version is {} now",
+                "the version of {} is now {}, not the requested version",
                 record(),
                 version.0
             ),
         )
         .with_version(version.0)
-        .with_hint("read it again, and decide by what it is now"),
+        .with_hint("read the record again, and repeat the change"),
         Refusal::Changed(None) => Error::new(
             ErrorKind::Changed,
-            format!("{} is of no version: it does not exist", record()),
+            format!("{} has no version: it does not exist", record()),
         )
-        .with_hint("it was deleted, or has expired: insert it if it should be there"),
+        .with_hint("insert the record, if it should exist: it was deleted, or has expired"),
         Refusal::Taken(number) => taken(core, number, None),
         Refusal::DoesNotFit(misfit) => does_not_fit(core, misfit),
         Refusal::ExpiresTooLate => Error::new(
             ErrorKind::InvalidArgument,
-            format!("{} would expire later than a store can keep it", record()),
+            format!("{} would expire too late for the store", record()),
         ),
     }
 }
@@ -392,26 +395,27 @@ pub(crate) fn does_not_fit(core: &CollectionCore, misfit: Misfit) -> Error {
         MisfitCause::TooLarge(bytes) => (
             ErrorKind::LimitExceeded,
             format!(
-                "{field} is too large: the key there would have {bytes} bytes, {MAX_VIEW_KEY_BYTES} are the most"
+                "{field} is too large: the key in the view would have {bytes} bytes; at most \
+                 {MAX_VIEW_KEY_BYTES} are allowed"
             ),
-            format!("nothing was written; make {field} shorter"),
+            format!("nothing was written; use a shorter {field}"),
         ),
     };
     let name = &collection.name;
     let (message, or_null) = if let Some(kept) = view {
         (
             format!("a record of {name} does not fit view {}: {cause}", kept.view.name),
-            "so that the view leaves the record out",
+            "which leaves the record out of the view",
         )
     } else {
         let fields = unique_fields(core, misfit.number);
         let is = if fields.len() == 1 { "is" } else { "are" };
         (
             format!(
-                "{} of a record of {name}, which {is} unique, cannot be kept: {cause}",
+                "{} of a record of {name}, which {is} unique, cannot be stored: {cause}",
                 fields.join(", ")
             ),
-            "which is not unique",
+            "which does not need to be unique",
         )
     };
     let hint = if is_optional {
@@ -430,11 +434,11 @@ pub(crate) fn not_changed(core: &CollectionCore) -> Error {
     Error::new(
         ErrorKind::NotOffered,
         format!(
-            "records of {} are written with writes = \"{}\", and have no versions: they can be put and deleted, \
-             whatever is there",
+            "records of {} have writes = \"{}\", and so no versions: they can only be put and deleted, \
+             without conditions",
             core.definition.name,
             core.definition.writes.as_str()
         ),
     )
-    .with_hint("inserts, updates and conditions on versions are for collections with writes = \"update\"")
+    .with_hint("use writes = \"update\" for inserts, updates and conditions on versions")
 }

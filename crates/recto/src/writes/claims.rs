@@ -89,9 +89,9 @@ impl Transacting<'_> {
             let table = claim.table.table().name();
             Error::new(
                 ErrorKind::Corrupt,
-                format!("a row of table {table} does not say which record has its values"),
+                format!("a row of table {table} does not name the record that has its values"),
             )
-            .with_hint("something else than Recto wrote to it: delete the row there")
+            .with_hint("delete the row, which another program wrote")
         })
     }
 
@@ -350,7 +350,7 @@ pub(super) fn unique_fields(core: &CollectionCore, number: ViewNumber) -> &[Stri
 }
 
 /// Hint for values that another record has.
-const GIVE_OTHERS: &str = "nothing was written; give it others, or change that record first";
+const GIVE_OTHERS: &str = "use other values, or change that record first; nothing was written";
 
 /// Returns the error of values that another record has. The error names the key of that record if it is known.
 #[cold]
@@ -358,7 +358,7 @@ pub(crate) fn taken(core: &CollectionCore, number: ViewNumber, holder: Option<&C
     let fields = unique_fields(core, number);
     let this = if fields.len() == 1 { "this" } else { "these" };
     let message = format!(
-        "another record of {} has {this} {}, of which there is one each",
+        "another record of {} has {this} {}, which must be unique",
         core.definition.name,
         fields.join(", "),
     );

@@ -182,9 +182,9 @@ impl Changes {
         if self.given == MAX_BATCH_CHANGES {
             return Err(Error::new(
                 ErrorKind::LimitExceeded,
-                format!("a batch holds at most {MAX_BATCH_CHANGES} changes"),
+                format!("a batch has at most {MAX_BATCH_CHANGES} changes"),
             )
-            .with_hint("commit it and begin another"));
+            .with_hint("commit the batch, and begin another"));
         }
         if core.definition.writes == WriteMode::Update {
             return Err(not_together(&core.definition.name));
@@ -238,7 +238,7 @@ impl Changes {
         Err(Error::new(
             ErrorKind::LimitExceeded,
             format!(
-                "a record of {} has {bytes} bytes, {} are the most",
+                "a record of {} has {bytes} bytes; at most {} are allowed",
                 core.definition.name, limits.mutation_bytes
             ),
         )
@@ -346,7 +346,7 @@ impl Changes {
                 Err(unsettled) => return Err(unsettled.or(unknown)),
             }
         }
-        Err(busy("what is written"))
+        Err(busy("the batch"))
     }
 
     /// Assigns newer timestamps, because the writes that were sent may be in buckets that are no longer read for their
@@ -460,14 +460,11 @@ impl Changes {
     #[cold]
     fn conflict(&self, change: Option<usize>) -> Error {
         let Some(pending) = change.and_then(|change| self.pending.get(change)) else {
-            return Error::new(
-                ErrorKind::Conflict,
-                "there is another record with one of the keys",
-            )
-            .with_hint(CONFLICT_HINT);
+            return Error::new(ErrorKind::Conflict, "another record has one of the keys")
+                .with_hint(CONFLICT_HINT);
         };
         let (name, key) = (&pending.core.definition.name, pending.key_text());
-        let message = format!("{name} holds another record with the key {key}");
+        let message = format!("{name} has another record with the key {key}");
         Error::new(ErrorKind::Conflict, message)
             .with_hint(CONFLICT_HINT)
             .with_change(pending.number)
@@ -496,7 +493,7 @@ fn unknown(error: StoreError) -> Error {
         ErrorKind::OutcomeUnknown,
         "it is not known whether the write was applied",
     )
-    .with_hint("it may be applied now or later; sending the same records again settles it")
+    .with_hint("send the same records again to resolve the outcome: the write may be applied now or later")
     .with_source(error)
 }
 
@@ -506,9 +503,10 @@ fn unknown(error: StoreError) -> Error {
 fn not_in_all_views(error: Error) -> Error {
     Error::new(
         ErrorKind::OutcomeUnknown,
-        "it is not known whether the write is in every view: this process could not renew its registration in time",
+        "it is not known whether every view has the write: this process could not renew its registration in \
+         time",
     )
-    .with_hint("sending the same records again settles it")
+    .with_hint("send the same records again to resolve the outcome")
     .with_source(error)
 }
 
@@ -517,9 +515,9 @@ fn not_in_all_views(error: Error) -> Error {
 pub(crate) fn busy(what: &str) -> Error {
     Error::new(
         ErrorKind::Timeout,
-        format!("{what} was changed by others each time that it was to be written"),
+        format!("other writers changed {what} during each attempt to write it"),
     )
-    .with_hint("nothing was written; try again")
+    .with_hint("try again; nothing was written")
 }
 
 /// Waits for a random time, so that writers that collided do not collide again.
@@ -534,9 +532,9 @@ async fn pause(environment: &Environment) {
 fn not_together(collection: &str) -> Error {
     Error::new(
         ErrorKind::Unsupported,
-        format!("records of {collection} change each for itself: not all or none of them"),
+        format!("records of {collection} change one by one, not all or none of them"),
     )
-    .with_hint("make the changes each for itself (`change_each`): how each of them ended is told")
+    .with_hint("make each change by itself (`change_each`), which returns the outcome of each")
 }
 
 /// Returns the error of a put whose key an earlier put of the batch has with another record.
@@ -545,7 +543,7 @@ fn conflict_within(there: &Pending) -> Error {
     let (name, key) = (&there.core.definition.name, there.key_text());
     Error::new(
         ErrorKind::Conflict,
-        format!("two records with the key {key} of {name} are put at once, and they differ"),
+        format!("the batch has two different records with the key {key} of {name}"),
     )
     .with_hint(CONFLICT_HINT)
 }
@@ -556,8 +554,8 @@ fn is_one_table(one: &Arc<Table>, other: &Arc<Table>) -> bool {
 }
 
 /// Hint for a put of an append-only collection when another record with the key exists.
-const CONFLICT_HINT: &str = "nothing was written; a record of a collection with writes = \"append\" is never \
-                             changed: delete it first, or use a collection with writes = \"overwrite\"";
+const CONFLICT_HINT: &str = "delete the record first, or use a collection with writes = \"overwrite\": \
+    records with writes = \"append\" never change; nothing was written";
 
 #[cold]
 fn refused(error: StoreError) -> Error {
@@ -581,6 +579,6 @@ pub(crate) fn ttl_seconds(time_to_live: Duration) -> Result<u32> {
             ErrorKind::InvalidArgument,
             format!("a record lives for 1 to {MAX_TTL_SECONDS} seconds (20 years), not for {time_to_live:?}"),
         )
-        .with_hint("without a time to live it is kept until it is deleted")),
+        .with_hint("leave out the time to live to keep the record until it is deleted")),
     }
 }

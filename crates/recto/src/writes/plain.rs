@@ -72,7 +72,7 @@ impl<'c> Gathering<'c> {
     pub(super) fn writes_of(mut self, changes: std::ops::Range<usize>) -> Plain {
         for number in changes {
             let pending = &self.pending[number];
-            let stamp = pending.stamp.expect("it was taken before anything is sent");
+            let stamp = pending.stamp.expect("the value is present until it is sent");
             match &pending.change {
                 RowChange::Put { cells, ttl_seconds } => self.put(number, cells, stamp, *ttl_seconds),
                 RowChange::Delete { key } => self.delete(number, key, stamp),

@@ -527,7 +527,7 @@ async fn a_schema_says_what_holds_for_all_queues(kind: Kind) {
     let said = schema("[queues]\nrotation_seconds = 60\nunits = 7");
     let plan = recto.plan(&said).await.unwrap();
     let kept = match kind {
-        Kind::Embedded => "; it is kept, and does nothing in this store, which needs no queue tables",
+        Kind::Embedded => "; it is stored, but has no effect in this store, which needs no queue tables",
         Kind::Cassandra => "",
     };
     assert_eq!(
@@ -585,9 +585,7 @@ async fn a_schema_says_what_holds_for_all_queues(kind: Kind) {
         .unwrap();
     assert_eq!(
         plan.rejected,
-        [
-            "queues: `units` is 7, and must be from 0 to 6 (choose a number in that range, or leave the option out)"
-        ]
+        ["queues: `units` is 7; the range is 0 to 6 (use a number in this range, or leave the option out)"]
     );
     for (text, place, field) in [
         ("rotation_seconds = 9", "2:20", "rotation_seconds"),

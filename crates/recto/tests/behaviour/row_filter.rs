@@ -368,14 +368,14 @@ async fn a_query_that_no_view_serves_for_the_filter_says_so() {
     let error = ada.page("notes", &asked).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NoPlan);
     assert!(
-        error.to_string().contains("seen here depends on author"),
+        error.to_string().contains("the row filter for notes uses author"),
         "{error}"
     );
     assert!(error.hint().unwrap().contains("allow_filter_scan"), "{error:?}");
     assert!(!error.to_string().contains("ada"), "{error}");
     // The error does not recommend a filter scan if it would not help.
     let error = ada.page("notes", &PageRequest::default()).await.unwrap_err();
-    assert!(!error.to_string().contains("seen here"), "{error}");
+    assert!(!error.to_string().contains("the row filter for"), "{error}");
     for (filter, served) in [
         ("author = \"ada\"", false),
         ("tenant = \"acme\"", true),

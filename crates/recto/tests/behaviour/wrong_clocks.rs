@@ -176,13 +176,13 @@ fn tells_how_far_the_clock_differs_from_the_nodes() {
             (
                 3,
                 ClockState::Differs,
-                Some("ahead of the clock of a node; set the clocks"),
+                Some("ahead of the clock of a node; synchronize the clocks"),
             ),
             (-3_600, ClockState::Differs, Some("behind the clock of a node")),
             (
                 180,
                 ClockState::AheadOfNodes,
-                Some("this process deletes nothing by time, and refuses writes"),
+                Some("this process deletes no expired data, and rejects writes"),
             ),
         ] {
             let recto = open_ahead(&store, seconds * SECOND_MICROS).await;
@@ -231,7 +231,7 @@ fn embedded_expires_nothing_a_year_ahead_until_confirmed() {
             let noted = checked(&ahead).await;
             for said in [
                 "365 days ahead",
-                "less than 3650 days expire nothing",
+                "less than 3650 days do not expire messages",
                 "confirm-clock",
             ] {
                 assert!(noted.contains(said), "{said}: {noted}");

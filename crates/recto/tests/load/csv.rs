@@ -457,9 +457,9 @@ async fn a_wrong_separator_is_named() {
             let Err(error) = error else {
                 panic!("{text:?}");
             };
-            let message = format!("the file separates columns by {named}, not by ,");
+            let message = format!("the separator of the file is {named}, not ,");
             assert!(error.message().starts_with(&message), "{text:?}: {error}");
-            let hint = format!("name the separator with --delimiter '{named}'");
+            let hint = format!("set the separator with --delimiter '{named}'");
             assert_eq!(error.hint(), Some(hint.as_str()));
         }
         let csv = CsvOptions {
@@ -489,7 +489,7 @@ async fn columns_are_mapped_to_fields() {
         (&["lifeexp=x"][..], "the file has no column \"lifeexp\" to map"),
         (
             &["lifeExp=y"],
-            "the column \"lifeExp\" is mapped to \"y\", which is no field of t",
+            "the column \"lifeExp\" is mapped to \"y\", which is not a field of t",
         ),
         (
             &["lifeExp=x", "lifeExp=n"],
@@ -497,7 +497,7 @@ async fn columns_are_mapped_to_fields() {
         ),
         (
             &["lifeExp=x", "a=b=x"],
-            "the columns \"lifeExp\" and \"a=b\" would both fill x",
+            "the columns \"lifeExp\" and \"a=b\" are both for x",
         ),
     ] {
         let error = files.try_load("a.csv", text, &mapped(map)).await.unwrap_err();
@@ -510,14 +510,14 @@ async fn columns_are_mapped_to_fields() {
         .unwrap_err();
     let hint = error.hint().unwrap();
     assert!(
-        hint.starts_with("did you mean name? --map 'nme=name' fills it;"),
+        hint.starts_with("did you mean name? Use --map 'nme=name';"),
         "{hint}"
     );
     let error = files
         .try_load("b.csv", "id,x,y\n1,2,3\n", &mapped(&["y=x"]))
         .await
         .unwrap_err();
-    assert_eq!(error.message(), "the columns \"x\" and \"y\" would both fill x");
+    assert_eq!(error.message(), "the columns \"x\" and \"y\" are both for x");
 }
 
 /// Loads the first rows of public files with options. Without options, these files did not load.
@@ -598,7 +598,7 @@ async fn options_of_csv_are_refused_for_ndjson() {
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     assert_eq!(
         error.message(),
-        "--time-format is an option for CSV files, and this file is NDJSON"
+        "--time-format is an option for CSV files, but this file is NDJSON"
     );
 }
 

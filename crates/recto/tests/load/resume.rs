@@ -73,7 +73,7 @@ async fn a_load_that_was_interrupted_anywhere_ends_as_if_it_had_not_been() {
         let (session, store) = bench.unreliable(Fault::Fails, good, i64::MAX).await;
         let error = load_into(&session, &file, small).await.unwrap_err();
         assert!(error.to_string().contains("the disk is full"), "{error}");
-        assert!(error.hint().unwrap().contains("goes on where"), "{error}");
+        assert!(error.hint().unwrap().contains("to continue"), "{error}");
         assert!(store.calls.load(Ordering::Relaxed) > good.cast_unsigned());
         let report = bench.load_with(&file, small).await.unwrap();
         resumed = resumed.max(report.rows_resumed);

@@ -474,7 +474,7 @@ async fn nothing_is_written(shop: &Shop) {
     let is_refused = |error: recto::Error| {
         assert_eq!(error.kind(), ErrorKind::NotOffered, "{error}");
         assert!(
-            error.message().contains("timeline is read only") && error.hint().is_some(),
+            error.message().contains("timeline is read-only") && error.hint().is_some(),
             "{error}"
         );
     };
@@ -624,7 +624,7 @@ async fn own_is_served(shop: &Shop, store: &Recto, id: i32) {
     assert!(
         error
             .hint()
-            .is_some_and(|hint| hint.contains("other collections are served")),
+            .is_some_and(|hint| hint.contains("other collections stay available")),
         "{error:?}"
     );
     assert!(
@@ -662,7 +662,7 @@ async fn by_another_address(shop: &Shop) -> Recto {
     let is_moved = |changes: &[String], name: &str| {
         changes
             .iter()
-            .any(|line| line.starts_with(&format!("collection {name}: read from")))
+            .any(|line| line.starts_with(&format!("collection {name}: Recto reads it from")))
     };
     let hits = other.attach(&shop.request("shop.hits")).await.unwrap();
     assert!(!is_moved(&hits.changes, "timeline"), "{:?}", hits.changes);
@@ -740,7 +740,7 @@ async fn forgotten(shop: &Shop) {
     let plan = store.plan_with(&none, &options).await.unwrap();
     assert!(plan.rejected.is_empty() && plan.statements.is_empty(), "{plan:?}");
     assert!(
-        plan.changes.iter().all(|line| line.contains("stays as it is")),
+        plan.changes.iter().all(|line| line.contains("stays unchanged")),
         "{plan:?}"
     );
     store.apply_with(&none, &options).await.unwrap();

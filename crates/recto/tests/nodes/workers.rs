@@ -453,7 +453,7 @@ async fn what_is_no_value_of_the_type_is_a_dead_letter() {
     );
     let dead = recto.queues().await.unwrap().get("dead").await.unwrap();
     let letters = dead.receive(Receive::up_to(1)).await.unwrap();
-    assert!(letters[0].attributes[ERROR_ATTRIBUTE].starts_with("the body is no such value: "));
+    assert!(letters[0].attributes[ERROR_ATTRIBUTE].starts_with("the body is not a value of this type: "));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -42,7 +42,7 @@ pub(super) fn partitions(listed: &BucketPartitions, console: &mut Console) -> Re
     columns.push(("rows", true, of_each(&|one| least(one, rows_of(one.figures)))));
     if partitions.iter().any(|one| one.being_cut) {
         let cutting = |one: &BucketPartition| if one.being_cut { "yes" } else { "" }.to_owned();
-        columns.push(("being cut", false, of_each(&cutting)));
+        columns.push(("splitting", false, of_each(&cutting)));
     }
     let largest: Vec<u64> = partitions
         .iter()
@@ -60,7 +60,7 @@ pub(super) fn partitions(listed: &BucketPartitions, console: &mut Console) -> Re
     if partitions.iter().any(|one| one.figures.rows_error > 0) {
         estimated(console)?;
     }
-    more(&listed.next_page_token, "to go on", console)
+    more(&listed.next_page_token, "next page", console)
 }
 
 /// Draws the buckets of a partition.
@@ -90,7 +90,7 @@ pub(super) fn buckets(listed: &BucketList, console: &mut Console) -> Result<()> 
         of_each(&|one| edge(Some(&one.start), "the beginning")),
     ));
     if buckets.iter().any(|one| one.step != "at_rest") {
-        columns.push(("cut", false, of_each(&step)));
+        columns.push(("split", false, of_each(&step)));
     }
     columns.push(figure(other));
     columns.push((
@@ -122,8 +122,8 @@ pub(super) fn buckets(listed: &BucketList, console: &mut Console) -> Result<()> 
     if !listed.exact {
         estimated(console)?;
     }
-    more(&listed.previous_page_token, "before these", console)?;
-    more(&listed.next_page_token, "to go on", console)
+    more(&listed.previous_page_token, "previous page", console)?;
+    more(&listed.next_page_token, "next page", console)
 }
 
 /// Prints the result of splitting buckets.
@@ -149,32 +149,36 @@ pub(super) fn rebalanced(
     ))?;
     let mut others = Vec::new();
     if report.completed > 0 {
-        let cuts = counted(report.completed, "interrupted split is", "interrupted splits are");
-        others.push((Tone::Plain, format!("{cuts} done")));
+        let cuts = counted(
+            report.completed,
+            "interrupted split was",
+            "interrupted splits were",
+        );
+        others.push((Tone::Plain, format!("{cuts} completed")));
     }
     if report.cleared > 0 {
         let left = counted(
             report.cleared,
-            "piece of a bucket that was left is",
-            "pieces of buckets that were left are",
+            "leftover of a split was",
+            "leftovers of splits were",
         );
         others.push((Tone::Plain, format!("{left} cleared")));
     }
     if report.to_clear > 0 {
         let left = counted(
             report.to_clear,
-            "piece of a bucket that was left is",
-            "pieces of buckets that were left are",
+            "leftover of a split remains:",
+            "leftovers of splits remain:",
         );
-        let how = if clears { "" } else { "; --clear waits for it" };
-        let who = "to be cleared, an hour from then, by whoever has the store open";
+        let how = if clears { "" } else { "; --clear waits for that" };
+        let who = "a process that has the store open clears leftovers an hour after the split";
         others.push((Tone::Dim, format!("{left} {who}{how}")));
     }
     if report.too_large > 0 {
         let large = counted(report.too_large, "bucket is", "buckets are");
         others.push((
             Tone::Warning,
-            format!("{large} over the target still: a bucket of one row is never cut"),
+            format!("{large} still over the target: Recto cannot split a bucket of one row"),
         ));
     }
     for (tone, text) in others {
@@ -313,14 +317,17 @@ impl Shown {
         // Buckets by time have no target that they could exceed.
         if target.rows.is_some() || target.bytes.is_some() {
             parts.push(match self.over {
-                0 => format!("none{here} is over it"),
+                0 => format!("none{here} is over the target"),
                 over if self.is_part => {
                     format!(
-                        "{} over it on this page (!)",
+                        "{} over the target on this page (!)",
                         counted(over, "bucket is", "buckets are")
                     )
                 }
-                over => format!("{} over it (!)", counted(over, "bucket is", "buckets are")),
+                over => format!(
+                    "{} over the target (!)",
+                    counted(over, "bucket is", "buckets are")
+                ),
             });
         }
         parts
@@ -330,7 +337,7 @@ impl Shown {
 /// Prints which rows the estimates leave out.
 fn estimated(console: &mut Console) -> Result<()> {
     let line =
-        "not counted: rows that a split left behind, for up to an hour, and rows that came while it ran";
+        "not counted: rows that splits left behind (for up to an hour), and rows written during a split";
     footer(&[line.to_owned()], console)
 }
 

@@ -21,30 +21,32 @@ use crate::store::StoreArgs;
 
 const EXAMPLES: &str = "\
 Examples:
-  recto buckets events                                   its partitions, and how many buckets each has
-  recto buckets events --filter 'stream = \"a\"'           the buckets of one of them
+  recto buckets events                                   list the partitions and their numbers of buckets
+  recto buckets events --filter 'stream = \"a\"'           list the buckets of one partition
   recto buckets posts.by_author --filter 'author = 7' --json
   recto buckets events --filter 'stream = \"a\"' --at '[\"2026-11-24T09:00:00Z\"]'
   recto buckets events --rebalance
 
-A partition that can outgrow what its store bears is kept in buckets: `bucket = { target = \"10MB\" }` in the schema. No \
-query sees them. Bars go up to how much each holds; the line is the target, and `!` marks what is over it. An embedded store \
-counts; on Cassandra nobody does, and what is said may be off by what stands behind ±, in 95 of 100 cases.
+If a partition can become too large for its store, keep it in buckets: write `bucket = { target = \"10MB\" \
+}` in the schema. Queries do not change. A bar shows the size of each bucket. The line in the bar is the \
+target, and `!` marks sizes over it. An embedded store counts rows and bytes. On Cassandra they are \
+estimates: in 95 of 100 cases, the error is at most the number after ±.
 
-A process that has the store open splits buckets that are too large. --rebalance splits them now, and completes splits that were \
-interrupted. On Cassandra a split takes half a minute, and its leftovers are cleared an hour later: --clear waits for that.";
+A process that has the store open splits buckets that are too large. --rebalance splits them now, and \
+completes interrupted splits. On Cassandra a split takes half a minute, and its leftovers are cleared an \
+hour later: --clear waits for that.";
 
 /// Arguments of `recto buckets`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct BucketsArgs {
-    /// The collection, and the view, if it is not about the collection's own sort order
+    /// Collection, or one of its views
     #[arg(value_name = "COLLECTION[.VIEW]")]
     sort_order: String,
-    /// The partition: a value for each of its fields
+    /// Filter that names one partition by a value of each partition field
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     filter: String,
-    /// How many to list: 50 if absent, 256 at most
+    /// Maximum number of partitions or buckets to list: 1 to 256 [default: 50]
     #[arg(
         long,
         value_name = "NUMBER",
@@ -52,7 +54,7 @@ pub(crate) struct BucketsArgs {
         conflicts_with = "rebalance"
     )]
     page_size: Option<i64>,
-    /// Those that a token of an earlier list leads to
+    /// Token of an earlier list, which this list continues
     #[arg(
         long,
         value_name = "TOKEN",
@@ -61,13 +63,13 @@ pub(crate) struct BucketsArgs {
         conflicts_with = "rebalance"
     )]
     page_token: String,
-    #[arg(help = "Those around these order values, a JSON array: '[\"2026-11-24T09:00:00Z\"]'")]
+    #[arg(help = "Order values around which to list buckets, as a JSON array: '[\"2026-11-24T09:00:00Z\"]'")]
     #[arg(long, value_name = "VALUES", requires = "filter", conflicts_with_all = ["rebalance", "page_token"])]
     at: Option<String>,
-    /// Split buckets that are too large now, in all partitions unless --filter names one
+    /// Split buckets that are too large, in all partitions or in the partition of --filter
     #[arg(long)]
     rebalance: bool,
-    /// Wait up to an hour, and clear what splits left
+    /// Wait up to an hour, and clear the leftovers of splits
     #[arg(long, requires = "rebalance")]
     clear: bool,
     #[command(flatten)]
@@ -190,13 +192,13 @@ async fn rebalance(
     let report = match outcome {
         Some(Ok(report)) => report.map_err(|error| failure(args, error))?,
         Some(Err(error)) => {
-            let message = format!("the work stopped: {error}");
-            return Err(Failure::new(Exit::Failed, message).with_hint("this is a defect of recto"));
+            let message = format!("splitting buckets stopped unexpectedly: {error}");
+            return Err(Failure::new(Exit::Failed, message).with_hint("report this defect of Recto"));
         }
         None => {
             let stopped = console.err_paint(Tone::Warning, "stopped;");
             console.note(format_args!(
-                "{stopped} splits that are done stay; another process completes a split that was begun"
+                "{stopped} completed splits remain; another process completes a split that this one began"
             ))?;
             return Ok(Exit::Interrupted);
         }

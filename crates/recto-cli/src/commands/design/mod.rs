@@ -26,7 +26,7 @@ Examples:
   recto design orders --queries queries.toml --row 1kB --output recto.toml
   recto design orders --log server.log
 
-A file of queries has the words of HTTP, with ? for any value:
+A file of queries has the parameters of the HTTP API, with ? for any value:
 
   [[query]]
   name = \"board\"
@@ -34,20 +34,21 @@ A file of queries has the words of HTTP, with ? for any value:
   order_by = \"-created\"
   per_day = 5000
 
-A server that logs as JSON at the level debug (log_format, log_level) says what it was asked: filters without their values.
+A server logs the requested queries if it logs JSON at the level debug (log_format, log_level). The log has \
+filters without their values.
 
-Proposed are the fewest views beside those that there are with which each query is served without checking rows one by one; of \
-as few those with the fewest lists without a partition, then with the most partition fields, then with the fewest columns. \
-What is said of a query is what the planner says of it over the schema with these views.";
+The command proposes the fewest new views with which no query needs a filter scan. If several sets of views \
+are equally small, it prefers fewer views without a partition, then more partition fields, then fewer \
+columns. The query planner checks each query over the schema with these views.";
 
 /// Arguments of `recto design`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DesignArgs {
-    /// The collection
+    /// Name of the collection
     #[arg(value_name = "COLLECTION")]
     collection: String,
-    /// The queries, in TOML
+    /// TOML file with the queries
     #[arg(
         long,
         value_name = "FILE",
@@ -55,16 +56,16 @@ pub(crate) struct DesignArgs {
         conflicts_with = "log"
     )]
     queries: Option<PathBuf>,
-    /// A server's log of what was asked, in JSON
+    /// Log of a server, in JSON, with the requested queries
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
-    /// The schema file
+    /// Schema file
     #[arg(long, value_name = "FILE", default_value = DEFAULT_FILE)]
     schema: PathBuf,
-    /// How large a record is, to say how many bytes are written
+    /// Size of a record, to estimate the number of written bytes
     #[arg(long, value_name = "BYTES", value_parser = byte_count)]
     row: Option<u64>,
-    /// Write the schema with the views to this file, which may be the schema file
+    /// File to write the schema with the views to; may be the schema file
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Print JSON
@@ -112,7 +113,7 @@ pub(crate) fn run(args: &DesignArgs, console: &mut Console) -> Result<Exit> {
             let anew = if with_views.starts_with(text.trim_end()) {
                 ""
             } else {
-                ", the whole of it anew and without comments: views cannot be added behind what was there"
+                "; it has no comments, because the views could not be added at the end of the schema"
             };
             console.line(format_args!(
                 "{} wrote {name}{anew}",
@@ -157,7 +158,7 @@ fn queries(args: &DesignArgs) -> Result<(Vec<Asked>, Option<usize>, &Path)> {
     let failed = |error: io::Error| {
         let failure = Failure::file("read the queries", file, &error);
         match error.kind() {
-            io::ErrorKind::InvalidData => failure.with_hint("a file of queries is TOML, in UTF-8"),
+            io::ErrorKind::InvalidData => failure.with_hint("write the queries as TOML, in UTF-8"),
             _ => failure,
         }
     };

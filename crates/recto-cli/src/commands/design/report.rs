@@ -9,7 +9,8 @@ use crate::table::Table;
 use crate::text::{bytes, counted, grouped, printable};
 
 /// Explanation of the alternatives, with their conditions for the caller.
-const THEN: &str = "  row by row: with allow_filter_scan; merge over a field: if the filter lists its values, as an OR of equalities";
+const THEN: &str = "  row by row: needs allow_filter_scan; merge over a field: needs a filter that lists its \
+                    values, as an OR of equalities";
 
 /// Content of the report.
 pub(super) struct Report<'a> {
@@ -33,7 +34,7 @@ impl Report<'_> {
         ))?;
         if let Some(left_out) = self.left_out.filter(|number| *number > 0) {
             let left_out = counted(left_out as u64, "query", "queries");
-            let said = format!("{left_out} more in the log are not designed for");
+            let said = format!("{left_out} more in the log, which this design does not consider");
             console.line(console.paint(Tone::Dim, &said))?;
         }
         console.line("")?;
@@ -46,10 +47,10 @@ impl Report<'_> {
                 write!(console.out(), "{}", view.declaration)?;
             }
         }
-        section(console, "What a record is written to")?;
+        section(console, "Writes per record")?;
         console.line(format_args!("  {}", self.written()))?;
         if !design.alternatives.is_empty() {
-            section(console, "What becomes of queries without one of them")?;
+            section(console, "Queries without one of these views")?;
             table(console, alternatives(design))?;
             console.line(console.paint(Tone::Dim, THEN))?;
         }
@@ -77,7 +78,7 @@ impl Report<'_> {
     fn write_remarks(&self, console: &mut Console) -> Result<()> {
         let design = self.design;
         if !self.unservable.is_empty() {
-            section(console, "Asked, and no view can serve it")?;
+            section(console, "Logged queries that no view can serve")?;
             for query in self.unservable {
                 Self::write_unservable(console, query)?;
             }
@@ -90,7 +91,7 @@ impl Report<'_> {
             let number = counted(views_instead.len() as u64, "view", "views");
             section(
                 console,
-                &format!("Without the present views, {number} would serve all queries"),
+                &format!("Without the existing views, {number} would serve all queries"),
             )?;
             table(console, views(views_instead))?;
         }

@@ -11,10 +11,10 @@ const EXAMPLES: &str = "\
 Examples:
   recto queue confirm-clock --store shop.data
 
-An embedded store records the time every hour. A process whose clock is ahead of that record by more than a day, and by \
-more than a tenth of a queue's retention, expires no messages of the queue, because its clock may be wrong. This is also the \
-case once after a store was closed for longer. See that the clock is right (`date`), then confirm it. If you confirmed a \
-wrong time, set the clock and confirm it again.";
+An embedded store records the time every hour. The clock may be wrong if it is ahead of that record by more \
+than a day, and by more than a tenth of a queue's retention. Then a process expires no messages of the \
+queue. This also happens once after a store was closed for longer. Check the clock (`date`), then confirm \
+it. If you confirmed a wrong time, set the clock and confirm it again.";
 
 /// Arguments of `recto queue confirm-clock`.
 #[derive(Debug, Args)]
@@ -29,7 +29,7 @@ pub(crate) async fn confirm(queues: &dyn Queues, console: &mut Console) -> Resul
     let time = queues.confirm_clock().await?;
     let mark = console.paint(Tone::Good, "✓");
     console.line(format_args!(
-        "{mark} the clock is confirmed: it is {time}; queues expire messages by it"
+        "{mark} the clock is confirmed: {time}; queues expire messages by this clock"
     ))?;
     Ok(Exit::Done)
 }

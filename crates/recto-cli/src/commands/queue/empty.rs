@@ -16,23 +16,24 @@ Examples:
   recto queue purge mails
   recto queue purge mails --yes
 
-Every message that is there now is received no more, those in flight and the delayed ones too; what is sent later stays.";
+The command removes every message that is in the queue now, also messages that are in flight or delayed. \
+Messages that are sent later stay.";
 
 const REDRIVE_EXAMPLES: &str = "\
 Examples:
-  recto queue redrive mails-dead                     back to the queue whose dead letters they are
+  recto queue redrive mails-dead                     move dead letters back to their queue
   recto queue redrive mails-dead --max 10
   recto queue redrive mails-dead --to mails-by-hand
 
-Messages that nobody has received are moved, the oldest first. Without --to there must be one queue that sends its dead \
-letters here. To an ordered queue only those go that have a group.";
+The command moves messages that are not in flight, the oldest first. Without --to, exactly one queue must \
+send its dead letters here. An ordered queue gets only messages that have a group.";
 
 const DELETE_EXAMPLES: &str = "\
 Examples:
   recto queue delete mails
   recto queue delete mails --yes
 
-A queue to which another one sends its dead letters is not deleted.";
+A queue that gets the dead letters of another queue cannot be deleted.";
 
 /// Name of the queue, and the user's consent.
 #[derive(Debug, Args)]

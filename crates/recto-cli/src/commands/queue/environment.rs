@@ -33,7 +33,7 @@ pub(super) fn variables(message: &ReceivedMessage, queue: &str) -> Result<BTreeM
         if let Some(other) = attributes.insert(variable.clone(), name) {
             let other = printable(other);
             return Err(Failure::new(format!(
-                "the attributes {other} and {shown} would both be {variable}"
+                "the attributes {other} and {shown} would both have the variable {variable}"
             )));
         }
         let value = in_environment(&format!("the attribute {shown}"), value)?;
@@ -62,7 +62,7 @@ pub(super) fn variables(message: &ReceivedMessage, queue: &str) -> Result<BTreeM
 fn in_environment(what: &str, value: &str) -> Result<String, Failure> {
     if value.contains('\0') {
         return Err(Failure::new(format!(
-            "{what} has a NUL byte, which cannot stand in an environment"
+            "{what} has a NUL byte, which an environment variable cannot have"
         )));
     }
     Ok(value.to_owned())

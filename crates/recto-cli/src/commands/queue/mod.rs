@@ -27,7 +27,7 @@ use crate::opening::{Place, environment};
 use crate::store::{DEFAULT_STORE, StoreArgs};
 
 /// Hint for a store that does not exist.
-const MAKES_A_QUEUE: &str = "`recto queue create NAME` makes it, with a queue";
+const MAKES_A_QUEUE: &str = "create the store, with a queue: `recto queue create NAME`";
 
 /// Maximum number of messages that a store accepts or returns at once.
 const MAX_BATCH: u32 = 1_000;
@@ -40,9 +40,9 @@ Examples:
   recto queue work mails --concurrency 4 -- ./send-mail
   recto queue watch
 
-A message is received until it is acknowledged, once at least: who receives it has it for the visibility timeout, and \
-after that others do. An embedded store belongs to one process at a time: several that work on one queue ask a server, \
-with --store http://….";
+Messages are delivered at least once. A received message is hidden from other consumers for the visibility \
+timeout. If it is not acknowledged in time, it is delivered again. Only one process at a time can have an \
+embedded store open for its queues. To run several workers, run `recto serve`, and use --store http://….";
 
 /// Arguments of `recto queue`.
 #[derive(Debug, Args)]
@@ -70,17 +70,17 @@ pub(crate) enum QueueCommand {
     Receive(receive::ReceiveArgs),
     /// Acknowledge received messages, which removes them
     Ack(settle::AckArgs),
-    /// Return received messages, to be received again
+    /// Give received messages back, so that they are delivered again
     Nack(settle::NackArgs),
     /// Extend the visibility timeout of received messages
     Extend(settle::ExtendArgs),
-    /// Show messages without receiving them, about the oldest first
+    /// Show messages without receiving them, roughly the oldest first
     Peek(peek::PeekArgs),
     /// Remove messages, by the positions that `peek` shows
     Remove(peek::RemoveArgs),
     /// Remove all messages that are in the queue now
     Purge(empty::PurgeArgs),
-    /// Move messages to another queue: dead letters back to their queue
+    /// Move messages to another queue, such as dead letters back to their queue
     Redrive(empty::RedriveArgs),
     /// Delete a queue with its messages
     Delete(empty::DeleteArgs),
@@ -172,7 +172,7 @@ async fn open_or_create(store: &StoreArgs, console: &mut Console) -> Result<Arc<
     }
     let session = place.open_or_create().await?;
     let mark = console.err_paint(Tone::Good, "✓");
-    console.note(format_args!("{mark} made the store {}", place.address))?;
+    console.note(format_args!("{mark} created the store {}", place.address))?;
     Ok(session)
 }
 

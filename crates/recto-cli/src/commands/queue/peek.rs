@@ -21,15 +21,16 @@ Examples:
   recto queue peek mails-dead
   recto queue peek mails --max 1000 --json | jq -r '.messages[] | select(.state == \"in_flight\") | .id'
 
-Nobody receives a message by that, and no attempt is counted. A long body is cut on a terminal; --json shows all of it.";
+The command receives no messages, and counts no attempts. A terminal shows only the start of a long body; \
+--json shows all of it.";
 
 const REMOVE_EXAMPLES: &str = "\
 Examples:
   recto queue remove mails 0-3-17
   recto queue remove mails 0-3-17 2-1-18
 
-A position is what `recto queue peek` shows. A message is removed whoever has received it; one that is on its way to \
-another queue is not.";
+`recto queue peek` shows the positions. The command also removes messages that are in flight. It does not \
+remove messages that are moving to another queue.";
 
 /// Arguments of `recto queue peek`.
 #[derive(Debug, Args)]
@@ -151,5 +152,6 @@ pub(crate) async fn remove(args: &RemoveArgs, queues: &dyn Queues, console: &mut
         Exit::Partly
     };
     let message = format!("there is no message at {}", absent.join(", "));
-    Err(Failure::new(exit, message).with_hint("it is done with, or on its way to another queue"))
+    Err(Failure::new(exit, message)
+        .with_hint("run `recto queue peek` again: messages may have been acknowledged, removed or moved"))
 }

@@ -19,11 +19,12 @@ const EXAMPLES: &str = "\
 Examples:
   recto queue receive mails
   recto queue receive mails --max 10 --wait-message 20 --json
-  recto queue receive mails --max 10 --ack                 they are done with when they were printed
+  recto queue receive mails --max 10 --ack                 acknowledge messages after printing them
   recto queue receive mails --json | recto queue ack mails
 
-With --json each message is a line of JSON. A message that is neither acknowledged nor given back is received again \
-after the visibility timeout. Those that cannot be printed are given back at once.";
+--json prints each message as a line of JSON. A message that is neither acknowledged nor given back is \
+delivered again after the visibility timeout. If the command cannot print messages, it gives them back at \
+once.";
 
 /// Arguments of `recto queue receive`.
 #[derive(Debug, Args)]
@@ -38,7 +39,7 @@ pub(crate) struct ReceiveArgs {
     /// Visibility timeout of the messages [default: that of the queue]
     #[arg(long, value_name = "TIME", value_parser = time_seconds)]
     visibility: Option<u32>,
-    /// Time to wait if there is no message: up to 20s
+    /// Maximum time to wait for a message, in seconds: 0 to 20
     #[arg(long, value_name = "SECONDS", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=MAX_WAIT_SECONDS))]
     wait_message: u32,
     /// Acknowledge the messages after printing them
@@ -90,10 +91,11 @@ pub(crate) async fn run(args: &ReceiveArgs, queues: &dyn Queues, console: &mut C
         return Ok(Exit::Done);
     }
     let message = format!(
-        "{} received again by others before this could acknowledge",
+        "{} delivered again before this command could acknowledge",
         counted(lost, "message was", "messages were")
     );
-    Err(Failure::new(Exit::Partly, message).with_hint("receive fewer at a time, or for longer: --visibility"))
+    Err(Failure::new(Exit::Partly, message)
+        .with_hint("receive fewer messages at a time (--max), or set a longer --visibility"))
 }
 
 /// Gives back messages that were not printed, so that others receive them.

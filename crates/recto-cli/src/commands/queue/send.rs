@@ -24,16 +24,18 @@ const EXAMPLES: &str = "\
 Examples:
   recto queue send mails 'to ada' 'to grace'
   recto queue send mails --attribute lang=en --delay 10m 'good morning'
-  recto queue send mails < addresses.txt                          each line is a message
+  recto queue send mails < addresses.txt                          send each line as a message
   recto queue send orders.fifo --ndjson --file orders.ndjson
   recto queue send mails --json 'to ada' | jq -r .id
 
-With --ndjson each line is a JSON object with body (text) or body_base64, and attributes, delay_seconds, group and \
-deduplication_id as they are needed: {\"body\": \"to ada\", \"attributes\": {\"lang\": \"en\"}}.
+--ndjson reads each line as a JSON object, such as {\"body\": \"to ada\", \"attributes\": {\"lang\": \
+\"en\"}}. It has body (text) or body_base64. It can also have attributes, delay_seconds, group and \
+deduplication_id.
 
-Messages are sent in the order of the lines, up to 1,000 and 2 MiB at a time. A message is durable when it is counted. \
-A rejected message is named by its line, and the others are sent; the exit code is then 4. It is 5 where it is not \
-known whether some were sent: sending them again under the same deduplication ids, within five minutes, sends none twice.";
+Messages are sent in the order of the lines, up to 1,000 and 2 MiB at a time. A counted message is durable. \
+The command names the line of each rejected message, and sends the others; the exit code is then 4. The \
+exit code is 5 if it is unknown whether some messages were sent. Send these again with the same \
+deduplication ids within five minutes: no message is sent twice.";
 
 /// Arguments of `recto queue send`.
 #[derive(Debug, Args)]
@@ -42,7 +44,7 @@ pub(crate) struct SendArgs {
     /// Name of the queue
     #[arg(value_name = "NAME")]
     name: String,
-    /// Messages; without any, each line of standard input is a message
+    /// Bodies of messages [default: the lines of standard input]
     #[arg(value_name = "BODY", conflicts_with_all = ["file", "ndjson"])]
     bodies: Vec<String>,
     /// File whose lines are messages
@@ -51,7 +53,7 @@ pub(crate) struct SendArgs {
     /// Read each line as a JSON object with all members of a message
     #[arg(long, conflicts_with_all = ["attributes", "delay", "group", "deduplication_id"])]
     ndjson: bool,
-    /// Attribute of each message; can be given several times
+    /// Attribute of each message; can be repeated
     #[arg(long = "attribute", value_name = "NAME=VALUE", value_parser = attribute)]
     attributes: Vec<(String, String)>,
     /// Delay of the messages: up to 30d [default: the delay of the queue]
@@ -60,7 +62,7 @@ pub(crate) struct SendArgs {
     /// Group of the messages, in an ordered queue
     #[arg(long, value_name = "GROUP")]
     group: Option<String>,
-    /// Deduplication id of the message: within five minutes, no other message with it is sent
+    /// Deduplication id of the message: within five minutes, the queue accepts no other message with this id
     #[arg(long, value_name = "ID", requires = "bodies")]
     deduplication_id: Option<String>,
     /// Show no progress
@@ -74,7 +76,7 @@ pub(crate) struct SendArgs {
 }
 
 fn attribute(text: &str) -> std::result::Result<(String, String), String> {
-    let expected = || "a name, = and a value: lang=en".to_owned();
+    let expected = || "write NAME=VALUE, such as lang=en".to_owned();
     let (name, value) = text.split_once('=').ok_or_else(expected)?;
     Ok((name.to_owned(), value.to_owned()))
 }
@@ -104,7 +106,7 @@ impl SendArgs {
         message.map(Some).map_err(|error| {
             // The error already starts with the number of the line.
             let why = error.to_string().replace(" at line 1 column ", " at column ");
-            format!("this is no message: {why}")
+            format!("not a valid message: {why}")
         })
     }
 }
@@ -114,9 +116,9 @@ pub(crate) async fn run(args: &SendArgs, queues: &dyn Queues, console: &mut Cons
     if args.deduplication_id.is_some() && args.bodies.len() > 1 {
         return Err(Failure::new(
             Exit::Refused,
-            "--deduplication-id is for one message, and there are several",
+            "--deduplication-id takes one message, but there are several; nothing was sent",
         )
-        .with_hint("nothing was sent; --ndjson takes messages with an id each"));
+        .with_hint("use --ndjson, with a deduplication_id in each message"));
     }
     let mut stop = Stop::listen();
     let meter = Meter::start(console, args.quiet || args.json);
@@ -174,7 +176,7 @@ impl Sending<'_> {
     /// Sends a message for each line until the end of the input. Returns whether it got a signal to stop before.
     async fn lines(&mut self, meter: &Meter, stop: &mut Stop, console: &mut Console) -> Result<bool> {
         if self.args.file.is_none() && console.input_is_terminal() {
-            console.note("Each line is a message; Ctrl-D ends it.")?;
+            console.note("Each line is a message; Ctrl-D ends the input.")?;
         }
         let mut lines = Lines::open(self.args.file.as_deref(), console)?;
         loop {
@@ -315,7 +317,7 @@ impl Sending<'_> {
         let Err(error) = told else { return };
         self.totals.is_unheard = true;
         if self.args.bodies.is_empty() && self.totals.ended.is_none() {
-            let why = format!("what became of messages cannot be told: {error}");
+            let why = format!("cannot print the outcomes of messages: {error}");
             self.totals.ended = Some(Failure::new(Exit::Failed, why));
         }
     }
@@ -359,7 +361,9 @@ impl Sending<'_> {
         if is_stopped || ended.is_some() {
             let noun = self.noun;
             let from = match last {
-                last if is_in_doubt => format!("{noun}s after {} may have been sent, or not", grouped(last)),
+                last if is_in_doubt => {
+                    format!("{noun}s after {} may or may not have been sent", grouped(last))
+                }
                 0 => format!("no {noun} was sent"),
                 last => format!("{noun}s after {} were not sent", grouped(last)),
             };

@@ -36,10 +36,10 @@ see them within 30 seconds.";
 pub(crate) struct SettingsArgs {
     #[command(flatten)]
     settings: QueueSettings,
-    /// Queue to which messages go that were received --attempts times
+    /// Queue for dead letters: messages that were received --attempts times
     #[arg(long, value_name = "QUEUE", requires = "attempts")]
     dead_letters: Option<String>,
-    /// Number of times that a message is received before it goes to --dead-letters: 1 to 1,000
+    /// Number of deliveries of a message before it goes to --dead-letters: 1 to 1,000
     #[arg(long, value_name = "NUMBER", requires = "dead_letters")]
     attempts: Option<u16>,
 }

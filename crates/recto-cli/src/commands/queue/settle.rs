@@ -15,31 +15,32 @@ use crate::store::StoreArgs;
 use crate::text::{counted, grouped, printable};
 
 /// Hint for texts that are not receipts.
-const SHOW_AS_RECEIVED: &str = "show each receipt as `receive` printed it";
+const SHOW_AS_RECEIVED: &str = "give each receipt as `recto queue receive` printed it";
 
 const ACK_EXAMPLES: &str = "\
 Examples:
   recto queue ack mails RECEIPT
   recto queue receive mails --max 100 --json | recto queue ack mails
 
-Without receipts, those on standard input are taken: a receipt a line, or the lines of JSON that `receive` prints. The \
-store is opened with the first line. A text that is no receipt fails alone: it is named, and the exit code is 4. A \
-message that was received again since is not acknowledged by an old receipt: it is named, and the exit \
-code is 4. Acknowledging one twice is done.";
+Without receipts, the command reads them from standard input: one receipt a line, or the lines of JSON that \
+`receive` prints. It opens the store when the first line arrives. If a text is not a receipt, only this \
+text fails. If a message was received again, its old receipt does not acknowledge it. The command names \
+such texts and receipts, and the exit code is 4. You can acknowledge a message twice.";
 
 const NACK_EXAMPLES: &str = "\
 Examples:
   recto queue nack mails RECEIPT
   recto queue nack mails RECEIPT --delay 5m --error 'no such address'
 
-It is received again after the delay; or, if it was received as often as the queue says, it goes to the dead letters, \
-with the error as its attribute. Without receipts, those on standard input are taken, as by `ack`.";
+The message can be received again after the delay. If it was received as often as the queue allows, it \
+becomes a dead letter, with the error as an attribute. Without receipts, the command reads them from \
+standard input, as `ack` does.";
 
 const EXTEND_EXAMPLES: &str = "\
 Examples:
   recto queue extend mails RECEIPT --visibility 10m
 
-The time counts from now on. Without receipts, those on standard input are taken, as by `ack`.";
+The new timeout starts now. Without receipts, the command reads them from standard input, as `ack` does.";
 
 /// Receipts of the messages.
 #[derive(Debug, Args)]
@@ -47,7 +48,7 @@ pub(crate) struct ReceiptsArgs {
     /// Name of the queue
     #[arg(value_name = "NAME")]
     name: String,
-    /// Receipts that `receive` printed; without any, standard input has them
+    /// Receipts that `receive` printed [default: those on standard input]
     #[arg(value_name = "RECEIPT")]
     receipts: Vec<String>,
     /// Print JSON
@@ -163,7 +164,7 @@ async fn settle(
     let mut outcome = Outcome::default();
     if which.receipts.is_empty() {
         if console.input_is_terminal() {
-            console.note("Reading receipts, one a line; Ctrl-D ends it.")?;
+            console.note("Reading receipts, one a line; Ctrl-D ends the input.")?;
         }
         let mut lines = Lines::open(None, console)?;
         while let Some(some) = lines.next().await? {
@@ -195,14 +196,14 @@ async fn settle(
 /// Returns the receipt of a line: the line itself, or a member of a message as JSON. Returns `None` for an empty
 /// line.
 fn receipt(line: Line) -> std::result::Result<Option<String>, String> {
-    let text = String::from_utf8(line.content()?).map_err(|error| format!("this is no text: {error}"))?;
+    let text = String::from_utf8(line.content()?).map_err(|error| format!("not text: {error}"))?;
     let text = text.trim();
     if !text.starts_with('{') {
         return Ok((!text.is_empty()).then(|| text.to_owned()));
     }
-    let message: Json = serde_json::from_str(text).map_err(|error| format!("this is no JSON: {error}"))?;
+    let message: Json = serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"))?;
     let receipt = message.get("receipt").and_then(Json::as_str);
-    let none = || "there is no `receipt` in it".to_owned();
+    let none = || "no member `receipt`".to_owned();
     receipt.map(|receipt| Some(receipt.to_owned())).ok_or_else(none)
 }
 
@@ -304,7 +305,7 @@ impl Outcome {
             let mark = console.paint(Tone::Warning, "!");
             let messages = counted(self.lost.len() as u64, "message is", "messages are");
             console.line(format_args!(
-                "{mark} {messages} no longer yours: received again or removed since"
+                "{mark} {messages} no longer yours: delivered again, or removed"
             ))?;
             for receipt in &self.lost {
                 console.line(format_args!("  {receipt}"))?;

@@ -23,8 +23,8 @@ Examples:
   recto queue describe mails
   recto queue describe mails --json --store http://127.0.0.1:8080
 
-What was sent, received and acknowledged is counted by the process that has the store, since it opened it: that says \
-something of a server.";
+The process that has the store open counts sent, received and acknowledged messages, from the time when it \
+opened the store. These numbers are useful for a server.";
 
 /// Arguments of `recto queue list`.
 #[derive(Debug, Args)]
@@ -59,7 +59,7 @@ pub(crate) async fn list(args: &ListArgs, queues: &dyn Queues, console: &mut Con
         return Ok(Exit::Done);
     }
     if all.is_empty() {
-        console.line("There are no queues: `recto queue create` makes them.")?;
+        console.line("There are no queues. `recto queue create` creates one.")?;
         return Ok(Exit::Done);
     }
     let dead_letters = |status: &QueueStatus| match &status.options.dead_letters {
@@ -201,7 +201,7 @@ fn settings(status: &QueueStatus) -> Vec<(&'static str, String)> {
             if ordered {
                 "in groups".to_owned()
             } else {
-                "about as sent".to_owned()
+                "roughly as sent".to_owned()
             },
         ));
     }

@@ -86,7 +86,7 @@ fn draw(tables: &QueueTables, console: &mut Console) -> Result<()> {
     let units = counted(u64::from(options.units.unwrap_or(0)), "work unit", "work units");
     if !tables.needed {
         console.line("This store needs no queue tables: it keeps bodies with their messages.")?;
-        console.line(format_args!("There may be {units} at once."))?;
+        console.line(format_args!("At most {units} can exist at the same time."))?;
         return Ok(());
     }
     for line in lines(tables, console) {

@@ -20,8 +20,9 @@ Examples:
   recto queue unit list mails
   recto queue unit end mails night --yes
 
-A work unit is a queue like its queue, for work that ends at once, whatever is left of it: an import, a night's run. \
-It is called QUEUE/UNIT wherever a queue is named. On Cassandra it has a table to itself, which is emptied whole.";
+A work unit is a temporary queue with the options of its queue, for work such as an import or a nightly \
+run. Ending the unit removes all its remaining messages at once. Other commands name it QUEUE/UNIT. On \
+Cassandra it has its own table, which is truncated as a whole.";
 
 /// Arguments of `recto queue unit`.
 #[derive(Debug, Args)]
@@ -156,7 +157,7 @@ async fn list(args: &ListArgs, queues: &dyn Queues, console: &mut Console) -> Re
     }
     if units.is_empty() {
         console.line(format_args!(
-            "{} has no work units: `recto queue unit begin` begins them.",
+            "{} has no work units. `recto queue unit begin` begins one.",
             args.queue
         ))?;
         return Ok(Exit::Done);

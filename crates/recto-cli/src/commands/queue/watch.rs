@@ -28,11 +28,12 @@ const EXAMPLES: &str = "\
 Examples:
   recto queue watch --store http://127.0.0.1:8080
   recto queue watch mails --count 10
-  recto queue watch --json                           a line of JSON a second
+  recto queue watch --json                           print a line of JSON each second
 
-Goes on until Ctrl-C. Below the queues are the tables of message bodies, if the store has them and the token may read \
-all queues. Rates are of the process that has the store: an embedded one that is looked at stands still, so watch the server \
-that has it. A server that does not answer is asked again.";
+The command runs until Ctrl-C. Below the queues, it shows the tables of message bodies, if the store has \
+them and the token may read all queues. Rates come from the process that has the store open. If this \
+command itself opens an embedded store, its rates are 0: watch a server instead. If a server does not \
+answer, the command asks again.";
 
 /// Arguments of `recto queue watch`.
 #[derive(Debug, Args)]

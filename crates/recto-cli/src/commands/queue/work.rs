@@ -29,17 +29,21 @@ Examples:
   recto queue work mails --concurrency 4 --store http://127.0.0.1:8080 -- python3 handle.py
   recto queue work mails --until-empty -- sh -c 'mail -s \"$RECTO_ATTRIBUTE_SUBJECT\" ada@example.com'
 
-The command is run once a message, with the body on standard input. In its environment stand RECTO_MESSAGE_ID, _QUEUE, \
-_ATTEMPTS and _SENT_AT, _GROUP and _DEDUPLICATION_ID where there are such, and each attribute as RECTO_ATTRIBUTE_NAME: its \
-name in upper case, with _ for what is neither letter nor digit. A message of which two attributes would be one variable, or \
-which has a NUL byte in one, fails.
+The command runs once for each message, with the body on its standard input. Its environment describes the \
+message:
+  RECTO_MESSAGE_ID, _QUEUE, _ATTEMPTS and _SENT_AT
+  RECTO_MESSAGE_GROUP and _DEDUPLICATION_ID, if the message has them
+  RECTO_ATTRIBUTE_NAME for each attribute: its name in upper case, with _ for anything but letters and digits
+A message fails if two of its attributes would have the same variable, or if a value has a NUL byte.
 
-If it ends with exit code 0 the message is acknowledged, else given back, to come again later each time, or to go to the \
-dead letters; the last line that it said on standard error is the reason. As long as it runs nobody else receives the \
-message. If this process dies, others receive its messages after the visibility timeout; the commands that it had started \
-may still run then: a message is handled once at least.
+Exit code 0 acknowledges the message. Any other exit code gives it back: it is delivered again after a \
+growing delay, or becomes a dead letter. The last line that the command wrote to standard error is the \
+reason. While the command runs, no other consumer receives the message. If this process dies, other \
+consumers receive its messages after the visibility timeout. Commands that it started may still run then: a \
+message is handled at least once.
 
-Ctrl-C and SIGTERM let the commands finish that run, and end; a second one kills them, and their messages are given back.";
+After Ctrl-C or SIGTERM, running commands can finish, then this process exits. A second signal kills the \
+commands, and their messages are given back.";
 
 /// Arguments of `recto queue work`.
 #[derive(Debug, Args)]
@@ -52,17 +56,17 @@ pub(crate) struct WorkArgs {
     /// Maximum number of commands that run at a time: up to 1,000
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = concurrency)]
     concurrency: usize,
-    /// Visibility timeout, which is extended while a command runs: other processes receive a message
-    /// after it if this one dies [default: that of the queue]
+    /// Visibility timeout, which is extended while a command runs. If this process dies, others receive its
+    /// messages after this time [default: that of the queue]
     #[arg(long, value_name = "TIME", value_parser = time_seconds)]
     visibility: Option<u32>,
-    /// Delay of a message that failed for the first time; each further failure doubles it
+    /// Delay of a message after its first failure; each further failure doubles the delay
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = time_seconds)]
     first_delay: u32,
-    /// Maximum of this delay
+    /// Maximum delay of a message after a failure
     #[arg(long, value_name = "TIME", default_value = "15m", value_parser = time_seconds)]
     longest_delay: u32,
-    /// Time that commands have after a signal to stop [default: until they end]
+    /// Maximum time for running commands to finish after a signal to stop [default: no limit]
     #[arg(long, value_name = "TIME", value_parser = time_seconds)]
     stop_within: Option<u32>,
     /// Handle one message, and exit
@@ -141,7 +145,7 @@ pub(crate) async fn run(args: &WorkArgs, session: Arc<dyn Session>, console: &mu
             },
             format!("cannot run {}: {error}", printable(&name.unwrap_or_default())),
         )
-        .with_hint("messages that were received for it are given back"));
+        .with_hint("correct the command; the received messages are given back"));
     }
     end(args, worked, console)?;
     let is_script = args.once || args.until_empty;
@@ -172,7 +176,7 @@ fn end(args: &WorkArgs, worked: Worked, console: &mut Console) -> Result<()> {
     for (count, what) in [
         (worked.failed, "failed"),
         (worked.given_back, "given back"),
-        (worked.lost, "received by others or removed"),
+        (worked.lost, "delivered again or removed"),
     ] {
         if count > 0 {
             said.push(format!("{} {what}", grouped(count)));
@@ -189,8 +193,8 @@ fn fate(dead_letters: Option<&DeadLetterSettings>, attempts: u16, delay: Duratio
         Some(dead_letters) if attempts >= dead_letters.attempts => {
             format!("goes to {}", dead_letters.queue)
         }
-        _ if delay.is_zero() => "comes again at once".to_owned(),
-        _ => format!("comes again in {}", duration(delay)),
+        _ if delay.is_zero() => "is delivered again at once".to_owned(),
+        _ => format!("is delivered again in {}", duration(delay)),
     }
 }
 
@@ -207,11 +211,12 @@ fn tell(event: &WorkEvent<'_>, dead_letters: Option<&DeadLetterSettings>) {
             printable(error),
             fate(dead_letters, *attempts, *delay)
         ),
-        WorkEvent::Lost => {
-            "a message was received by another, or removed: its command was stopped".to_owned()
-        }
-        WorkEvent::NotSettled(error) => format!("a message comes again: {}", printable(error.message())),
-        WorkEvent::Unreachable(error) => format!("tried again: {}", printable(error.message())),
+        WorkEvent::Lost => "a message was delivered again or removed: its command was stopped".to_owned(),
+        WorkEvent::NotSettled(error) => format!(
+            "a message will be delivered again: {}",
+            printable(error.message())
+        ),
+        WorkEvent::Unreachable(error) => format!("retrying: {}", printable(error.message())),
         WorkEvent::Paused => "waiting: the queue is paused".to_owned(),
         WorkEvent::TooManyInFlight(error) => format!("waiting: {}", printable(error.message())),
         _ => return,

@@ -23,41 +23,43 @@ Examples:
   recto tune --target 10MB --row 300B --largest-row 20kB --svg buckets.svg
   recto tune --chance 1/512 --samples 40
 
-A partition that can outgrow what Cassandra bears is kept in buckets. Nobody counts its rows: each is sampled with a chance \
-in proportion to its bytes, and a bucket is cut at its k-th sample. More samples make buckets more alike, and cost a write \
-each. Sizes are of rows as Recto counts them: the bytes of their cells and 64 more; those of the columns' names and of \
-compression are not in it.
+If a partition can become too large for Cassandra, Recto keeps it in buckets. Recto does not count their \
+rows. It samples each row with a probability in proportion to its bytes, and splits a bucket at its k-th \
+sample. With more samples, the sizes of buckets differ less, but each sample costs a write. The size of a \
+row is the bytes of its cells and 64 more. It does not include the names of columns, and it ignores \
+compression.
 
-With --chance each row is sampled with the same chance, whatever its size is, as in the article \"A Third Choice\" that \
-the method is from; of its numbers (1/512, 40) it is shown what the article says of them beside what is so.";
+With --chance, each row is sampled with the same probability, as in the article \"A Third Choice\", the \
+source of the method. For the numbers of the article (1/512 and 40), the report shows its claims next to \
+the computed values.";
 
 /// Arguments of `recto tune`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct TuneArgs {
-    /// Measure the rows of this collection: of the first million
+    /// Name of a collection, whose first million rows are measured
     #[arg(value_name = "COLLECTION", conflicts_with = "chance")]
     collection: Option<String>,
-    /// How large a bucket is to be at most: 64KiB to 1GiB
+    /// Maximum size of a bucket: 64KiB to 1GiB
     #[arg(long, value_name = "BYTES", value_parser = byte_count, default_value = "10MB", conflicts_with = "chance")]
     target: u64,
-    /// How large rows are: the bytes of their cells
+    /// Size of a row: the bytes of its cells
     #[arg(long, value_name = "BYTES", value_parser = byte_count, conflicts_with_all = ["collection", "chance"],
         required_unless_present_any = ["collection", "chance"])]
     row: Option<u64>,
-    /// How large the largest are, if they are not all of one size
+    /// Size of the largest row [default: that of --row]
     #[arg(long, value_name = "BYTES", value_parser = byte_count, conflicts_with_all = ["collection", "chance"])]
     largest_row: Option<u64>,
-    /// The chance at which a bucket may be larger than the target: 1e-15 to 0.1
+    /// Probability that a bucket is larger than the target: 1e-15 to 0.1
     #[arg(long, value_name = "CHANCE", default_value_t = DEFAULT_EPSILON, conflicts_with = "chance")]
     epsilon: f64,
-    /// How many samples a bucket has, up to 1024 [default: as many as make it ⅜ of the target in the mean]
+    /// Number of samples in a bucket, up to 1024 [default: the number for a mean size of ⅜ of the target]
     #[arg(long, value_name = "NUMBER")]
     samples: Option<u32>,
-    /// Sample each row with this chance: 1/512, or 0.002
+    /// Probability that a row is sampled: 1/512, or 0.002
     #[arg(long, value_name = "CHANCE", value_parser = chance, requires = "samples")]
     chance: Option<f64>,
-    /// Draw it into this file, too
+    /// SVG file to draw the sizes into, too
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
     /// Print JSON
@@ -80,7 +82,7 @@ pub(crate) async fn run(args: &TuneArgs, console: &mut Console) -> Result<Exit> 
         let written = plot::svg(&report).and_then(|image| fs::write(file, image));
         written.map_err(|error| {
             let name = printable(&file.display().to_string());
-            Failure::new(Exit::Failed, format!("{name} cannot be written: {error}"))
+            Failure::new(Exit::Failed, format!("cannot write {name}: {error}"))
         })?;
     }
     if args.json {
@@ -108,8 +110,8 @@ async fn rows_of(args: &TuneArgs) -> Result<Rows> {
     let session = args.store.open_to_read().await?;
     let sizes = session.tools()?.row_sizes(collection).await?;
     if sizes.rows == 0 {
-        let message = format!("{} has no rows that could be measured", printable(collection));
-        return Err(Failure::new(Exit::Refused, message).with_hint("say how large they will be: --row"));
+        let message = format!("{} has no rows to measure", printable(collection));
+        return Err(Failure::new(Exit::Refused, message).with_hint("give the size of a row with --row"));
     }
     Ok(Rows {
         bytes: sizes.mean_bytes(),
@@ -144,13 +146,15 @@ fn refused(error: SizingError) -> Failure {
     let failure = Failure::new(Exit::Refused, error.to_string());
     let hint = match error {
         SizingError::Row { least, .. } if least <= MAX_TARGET_BYTES => {
-            format!("--target {least}B, or fewer --samples")
+            format!("use --target {least}B, or fewer --samples")
         }
-        SizingError::Row { .. } => "no target would do: rows so large are buckets of their own".to_owned(),
-        SizingError::Target { .. } => "--target 10MB".to_owned(),
-        SizingError::Epsilon { .. } => format!("--epsilon {DEFAULT_EPSILON:e}"),
-        SizingError::Samples { .. } => "--samples 16".to_owned(),
-        SizingError::Chance { .. } => "--chance 1/512".to_owned(),
+        SizingError::Row { .. } => "use smaller rows: no target is large enough, and each of these rows \
+                                    would be a bucket"
+            .to_owned(),
+        SizingError::Target { .. } => "use --target 10MB".to_owned(),
+        SizingError::Epsilon { .. } => format!("use --epsilon {DEFAULT_EPSILON:e}"),
+        SizingError::Samples { .. } => "use --samples 16".to_owned(),
+        SizingError::Chance { .. } => "use --chance 1/512".to_owned(),
         _ => return failure,
     };
     failure.with_hint(hint)
@@ -158,7 +162,7 @@ fn refused(error: SizingError) -> Failure {
 
 /// Reads a probability as people write it: `1/512`, `0.002`, `2e-3`.
 fn chance(text: &str) -> std::result::Result<f64, String> {
-    let said = || format!("{text:?} is no chance: such as 1/512, or 0.002");
+    let said = || format!("{text:?} is not a probability, such as 1/512 or 0.002");
     let number = |text: &str| text.trim().parse::<f64>().map_err(|_| said());
     match text.split_once('/') {
         Some((part, whole)) => Ok(number(part)? / number(whole)?),

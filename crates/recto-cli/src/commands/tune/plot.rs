@@ -107,7 +107,7 @@ pub(super) fn text(report: &Report, width: Option<usize>) -> String {
     chart.figures();
     let names: Vec<String> = curve.marks.iter().map(|mark| label_of(report, mark)).collect();
     format!(
-        "{chart}how likely each size is, the likeliest as 1 ({})
+        "{chart}relative probability of each size ({})
 ",
         names.join(", ")
     )
@@ -137,7 +137,7 @@ fn draw(report: &Report, image: &mut String) -> Result<(), Box<dyn StdError>> {
     let words = |pixels: u32| ("sans-serif", fine(pixels)).into_font().color(&GREY);
     let mut chart = ChartBuilder::on(&root)
         .margin(fine(16))
-        .caption(format!("Buckets cut at {}", report.shown_samples()), words(22))
+        .caption(format!("Buckets split at {}", report.shown_samples()), words(22))
         .x_label_area_size(fine(44))
         .y_label_area_size(fine(56))
         .build_cartesian_2d(0.0..curve.most, 0.0..1.12)?;
@@ -154,7 +154,7 @@ fn draw(report: &Report, image: &mut String) -> Result<(), Box<dyn StdError>> {
         .y_labels(6)
         .x_label_formatter(&|x| report.shown_size(*x))
         .x_desc("size of a bucket")
-        .y_desc("how likely, the likeliest as 1")
+        .y_desc("relative probability")
         .draw()?;
     let area = AreaSeries::new(curve.points.iter().copied(), 0.0, BLUE.mix(0.18));
     chart.draw_series(area.border_style(BLUE.stroke_width(fine(2))))?;

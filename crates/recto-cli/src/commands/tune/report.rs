@@ -132,12 +132,12 @@ impl Report {
     pub(super) fn write(&self, console: &mut Console) -> Result<()> {
         let title = match &self.target {
             Some(target) => format!(
-                "Buckets of {} at most, but for {:e}",
+                "Buckets of at most {}, except with probability {:e}",
                 bytes(target.bytes),
                 target.epsilon
             ),
             None => format!(
-                "Buckets of rows, each sampled with the chance {}",
+                "Buckets of rows, each sampled with probability {}",
                 shown_chance(self.buckets.chance())
             ),
         };
@@ -159,20 +159,16 @@ impl Report {
 
     fn write_claims(&self, console: &mut Console) -> Result<()> {
         console.line("")?;
-        console.line(console.paint(Tone::Strong, "What the article says of them, and what is so"))?;
+        console.line(console.paint(Tone::Strong, "Claims of the article, and computed values"))?;
         let tails = CLAIMS.map(|claim| claim.is(&self.buckets));
         let all = tails.map(|(fewer, more)| digits(fewer.unwrap_or(0.0) + more));
         let fewer = tails.map(|(fewer, _)| fewer.map_or(String::new(), digits));
         let columns = vec![
             ("rows", false, CLAIMS.iter().map(Claim::what).collect()),
-            (
-                "the article",
-                true,
-                CLAIMS.map(|claim| claim.said.to_owned()).into(),
-            ),
-            ("is so", true, all.into()),
-            ("of that fewer", true, fewer.into()),
-            ("more", true, tails.map(|(_, more)| digits(more)).into()),
+            ("claim", true, CLAIMS.map(|claim| claim.said.to_owned()).into()),
+            ("computed", true, all.into()),
+            ("fewer rows", true, fewer.into()),
+            ("more rows", true, tails.map(|(_, more)| digits(more)).into()),
         ];
         for line in Table::of_columns(columns, console.width()).lines(console) {
             console.line(format_args!("  {line}"))?;
@@ -185,14 +181,14 @@ impl Report {
         let mut lines = Vec::new();
         let mut line = |name: &str, value: String| lines.push((name.to_owned(), value));
         if let Some(target) = &self.target {
-            line("a row", shown_row(&target.rows));
+            line("row", shown_row(&target.rows));
         }
-        line("samples a bucket (k)", grouped(buckets.samples().into()));
+        line("samples per bucket (k)", grouped(buckets.samples().into()));
         if let Some(target) = &self.target {
-            line("bytes a sample (B)", bytes(whole(target.bytes_per_sample)));
+            line("bytes per sample (B)", bytes(whole(target.bytes_per_sample)));
         }
-        line("samples a million rows", shown_rate(1e6 * buckets.chance()));
-        line("a bucket, in the mean", self.shown_mean());
+        line("samples per million rows", shown_rate(1e6 * buckets.chance()));
+        line("mean size of a bucket", self.shown_mean());
         let share = 100.0 * buckets.deviation() / buckets.mean();
         let deviation = format!("{} ({share:.0} %)", self.shown(buckets.deviation()));
         line("standard deviation", deviation);
@@ -201,8 +197,8 @@ impl Report {
         }
         for share in SHARES {
             let name = match share {
-                0.5 => "half of them, at most".to_owned(),
-                _ => format!("{} % of them, at most", 100.0 * share),
+                0.5 => "half of them at most".to_owned(),
+                _ => format!("{} % of them at most", 100.0 * share),
             };
             line(&name, self.shown(buckets.quantile(share) as f64));
         }
@@ -364,7 +360,7 @@ fn digits(probability: f64) -> String {
 
 #[expect(
     clippy::cast_sign_loss,
-    reason = "what is counted is not negative, and what is too large is shown as the largest"
+    reason = "counts are not negative, and the largest value stands for all that are too large"
 )]
 pub(super) fn whole(number: f64) -> u64 {
     number.round() as u64

@@ -78,7 +78,7 @@ fn buckets_are_listed_and_mended_alike() {
     assert_eq!(partitions["partitions"][0]["rows_error"], 0);
     assert!(partitions["partitions"][0]["buckets"].as_u64().unwrap() >= u64::from(ROWS / 50));
     assert!(
-        local[2].contains("target 50 rows") && local[2].contains("none is over it"),
+        local[2].contains("target 50 rows") && local[2].contains("none is over the target"),
         "{}",
         local[2]
     );
@@ -93,10 +93,10 @@ fn buckets_are_listed_and_mended_alike() {
     for (line, said) in [
         (
             &["buckets", "events", "--filter", "at = 1"][..],
-            "it does not say what stream is",
+            "it lacks stream",
         ),
-        (&["buckets", "words"], "not kept in buckets"),
-        (&["buckets", "events.by_time"], "no view"),
+        (&["buckets", "words"], "has no buckets"),
+        (&["buckets", "events.by_time"], "no readable view"),
         (&["buckets", "nothing"], "no collection"),
     ] {
         let ran = recto(path, &[line, &["--store", "served"]].concat());
@@ -117,7 +117,9 @@ fn buckets_are_listed_and_mended_alike() {
         ],
     );
     assert!(
-        refused.err.contains("a server clears by itself"),
+        refused
+            .err
+            .contains("a server clears the leftovers of splits itself"),
         "{}",
         refused.err
     );
@@ -126,9 +128,7 @@ fn buckets_are_listed_and_mended_alike() {
         &["buckets", "events", "--filter", "at = 1", "--store", &server.url],
     );
     assert!(
-        missing_partition_fields
-            .err
-            .contains("it does not say what stream is"),
+        missing_partition_fields.err.contains("it lacks stream"),
         "{}",
         missing_partition_fields.err
     );

@@ -328,7 +328,7 @@ fn writes_do_the_same() {
         assert_eq!(found["meaning"], word, "{key}");
     }
     assert_eq!(both(&["delete", "words", ".."], ""), 0);
-    place.http(&["get", "words", ".."]).failed(3, "holds no record");
+    place.http(&["get", "words", ".."]).failed(3, "has no record");
     for collection in ["flights", "words"] {
         assert_eq!(place.same(&["scan", collection]), 0);
     }
@@ -376,7 +376,10 @@ fn a_server_that_is_gone_is_told() {
     place.server.kill();
     let said = place.http(&["page", "flights"]).failed(1, "cannot be reached");
     assert!(said.contains("because: Connection refused"), "{said}");
-    assert!(said.contains("hint: is `recto serve` running"), "{said}");
+    assert!(
+        said.contains("hint: check that `recto serve` runs there"),
+        "{said}"
+    );
     place.http(&["scan", "flights"]).failed(1, "cannot be reached");
     // Nothing was sent, so the outcome is known: nothing was written.
     place
@@ -522,7 +525,10 @@ fn a_write_without_an_answer_is_of_unknown_outcome() {
     let record = r#"{"word": "w", "meaning": "m"}"#;
     let said =
         recto(place.path(), &["put", "words", record, "--store", &way.url]).failed(5, "may or may not");
-    assert!(said.contains("hint: repeating it settles it"), "{said}");
+    assert!(
+        said.contains("hint: repeat the change to resolve the outcome"),
+        "{said}"
+    );
 }
 
 /// Returns a reply, byte for byte, with the length that the command line receives.
@@ -606,10 +612,10 @@ fn a_token_is_shown_to_the_server_and_to_nobody_else() {
     let local = recto(path, &["scan", "flights", "--store", "local"]).done();
     let expected: Vec<&str> = local.lines().filter(|line| line.contains("\"UA\"")).collect();
     assert_eq!(scanned.lines().collect::<Vec<_>>(), expected);
-    run(&["delete", "flights", "UA", "2013-01-02", "1"], &united).failed(1, "does not allow");
+    run(&["delete", "flights", "UA", "2013-01-02", "1"], &united).failed(1, "lacks the right");
     // The command line sends a token without encryption only to this machine.
     let line = ["describe", "--store", "http://db.example.org"];
-    let said = recto_with(path, &line, &united, b"").failed(2, "in the clear");
+    let said = recto_with(path, &line, &united, b"").failed(2, "without encryption");
     assert!(!said.contains(united[0].1));
 }
 

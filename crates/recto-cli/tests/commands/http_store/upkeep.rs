@@ -37,16 +37,16 @@ fn a_served_store_is_backed_up_compacted_and_checked() {
     assert_eq!(scan("backups/mine"), scan("local"));
     place
         .http(&["backup", "mine", "--quiet"])
-        .failed(2, "there is a backup mine already");
+        .failed(2, "backup mine exists already");
     for name in ["../mine", "/tmp/mine", ".", "a/b"] {
         let said = place
             .http(&["backup", name])
-            .failed(2, "is not a name for a backup");
-        assert!(said.contains("hint: give a name without a path"), "{said}");
+            .failed(2, "is not a valid backup name");
+        assert!(said.contains("hint: use a name without a path"), "{said}");
     }
     place
         .http(&["backup", ".mine"])
-        .failed(2, "has a name, and no path");
+        .failed(2, "needs a name, and not a path");
     let compacted = json(place.http(&["compact", "--json", "--quiet"]));
     assert!(compacted["bytes_after"].as_u64() > Some(0), "{compacted}");
     assert_eq!(place.same(&["check", "--json", "--quiet"]), 0);
@@ -71,10 +71,12 @@ fn a_schema_is_planned_and_applied_through_a_server() {
     assert_eq!(place.same(&["plan", "--json"]), 0);
     let planned = place.http(&["plan"]).done();
     assert!(planned.contains("origin"), "{planned}");
-    place.http(&["apply"]).failed(2, "no terminal to ask on");
+    place
+        .http(&["apply"])
+        .failed(2, "no terminal to ask for confirmation");
     let applied = place.http(&["apply", "--yes"]).done();
     assert!(
-        applied.contains("✓ applied; the schema's generation is 2"),
+        applied.contains("✓ applied; the schema has generation 2"),
         "{applied}"
     );
     let word = r#"{"word": "w", "origin": "here"}"#;
@@ -146,7 +148,7 @@ fn a_load_does_the_same() {
     fs::write(path.join("cut.csv.gz"), b"\x1f\x8b\x08\0\0\0\0\0").unwrap();
     place
         .http(&["load", "flights", "cut.csv.gz"])
-        .failed(1, "cut.csv.gz ends in the middle");
+        .failed(1, "cut.csv.gz end too early");
 }
 
 #[test]
@@ -232,7 +234,7 @@ fn a_load_whose_client_or_server_was_killed_goes_on_when_it_is_repeated() {
         let began = Instant::now();
         loop {
             let loaded = recto(place.path(), &[&load[..], &["--store", &url()]].concat());
-            if !loaded.err.contains("is under way") {
+            if !loaded.err.contains("is already running") {
                 break loaded;
             }
             assert!(began.elapsed() < PATIENCE, "{}", loaded.err);
@@ -241,7 +243,7 @@ fn a_load_whose_client_or_server_was_killed_goes_on_when_it_is_repeated() {
     // Connections that are cut before the response begins, and in its middle.
     for limit in [10, 500] {
         let cut = load_through(&|| Cutter::new(place.server.address(), vec![limit]).url);
-        cut.failed(1, "the same command goes on where this one stopped");
+        cut.failed(1, "run the same command again to continue");
     }
     let loaded = load_through(&|| place.server.url.clone());
     assert_eq!(loaded.code, 4, "{}{}", loaded.out, loaded.err);
@@ -278,11 +280,11 @@ fn whoever_may_look_after_the_store_needs_a_grant_of_its_own() {
         let line = [line, &["--store", &server.url]].concat();
         recto_with(path, &line, &[("RECTO_TOKEN", token)], b"")
     };
-    let said = run(&["check"], &all).failed(1, "does not allow check of the store");
+    let said = run(&["check"], &all).failed(1, "lacks the right check of the store");
     assert!(said.contains("'@store:check'"), "{said}");
-    run(&["load", "flights", "flights.csv"], &all).failed(1, "does not allow load");
+    run(&["load", "flights", "flights.csv"], &all).failed(1, "lacks the right load");
     run(&["check", "--quiet"], &operator).done();
     run(&["compact", "--quiet"], &operator).done();
-    run(&["plan"], &operator).failed(1, "does not allow apply");
+    run(&["plan"], &operator).failed(1, "lacks the right apply");
     run(&["page", "flights", "--filter", "carrier = \"UA\""], &operator).failed(3, "flights");
 }

@@ -94,8 +94,8 @@ fn views_are_listed_compared_and_mended_the_same() {
         &["verify", "--memory-mib", "1"][..],
         &["repair", "--memory-mib", "1"],
     ] {
-        let said = place.http(line).failed(2, "the server's to choose");
-        assert!(said.contains("hint: leave --memory-mib away"), "{said}");
+        let said = place.http(line).failed(2, "a server chooses the memory");
+        assert!(said.contains("hint: leave --memory-mib out"), "{said}");
     }
     let filter = ["page", "users", "--filter", "status = \"away\"", "--json"];
     assert_eq!(place.same(&filter), 0);
@@ -200,7 +200,7 @@ fn who_may_not_read_or_write_records_neither_compares_nor_mends() {
         "--grant",
         compares,
     ];
-    recto(path, &refused).failed(2, "some rows");
+    recto(path, &refused).failed(2, "a row filter");
     let server = Server::start(path, &["--store", "served", "--tokens", "tokens.toml"]);
     let run_bare = |line: &[&str], token: &str| {
         let line = [line, &["--store", &server.url]].concat();
@@ -211,14 +211,14 @@ fn who_may_not_read_or_write_records_neither_compares_nor_mends() {
         &["insert", "users", "{\"id\": 5000}"][..],
         &["update", "users", "1", "note=x"],
     ] {
-        run_bare(line, &reads).failed(1, "does not allow to write in users");
+        run_bare(line, &reads).failed(1, "lacks the right write in users");
     }
-    run_bare(&["delete", "users", "1"], &reads).failed(1, "does not allow to delete in users");
-    run(&["verify"], &all).failed(1, "does not allow verify of the store");
-    run(&["repair"], &all).failed(1, "does not allow repair of the store");
-    run(&["verify"], &writes).failed(1, "does not allow to read in users");
-    run(&["repair"], &writes).failed(1, "does not allow to read in users");
-    run(&["repair"], &reads).failed(1, "does not allow to write in users");
+    run_bare(&["delete", "users", "1"], &reads).failed(1, "lacks the right delete in users");
+    run(&["verify"], &all).failed(1, "lacks the right verify of the store");
+    run(&["repair"], &all).failed(1, "lacks the right repair of the store");
+    run(&["verify"], &writes).failed(1, "lacks the right read in users");
+    run(&["repair"], &writes).failed(1, "lacks the right read in users");
+    run(&["repair"], &reads).failed(1, "lacks the right write in users");
     run(&["verify", "words"], &reads).failed(3, "words");
     let found = run(&["verify"], &reads);
     assert_eq!(

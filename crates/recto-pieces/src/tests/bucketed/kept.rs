@@ -125,8 +125,14 @@ async fn goes_by_whole_buckets(table: Table, slack_hours: i64) {
         let WriteOutcome::Refused(error) = late else {
             panic!("{late:?}")
         };
-        assert!(error.to_string().contains("not kept any more"), "{error}");
-        assert_eq!(error.hint(), Some("keep more, or write only what is kept"));
+        assert!(
+            error.to_string().contains("older than the retention time"),
+            "{error}"
+        );
+        assert_eq!(
+            error.hint(),
+            Some("write only rows within the retention time, or raise `keep`")
+        );
     }
     let found: i64 = shown.by_hours(100_000).await.values().sum();
     // Some rows are about to be removed.

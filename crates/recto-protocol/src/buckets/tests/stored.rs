@@ -115,7 +115,7 @@ fn a_newer_form_is_refused_and_said_to_be_newer() {
             matches!(error, StoredError::UnknownVersion { version: 2, .. }),
             "{error}"
         );
-        assert!(error.hint().contains("newer Recto"), "{}", error.hint());
+        assert!(error.hint().contains("newer release"), "{}", error.hint());
     }
 }
 

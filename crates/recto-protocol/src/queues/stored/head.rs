@@ -10,7 +10,7 @@ use crate::queues::names::{BodyTable, RegisterNumber, Segment, Tenure, Version};
 /// Version of the form of a shard manifest.
 pub const HEAD_FORMAT_VERSION: u8 = 1;
 
-const WHAT: &str = "a head";
+const WHAT: &str = "a shard manifest";
 
 const FAR: u8 = 1;
 const SEALED: u8 = 2;
@@ -61,18 +61,21 @@ pub fn decode_head(version: Version, bytes: &[u8]) -> Result<Head, StoredError> 
         resting: Vec::new(),
     };
     let is_possible = head.registers as usize <= MAX_REGISTERS;
-    reader.check(is_possible, "it has more registers than there may be")?;
+    reader.check(is_possible, "it has too many versioned cells")?;
     let mut used = BTreeSet::new();
     let count = reader.u16()?;
     let is_possible = usize::from(count) <= MAX_LIVE_SEGMENTS;
-    reader.check(is_possible, "it has more segments than there may be")?;
+    reader.check(is_possible, "it has too many segments")?;
     for _ in 0..count {
         let (segment, live) = read_live(&mut reader)?;
         let is_next = head.live.last_key_value().is_none_or(|(last, _)| *last < segment);
         reader.check(is_next, "its segments are not in order")?;
-        reader.check((1..=head.last.0).contains(&segment.0), "it never had a segment")?;
+        reader.check(
+            (1..=head.last.0).contains(&segment.0),
+            "a segment has an unassigned number",
+        )?;
         let is_only = live.count.is_some() || head.opened(live.reach).is_none();
-        reader.check(is_only, "it has two segments open for the same")?;
+        reader.check(is_only, "two open segments have the same reach")?;
         check_register(&reader, &mut used, live.register, head.registers)?;
         head.live.insert(segment, live);
     }
@@ -87,7 +90,7 @@ pub fn decode_head(version: Version, bytes: &[u8]) -> Result<Head, StoredError> 
     }
     reader.check(
         used.len() == head.registers as usize,
-        "a register is neither used nor rests",
+        "a versioned cell is neither in use nor at rest",
     )?;
     reader.end()?;
     Ok(head)
@@ -99,8 +102,8 @@ fn check_register(
     register: RegisterNumber,
     registers: u32,
 ) -> Result<(), StoredError> {
-    reader.check(register.0 < registers, "it has a register that there is not")?;
-    reader.check(used.insert(register), "it has a register twice")
+    reader.check(register.0 < registers, "a versioned cell does not exist")?;
+    reader.check(used.insert(register), "a versioned cell occurs twice")
 }
 
 fn read_live(reader: &mut Reader<'_>) -> Result<(Segment, Live), StoredError> {
@@ -109,11 +112,11 @@ fn read_live(reader: &mut Reader<'_>) -> Result<(Segment, Live), StoredError> {
     let table = BodyTable(reader.u32()?);
     let flags = reader.u8()?;
     let is_known = flags & !(FAR | SEALED) == 0;
-    reader.check(is_known, "a segment is what no segment is")?;
+    reader.check(is_known, "a segment has unknown flags")?;
     let reach = if flags & FAR == 0 { Reach::Near } else { Reach::Far };
     let count = (flags & SEALED != 0).then(|| reader.u16()).transpose()?;
     let is_possible = count.is_none_or(|count| count <= MAX_SEGMENT_MESSAGES);
-    reader.check(is_possible, "a segment has more messages than there may be")?;
+    reader.check(is_possible, "a segment has too many messages")?;
     let live = Live {
         register,
         table,

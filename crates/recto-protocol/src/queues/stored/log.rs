@@ -12,8 +12,8 @@ pub const LOG_FORMAT_VERSION: u8 = 1;
 /// such a message from its first send would delete it, so they must not read the row.
 pub const ARRIVALS_FORMAT_VERSION: u8 = 2;
 
-const LOG: &str = "a log";
-const ROW: &str = "a log's row";
+const LOG: &str = "a segment log";
+const ROW: &str = "a row of a segment log";
 
 const GROUP: u8 = 1;
 const DEDUPLICATION: u8 = 2;
@@ -97,7 +97,7 @@ pub fn decode_log_row(bytes: &[u8]) -> Result<(Segment, LogRow), StoredError> {
     let chunk = Chunk(reader.u128()?);
     let count = reader.u16()?;
     let is_possible = (1..=MAX_SEGMENT_MESSAGES).contains(&count);
-    reader.check(is_possible, "it has no messages, or more than a segment")?;
+    reader.check(is_possible, "it has no messages, or more than a segment can have")?;
     let mut entries = Vec::new();
     for _ in 0..count {
         entries.push(read_entry(&mut reader, has_arrivals)?);
@@ -105,7 +105,7 @@ pub fn decode_log_row(bytes: &[u8]) -> Result<(Segment, LogRow), StoredError> {
     let is_needed = !has_arrivals || entries.iter().any(|entry| entry.arrived.is_some());
     reader.check(
         is_needed,
-        "its version says that a message came from another queue, and none did",
+        "its version is for messages from another queue, and it has none",
     )?;
     reader.end()?;
     let entries = entries.into();
@@ -128,7 +128,7 @@ fn read_entry(reader: &mut Reader<'_>, may_have_arrived: bool) -> Result<Entry, 
     let flags = reader.u8()?;
     let arrived = if may_have_arrived { ARRIVED } else { 0 };
     let is_known = flags & !(GROUP | DEDUPLICATION | ORIGIN | RECEIVED | arrived) == 0;
-    reader.check(is_known, "a message has what no message has")?;
+    reader.check(is_known, "a message has unknown flags")?;
     if flags & GROUP != 0 {
         entry.group = Some(Fingerprint(reader.u128()?));
     }
@@ -148,7 +148,7 @@ fn read_entry(reader: &mut Reader<'_>, may_have_arrived: bool) -> Result<Entry, 
             first: reader.i64()?,
             until: reader.i64()?,
         };
-        reader.check(received.attempts > 0, "a message was received, and no time")?;
+        reader.check(received.attempts > 0, "a received message has 0 attempts")?;
         entry.received = Some(received);
     }
     if flags & ARRIVED != 0 {
@@ -206,11 +206,17 @@ pub fn decode_log_header(version: Version, bytes: &[u8]) -> Result<LogHeader, St
         bytes: reader.u64()?,
         is_sealed: reader.bool()?,
     };
-    reader.check(header.next <= MAX_SEGMENT_MESSAGES, "it has more than a segment")?;
+    reader.check(
+        header.next <= MAX_SEGMENT_MESSAGES,
+        "it has more messages than a segment can have",
+    )?;
     let is_possible = header.rows <= header.next && (header.rows > 0 || header.next == 0);
-    reader.check(is_possible, "it has more rows than messages, or none for them")?;
+    reader.check(
+        is_possible,
+        "the number of its rows does not match the number of its messages",
+    )?;
     let is_possible = header.bytes <= MAX_SEGMENT_BYTES;
-    reader.check(is_possible, "it has more bytes than a segment")?;
+    reader.check(is_possible, "it has more bytes than a segment can have")?;
     reader.end()?;
     Ok(header)
 }
@@ -247,15 +253,18 @@ pub fn decode_log<'b>(
     };
     for (number, row) in rows {
         let (segment, row) = decode_log_row(row)?;
-        check(segment == header.segment, "one of its rows is another segment's")?;
+        check(
+            segment == header.segment,
+            "one of its rows belongs to another segment",
+        )?;
         let is_next = number == log.rows.count() && number < header.rows;
-        check(is_next, "its rows do not follow each other")?;
+        check(is_next, "its rows are not consecutive")?;
         let first = log.next();
         let is_within = row.entries.len() <= usize::from(header.next - first);
-        check(is_within, "its rows have more messages")?;
+        check(is_within, "its rows have more messages than its header")?;
         log.rows.push(first, row);
     }
     let is_whole = log.rows.count() == header.rows && log.next() == header.next;
-    check(is_whole, "it has fewer rows, or messages, than it says")?;
+    check(is_whole, "it has fewer rows or messages than its header")?;
     Ok(log)
 }

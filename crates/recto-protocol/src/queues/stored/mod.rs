@@ -32,7 +32,7 @@ use crate::queues::names::{Address, Place, Shard, Version};
 #[non_exhaustive]
 pub enum StoredError {
     /// The bytes have a version that this release does not know.
-    #[error("{what} is of version {version}, which this release does not know")]
+    #[error("{what} has version {version}, which this release does not support")]
     UnknownVersion {
         /// Name of the stored form.
         what: &'static str,
@@ -53,14 +53,12 @@ impl StoredError {
     /// Returns a hint that says how to resolve the error.
     pub fn hint(&self) -> &'static str {
         match self {
-            Self::UnknownVersion { .. } => {
-                "it was written by a newer Recto: use that release, or a later one"
-            }
+            Self::UnknownVersion { .. } => "use the newer release that wrote it, or a later one",
             Self::Damaged { what, .. } if *what == receipt::WHAT => {
-                "use the receipt exactly as the message came with it"
+                "use the receipt exactly as the message had it"
             }
             Self::Damaged { .. } => {
-                "something else than Recto wrote to this table: restore it from a backup, or delete the queue"
+                "restore this table from a backup, or delete the queue: another program wrote to the table"
             }
         }
     }
@@ -92,7 +90,7 @@ impl<'b> Reader<'b> {
         let mut reader = Self { what, rest: bytes };
         match reader.u8()? {
             version if version == known => Ok(reader),
-            0 => Err(reader.damaged("there is no such version")),
+            0 => Err(reader.damaged("its version is invalid")),
             version => Err(StoredError::UnknownVersion { what, version }),
         }
     }
@@ -105,10 +103,7 @@ impl<'b> Reader<'b> {
         bytes: &'b [u8],
     ) -> Result<Self, StoredError> {
         let reader = Self::new(what, known, bytes)?;
-        reader.check(
-            version < MAX_VERSION,
-            "its version is greater than any that was counted to",
-        )?;
+        reader.check(version < MAX_VERSION, "its version is too large")?;
         Ok(reader)
     }
 
@@ -126,7 +121,7 @@ impl<'b> Reader<'b> {
 
     fn take<const N: usize>(&mut self) -> Result<[u8; N], StoredError> {
         let split = self.rest.split_first_chunk();
-        let (bytes, rest) = split.ok_or_else(|| self.damaged("it is not whole"))?;
+        let (bytes, rest) = split.ok_or_else(|| self.damaged("bytes are missing"))?;
         self.rest = rest;
         Ok(*bytes)
     }
@@ -145,7 +140,7 @@ impl<'b> Reader<'b> {
             self.check(bits < 64 && part << bits >> bits == part, "a number is too large")?;
             number |= part << bits;
             if byte & 0x80 == 0 {
-                self.check(byte != 0 || bits == 0, "a number is longer than it must be")?;
+                self.check(byte != 0 || bits == 0, "a number has more bytes than it needs")?;
                 return Ok(number);
             }
             bits += 7;
@@ -183,12 +178,12 @@ impl<'b> Reader<'b> {
         match self.u8()? {
             0 => Ok(false),
             1 => Ok(true),
-            _ => Err(self.damaged("it says neither yes nor no")),
+            _ => Err(self.damaged("a boolean is neither 0 nor 1")),
         }
     }
 
     /// Checks that no bytes follow.
     fn end(self) -> Result<(), StoredError> {
-        self.check(self.rest.is_empty(), "something follows it")
+        self.check(self.rest.is_empty(), "bytes follow it")
     }
 }

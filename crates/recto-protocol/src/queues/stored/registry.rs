@@ -18,8 +18,8 @@ pub const IN_FLIGHT_FORMAT_VERSION: u8 = 2;
 /// Version of the form of a row whose queue is paused.
 pub const PAUSED_FORMAT_VERSION: u8 = 3;
 
-const REGISTRY: &str = "a registry of queues";
-const ROW: &str = "a registry's row";
+const REGISTRY: &str = "the registry of queues";
+const ROW: &str = "a row of the registry of queues";
 
 const OPTIONS: u8 = 1;
 const DATA_CENTRE: u8 = 2;
@@ -145,7 +145,7 @@ pub fn decode_registry<'b>(
     };
     let flags = reader.u8()?;
     let is_known = flags & !(OPTIONS | DATA_CENTRE) == 0;
-    reader.check(is_known, "it has what no registry has")?;
+    reader.check(is_known, "it has unknown flags")?;
     if flags & OPTIONS != 0 {
         registry.options = Some(read_store_options(&mut reader)?);
     }
@@ -154,19 +154,19 @@ pub fn decode_registry<'b>(
         registry.data_centre = Some(data_centre.into());
     }
     let count = reader.u32()?;
-    reader.check(
-        count as usize <= MAX_PLACES,
-        "it has more places than there may be",
-    )?;
+    reader.check(count as usize <= MAX_PLACES, "it has too many places")?;
     for (place, row) in rows {
         let row = decode_registry_row(row)?;
         let is_next = place.0 as usize == registry.places.len() && place.0 < count;
-        reader.check(is_next, "its places do not follow each other")?;
-        reader.check(row.changed <= version, "a place was changed by what never was")?;
+        reader.check(is_next, "its places are not consecutive")?;
+        reader.check(
+            row.changed <= version,
+            "a place has a version that is newer than the registry",
+        )?;
         registry.places.insert(place, Arc::new(row));
     }
     let is_whole = registry.places.len() == count as usize;
-    reader.check(is_whole, "it has fewer places than it says")?;
+    reader.check(is_whole, "it has fewer places than its header")?;
     check_queues(&reader, &registry)?;
     reader.end()?;
     Ok(registry)
@@ -177,26 +177,26 @@ fn check_queues(reader: &Reader<'_>, registry: &Registry) -> Result<(), StoredEr
     let (mut names, mut ids, mut units) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     for (.., queue) in registry.queues() {
         let is_only = names.insert(&queue.name) && ids.insert(queue.id);
-        reader.check(is_only, "two of its queues are called the same")?;
+        reader.check(is_only, "two of its queues have the same name")?;
     }
     for (.., unit) in registry.units() {
         reader.check(
             ids.contains(&unit.queue),
-            "a unit is of a queue that there is not",
+            "a work unit belongs to a queue that does not exist",
         )?;
         let is_only = units.insert((unit.queue, &unit.name));
-        reader.check(is_only, "two of a queue's units are called the same")?;
+        reader.check(is_only, "two work units of a queue have the same name")?;
     }
     for (.., unit) in registry.units() {
-        reader.check(ids.insert(unit.id), "two of its units are the same")?;
+        reader.check(ids.insert(unit.id), "two work units have the same id")?;
     }
     for (.., queue) in registry.queues() {
         let dead = queue.options.dead_letters.as_ref();
         let is_there = dead.is_none_or(|dead| names.contains(&dead.queue));
-        reader.check(is_there, "it names a queue that there is not")?;
+        reader.check(is_there, "a dead-letter queue does not exist")?;
     }
     let has_options = registry.options.is_some() || registry.places.is_empty();
-    reader.check(has_options, "it has queues, and says nothing of them")
+    reader.check(has_options, "it has queues, but no options")
 }
 
 /// Reads a row.
@@ -212,7 +212,7 @@ pub fn decode_registry_row(bytes: &[u8]) -> Result<PlaceRow, StoredError> {
     let (tenure, changed, shards) = (Tenure(reader.u64()?), reader.u64()?, reader.u16()?);
     reader.check(
         (1..=changed).contains(&tenure.0),
-        "it was used before, or after, it was changed",
+        "its epoch does not match its version",
     )?;
     reader.check(
         (1..=MAX_SHARDS).contains(&shards),
@@ -232,7 +232,7 @@ pub fn decode_registry_row(bytes: &[u8]) -> Result<PlaceRow, StoredError> {
             name: read_name(&mut reader)?,
             since: reader.i64()?,
         },
-        _ => return Err(reader.damaged("it is nobody's that there is")),
+        _ => return Err(reader.damaged("its kind is unknown")),
     };
     let is_possible = match held {
         Held::Free => tenure.0 < changed,
@@ -240,10 +240,10 @@ pub fn decode_registry_row(bytes: &[u8]) -> Result<PlaceRow, StoredError> {
         // The row of a unit changes only when the unit begins and when it ends.
         Held::Unit(_) | Held::Deleting { .. } => tenure.0 == changed,
     };
-    reader.check(is_possible, "it was changed when it could not be")?;
+    reader.check(is_possible, "its version does not match its epoch")?;
     reader.check(
         row_version(&held) == version,
-        "its version does not fit its content",
+        "its format version does not match its content",
     )?;
     reader.end()?;
     Ok(PlaceRow {
@@ -257,15 +257,15 @@ pub fn decode_registry_row(bytes: &[u8]) -> Result<PlaceRow, StoredError> {
 fn read_text<'b>(reader: &mut Reader<'b>, most: usize) -> Result<&'b str, StoredError> {
     let length = usize::from(reader.u8()?);
     let is_possible = (1..=most).contains(&length) && length <= reader.rest.len();
-    reader.check(is_possible, "a name is empty, too long, or not whole")?;
+    reader.check(is_possible, "a name is empty, too long, or cut off")?;
     let (text, rest) = reader.rest.split_at(length);
     reader.rest = rest;
-    std::str::from_utf8(text).map_err(|_| reader.damaged("a name is no text"))
+    std::str::from_utf8(text).map_err(|_| reader.damaged("a name is not UTF-8"))
 }
 
 fn read_name(reader: &mut Reader<'_>) -> Result<QueueName, StoredError> {
     let text = read_text(reader, crate::queues::limits::MAX_QUEUE_NAME_LENGTH)?;
-    QueueName::new("name", text).map_err(|_| reader.damaged("a name is no name of a queue"))
+    QueueName::new("name", text).map_err(|_| reader.damaged("a name is not a valid name of a queue"))
 }
 
 fn read_store_options(reader: &mut Reader<'_>) -> Result<StoreOptions, StoredError> {
@@ -275,7 +275,7 @@ fn read_store_options(reader: &mut Reader<'_>) -> Result<StoreOptions, StoredErr
         tables: reader.u8()?,
         units: reader.u8()?,
     };
-    reader.check(options.check().is_ok(), "its options are none")?;
+    reader.check(options.check().is_ok(), "its options are invalid")?;
     Ok(options)
 }
 
@@ -287,7 +287,7 @@ fn read_queue(reader: &mut Reader<'_>, shards: u16) -> Result<Queue, StoredError
         options: read_options(reader)?,
     };
     let is_possible = queue.options.check(&queue.name).is_ok() && queue.options.shards <= shards;
-    reader.check(is_possible, "its options are none")?;
+    reader.check(is_possible, "its options are invalid")?;
     Ok(queue)
 }
 
@@ -296,7 +296,7 @@ fn read_options(reader: &mut Reader<'_>) -> Result<QueueOptions, StoredError> {
     let (body_bytes, shards) = (reader.u32()?, reader.u16()?);
     let flags = reader.u8()?;
     let is_known = flags & !(ORDERED | PER_GROUP | RETENTION | DEAD_LETTERS | IN_FLIGHT | PAUSED) == 0;
-    reader.check(is_known, "a queue has what no queue has")?;
+    reader.check(is_known, "a queue has unknown flags")?;
     let retention_seconds = (flags & RETENTION != 0).then(|| reader.u32()).transpose()?;
     let dead_letters = if flags & DEAD_LETTERS == 0 {
         None
@@ -309,7 +309,7 @@ fn read_options(reader: &mut Reader<'_>) -> Result<QueueOptions, StoredError> {
     if flags & IN_FLIGHT != 0 {
         max_in_flight = reader.u32()?;
         let is_needed = max_in_flight != DEFAULT_IN_FLIGHT;
-        reader.check(is_needed, "it says what holds if nothing is said")?;
+        reader.check(is_needed, "it stores a default value")?;
     }
     Ok(QueueOptions {
         visibility_seconds,

@@ -10,7 +10,7 @@ use crate::queues::ring::{Owner, Phase, Ring};
 /// Version of the form of a ring.
 pub const RING_FORMAT_VERSION: u8 = 1;
 
-const WHAT: &str = "a ring";
+const WHAT: &str = "the list of tables of message bodies";
 
 const FREE: u8 = 0;
 const OPEN: u8 = 1;
@@ -64,17 +64,23 @@ pub fn decode_ring(version: Version, bytes: &[u8]) -> Result<Ring, StoredError> 
         tables: BTreeMap::new(),
     };
     let count = usize::from(reader.u8()?);
-    reader.check(count <= MAX_TABLES, "it has more tables than there may be")?;
+    reader.check(count <= MAX_TABLES, "it has too many tables")?;
     for _ in 0..count {
         let table = BodyTable(reader.u32()?);
         let is_next = ring.tables.last_key_value().is_none_or(|(last, _)| *last < table);
         reader.check(is_next, "its tables are not in order")?;
-        reader.check((1..=ring.last.0).contains(&table.0), "it never had a table")?;
+        reader.check(
+            (1..=ring.last.0).contains(&table.0),
+            "a table has an unassigned number",
+        )?;
         let phase = read_phase(&mut reader, version)?;
         let is_only = !matches!(phase, Phase::Open { .. }) || ring.open().is_none();
         reader.check(is_only, "two of its tables are open")?;
         if let Phase::Unit { unit, .. } = phase {
-            reader.check(ring.unit(unit).is_none(), "two of its tables are one unit's")?;
+            reader.check(
+                ring.unit(unit).is_none(),
+                "two of its tables belong to the same work unit",
+            )?;
         }
         ring.tables.insert(table, phase);
     }
@@ -90,13 +96,13 @@ fn read_phase(reader: &mut Reader<'_>, ring: Version) -> Result<Phase, StoredErr
         FREE => return Ok(Phase::Free),
         RETIRED => return Ok(Phase::Retired),
         OPEN | CLOSING | CLOSED | EMPTYING | UNIT => {}
-        _ => return Err(reader.damaged("a table is in no phase that there is")),
+        _ => return Err(reader.damaged("a table has an unknown phase")),
     }
     let since = reader.i64()?;
     let life = Life(reader.u64()?);
     reader.check(
         (1..=ring).contains(&life.0),
-        "a table was opened by a ring that never was",
+        "a table has an epoch that is newer than the list",
     )?;
     Ok(match phase {
         OPEN => Phase::Open { since, life },

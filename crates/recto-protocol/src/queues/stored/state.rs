@@ -16,7 +16,7 @@ pub const CROWDED_FORMAT_VERSION: u8 = 2;
 /// Maximum number of pending messages in the form of version 1.
 const MAX_PLAIN: usize = 1_024;
 
-const WHAT: &str = "a state";
+const WHAT: &str = "a segment state";
 
 const CLAIMED: u8 = 0;
 const WAITING: u8 = 1;
@@ -132,10 +132,13 @@ pub fn decode_state(version: Version, bytes: &[u8]) -> Result<State, StoredError
     let mut reader = Reader::of_register(WHAT, form, version, bytes)?;
     let segment = Segment(reader.u64()?);
     let count = reader.u8()?;
-    reader.check(count <= MAX_WORDS, "more is resolved than a segment has")?;
+    reader.check(
+        count <= MAX_WORDS,
+        "it has more resolved messages than a segment can have",
+    )?;
     let words: Result<Vec<u64>, StoredError> = (0..count).map(|_| reader.u64()).collect();
     let resolved = Resolved::from_words(words?);
-    let resolved = resolved.ok_or(reader.damaged("what is resolved ends with nothing"))?;
+    let resolved = resolved.ok_or(reader.damaged("the list of resolved messages ends with an empty word"))?;
     let count = reader.u16()?;
     let pending = if is_plain {
         read_plain(&mut reader, count, &resolved)?
@@ -157,7 +160,10 @@ fn read_plain(
     resolved: &Resolved,
 ) -> Result<BTreeMap<Seq, Pending>, StoredError> {
     let is_possible = usize::from(count) <= MAX_PLAIN;
-    reader.check(is_possible, "more is pending than its version has")?;
+    reader.check(
+        is_possible,
+        "it has more pending messages than its format version allows",
+    )?;
     let mut all = BTreeMap::new();
     for _ in 0..count {
         let seq = read_seq(reader, &all, resolved)?;
@@ -174,14 +180,14 @@ fn read_crowd(
     let is_possible = usize::from(count) > MAX_PLAIN && count <= MAX_SEGMENT_MESSAGES;
     reader.check(
         is_possible,
-        "more is pending than a segment has, or less than its version has",
+        "the number of pending messages does not match the segment or the format version",
     )?;
     let claim_count = reader.u16()?;
     reader.check(claim_count <= count, "it has more claims than messages")?;
     let claims: Result<Vec<_>, StoredError> = (0..claim_count).map(|_| reader.u128().map(ClaimId)).collect();
     let claims = claims?;
     let is_once = claims.iter().collect::<BTreeSet<_>>().len() == claims.len();
-    reader.check(is_once, "a claim is there twice")?;
+    reader.check(is_once, "a claim occurs twice")?;
     let base = Base {
         first_received: reader.i64()?,
         until: reader.i64()?,
@@ -191,14 +197,14 @@ fn read_crowd(
         let seq = reader.compact()?.checked_add(next);
         let seq = seq.and_then(|seq| Seq::try_from(seq).ok());
         let seq = seq.filter(|seq| *seq < MAX_SEGMENT_MESSAGES && !resolved.has(*seq));
-        let seq = seq.ok_or(reader.damaged("a pending message is resolved, or beyond the segment"))?;
+        let seq = seq.ok_or(reader.damaged("a pending message is resolved, or outside of the segment"))?;
         next = u64::from(seq) + 1;
         all.insert(seq, read_compact_pending(reader, &claims, &mut next_claim, base)?);
     }
     reader.check(next_claim == claims.len(), "a claim has no message")?;
     let least = Base::of(all.values());
     let is_least = least.first_received == base.first_received && least.until == base.until;
-    reader.check(is_least, "its times are counted from others than the least")?;
+    reader.check(is_least, "its times do not begin at the earliest time")?;
     Ok(all)
 }
 
@@ -211,14 +217,14 @@ fn read_compact_pending(
     base: Base,
 ) -> Result<Pending, StoredError> {
     let attempts = u16::try_from(reader.compact()?).ok();
-    let attempts = attempts.ok_or(reader.damaged("a message has more attempts than are counted"))?;
+    let attempts = attempts.ok_or(reader.damaged("a message has too many attempts"))?;
     let number = usize::try_from(reader.compact()?).unwrap_or(usize::MAX);
     let claim = claims.get(number).filter(|_| number <= *next_claim).copied();
-    let claim = claim.ok_or(reader.damaged("a message has a claim that is not there, or not in order"))?;
+    let claim = claim.ok_or(reader.damaged("a message has a claim that is unknown, or not in order"))?;
     *next_claim = (*next_claim).max(number + 1);
     let since = |base: Micros, reader: &mut Reader<'_>| {
         let time = base.checked_add_unsigned(reader.compact()?);
-        time.ok_or(reader.damaged("a time is later than any"))
+        time.ok_or(reader.damaged("a time is out of range"))
     };
     Ok(Pending {
         attempts,
@@ -236,9 +242,12 @@ fn read_seq(
 ) -> Result<Seq, StoredError> {
     let seq = reader.u16()?;
     let is_next = before.last_key_value().is_none_or(|(last, _)| *last < seq);
-    reader.check(is_next, "what is pending is not in order")?;
+    reader.check(is_next, "the pending messages are not in order")?;
     let is_place = seq < MAX_SEGMENT_MESSAGES && !resolved.has(seq);
-    reader.check(is_place, "what is pending is resolved, or beyond the segment")?;
+    reader.check(
+        is_place,
+        "a pending message is resolved, or outside of the segment",
+    )?;
     Ok(seq)
 }
 
@@ -261,6 +270,6 @@ fn read_standing(reader: &mut Reader<'_>) -> Result<Standing, StoredError> {
             segment: Segment(reader.u64()?),
             chunk: Chunk(reader.u128()?),
         })),
-        _ => Err(reader.damaged("what is pending stands in no way that there is")),
+        _ => Err(reader.damaged("a pending message has an unknown status")),
     }
 }

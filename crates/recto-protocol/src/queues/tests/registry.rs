@@ -507,7 +507,7 @@ fn what_holds_for_all_queues_can_be_changed() {
         ..QueueTableSettings::default()
     };
     let error = registries.is_refused(RegistryWish::Configure(many));
-    assert_eq!(error.to_string(), "`tables` is 300, and must be from 2 to 48");
+    assert_eq!(error.to_string(), "`tables` is 300; the range is 2 to 48");
 }
 
 #[test]

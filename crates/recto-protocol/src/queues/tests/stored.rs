@@ -373,7 +373,7 @@ fn a_receipt_of_which_a_bit_is_flipped_is_refused() {
         for length in 0..bytes.len() {
             assert!(Receipt::decode(&bytes[..length]).is_err());
         }
-        let error = Receipt::decode(&[&bytes[..], &[0]].concat()).expect_err("something follows");
+        let error = Receipt::decode(&[&bytes[..], &[0]].concat()).expect_err("bytes follow");
         assert!(error.hint().contains("receipt"));
     }
 }
@@ -395,7 +395,7 @@ fn other_versions_are_refused() {
         for error in errors {
             let error = error.expect_err("another version");
             assert!(matches!(error, StoredError::UnknownVersion { version: said, .. } if said == version));
-            assert!(error.hint().contains("newer Recto"));
+            assert!(error.hint().contains("newer release"));
         }
     }
     assert!(matches!(

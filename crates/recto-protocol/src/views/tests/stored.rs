@@ -142,7 +142,7 @@ fn other_versions_are_refused() {
     for version in [3, 255] {
         let error = Head::decode(&[version]).expect_err("another version");
         assert_eq!(error, unknown("recto_head", version));
-        assert!(error.hint().contains("newer Recto"));
+        assert!(error.hint().contains("newer release"));
     }
     let none = Head::decode(&[0; 14]);
     assert!(matches!(none, Err(StoredError::Damaged { .. })));
@@ -422,7 +422,7 @@ fn a_writer_of_another_version_is_an_error() {
         Writer::read(cells.as_row())
     };
     let error = with(2, Some(&[0, 0, 0, 2])).expect_err("another version");
-    assert!(error.hint().contains("newer Recto"), "{error}");
+    assert!(error.hint().contains("newer release"), "{error}");
     let unsorted = [&[0, 0, 0, 2][..], &[0, 0, 0, 8], &[0; 8], &[0, 0, 0, 8], &[0; 8]].concat();
     for (index, cell) in [
         (2, None),

@@ -31,7 +31,7 @@ pub(in crate::api) async fn load(caller: Caller, uri: Uri, request: Request) -> 
     } = parameters.read()?;
     let csv = parameters.read()?;
     if collections.is_empty() {
-        let detail = "collections names those to load into, with commas between";
+        let detail = "collections must name the collections to load into, separated by commas";
         return Err(Problem::invalid_parameter("collections", detail));
     }
     if !caller.access.allows_store(Right::Load) {

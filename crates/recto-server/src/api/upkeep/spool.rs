@@ -235,26 +235,29 @@ async fn blocking<T: Send + 'static>(
     let done = tokio::task::spawn_blocking(work).await;
     let done = done.unwrap_or_else(|error| Err(io::Error::other(error)));
     done.map_err(|error| {
-        let message = format!("the server cannot keep the file while it is loaded: {error}");
-        Problem::from(Error::new(ErrorKind::Io, message).with_hint("its load_folder needs room for the file"))
+        let message = format!("the server cannot store the file during the load: {error}");
+        Problem::from(Error::new(ErrorKind::Io, message).with_hint("free disk space in its load_folder"))
     })
 }
 
 fn no_load_folder() -> Problem {
-    let detail = "this server has no folder to keep files in while they are loaded";
-    Problem::new(ProblemType::Forbidden, detail)
-        .with_hint("its operator names one: recto serve --load-folder FOLDER, or load_folder in its file")
+    let detail = "this server has no folder for files that it loads";
+    Problem::new(ProblemType::Forbidden, detail).with_hint(
+        "ask the operator of the server to set a folder: recto serve --load-folder FOLDER, or load_folder in \
+         its file",
+    )
 }
 
 fn too_large(most: u64) -> Problem {
-    let detail = format!("a file that is loaded may have {most} bytes");
+    let detail = format!("a file to load has at most {most} bytes");
     Problem::limit_exceeded(detail)
-        .with_hint("pack it, or load it in parts; the server's operator may set max_load_bytes")
+        .with_hint("compress the file, or load it in parts; the server's operator can raise max_load_bytes")
 }
 
 fn stalled(limit: Duration) -> Problem {
     let detail = format!(
-        "the file did not come: fewer than {MIN_SENT_BYTES} bytes in {} ms; nothing of it was stored",
+        "the file did not arrive: the server received fewer than {MIN_SENT_BYTES} bytes in {} ms, and stored \
+         nothing of it",
         limit.as_millis()
     );
     Problem::late_body(detail)

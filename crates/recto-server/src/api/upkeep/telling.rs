@@ -91,7 +91,7 @@ pub(in crate::api) async fn run_on(
     });
     let work = async move {
         let ended = ended.await;
-        let ended = ended.unwrap_or_else(|_| Err(Problem::internal("the server made a mistake")));
+        let ended = ended.unwrap_or_else(|_| Err(Problem::internal("an internal error occurred")));
         ended.map(Done::from)
     };
     while_heard(upkeep, told, work).await

@@ -92,7 +92,7 @@ impl Board<'_> {
                     h1 { "Queues" }
                     p.sort_order {
                         (counted(self.queues.len() as u64, "queue", "queues")) ", "
-                        (counted(messages, "message", "messages")) " when the page was made"
+                        (counted(messages, "message", "messages")) " at the time of this page"
                     }
                 }
                 div.actions {
@@ -103,11 +103,11 @@ impl Board<'_> {
             @if self.queues.is_empty() {
                 section.empty {
                     h2 { "No queues" }
-                    p { "The store has no queue that you may look at. " code { "recto queue create NAME" } " makes one." }
+                    p { "The store has no queue that you can see. " code { "recto queue create NAME" } " creates a queue." }
                 }
             } @else {
                 (self.table())
-                p.dim.below { "Rates are what this server did from one look to the next; the lines go back two minutes." }
+                p.dim.below { "The rates count requests to this server between two refreshes. The lines show the last two minutes." }
             }
         }
     }
@@ -127,7 +127,7 @@ impl Board<'_> {
                         tr {
                             th scope="col" { "Queue" }
                             @for number in ["Messages", "In flight", "Delayed", "Oldest", "Dead letters"] { th.number scope="col" { (number) } }
-                            @for flow in FLOWS { th scope="col" { (flow.name()) span.type { "a second" } } }
+                            @for flow in FLOWS { th scope="col" { (flow.name()) span.type { "per second" } } }
                         }
                     }
                     tbody { @for (_, queue) in rest().take(MAX_QUEUES_SHOWN) { (self.row(queue)) } }

@@ -17,11 +17,11 @@ const MARGIN: f64 = 1.5;
 /// compare them.
 pub(super) fn rate(history: &History, flow: Flow) -> Markup {
     let (Some(rate), Some(seconds)) = (history.rate(flow), history.rate_seconds()) else {
-        return html! { span.dim title="It is known from the second look on" { "–" } };
+        return html! { span.dim title="The rate is known after the second refresh" { "–" } };
     };
     let top = history.highest_rate();
     let words = format!(
-        "{} {} a second in the last {seconds:.0} s; the line goes up to {}",
+        "{} {} per second in the last {seconds:.0} s; the scale ends at {}",
         flow.name(),
         per_second(rate),
         per_second(top)
@@ -36,7 +36,7 @@ pub(super) fn depth(history: &History) -> Markup {
     line(
         &steps,
         top,
-        &format!("Messages in the last two minutes; the line goes up to {top:.0}"),
+        &format!("Messages in the last two minutes; the scale ends at {top:.0}"),
     )
 }
 

@@ -35,19 +35,20 @@ pub(super) fn oldest(
     let may_remove = asked.may(Right::Manage);
     html! {
         section.health {
-            h2 { "Its oldest messages" }
+            h2 { "Oldest messages" }
             @if messages.is_empty() {
-                p.dim { "The queue had no messages when the page was made." }
+                p.dim { "The queue had no messages at the time of this page." }
             } @else {
                 p.dim.above {
-                    @if status.messages > messages.len() as u64 { "The first " (messages.len()) ", as they stood" }
-                    @else { "As they stood" }
-                    " when the page was made. " a href=(asked.back()) { "Refresh" }
+                    @if status.messages > messages.len() as u64 { "The first " (messages.len()) ", as they were" }
+                    @else { "As they were" }
+                    " at the time of this page. " a href=(asked.back()) { "Refresh" }
                 }
                 (table(asked, messages, now_micros, may_remove))
                 @if messages.iter().any(|message| message.attempts > 0) {
                     p.dim.below {
-                        "The error with which a receiver gives a message back is stored with its last attempt, on the dead letter."
+                        "If a receiver returns a message with an error, the dead letter has the error of the \
+                         last attempt."
                     }
                 }
             }
@@ -69,10 +70,10 @@ pub(super) fn table(asked: &Asked, messages: &[PeekedMessage], now_micros: i64, 
                         th.number scope="col" { "Age" }
                         @if has_groups { th scope="col" { "Group" } }
                         th scope="col" { "Body" }
-                        @if has_errors { th scope="col" { "Why it is a dead letter" } }
+                        @if has_errors { th scope="col" { "Reason" } }
                         th scope="col" { "Attributes" }
                         th scope="col" { "Id" }
-                        @if may_remove { th scope="col" { span.unseen { "Taking it out" } } }
+                        @if may_remove { th scope="col" { span.unseen { "Remove" } } }
                     }
                 }
                 tbody {
@@ -111,7 +112,7 @@ fn age(message: &PeekedMessage, now_micros: i64) -> String {
 fn state(message: &PeekedMessage, now_micros: i64) -> Markup {
     let words = match message.state.as_str() {
         "in_flight" => "in flight",
-        "leaving" => "on its way to another queue",
+        "leaving" => "moving to another queue",
         other => other,
     };
     let until = message.until.as_deref().and_then(micros);
@@ -131,7 +132,7 @@ fn error(message: &PeekedMessage) -> Option<&str> {
 /// Returns the body, or its start: text as it is, other bytes in hexadecimal digits.
 fn body(message: &PeekedMessage) -> Markup {
     if let Some(damage) = &message.damage {
-        return html! { span.bad { "It cannot be read: " (damage) } };
+        return html! { span.bad { "Unreadable: " (damage) } };
     }
     let text = message.body.as_deref().filter(|text| is_plain(text));
     if let Some(text) = text {
@@ -169,7 +170,7 @@ fn attributes(message: &PeekedMessage) -> Markup {
     html! {
         @for (name, value) in own().take(MAX_SHOWN_ATTRIBUTES) {
             div {
-                @if name == ATTEMPTS_ATTRIBUTE { span.dim { "attempts before" } } @else { span.dim { (cut(name, MAX_SHOWN_CHARACTERS)) } }
+                @if name == ATTEMPTS_ATTRIBUTE { span.dim { "earlier attempts" } } @else { span.dim { (cut(name, MAX_SHOWN_CHARACTERS)) } }
                 " " (cut(value, MAX_SHOWN_CHARACTERS))
             }
         }

@@ -105,7 +105,7 @@ fn heading(asked: &Asked) -> Markup {
 fn notice(done: &str) -> Option<String> {
     if let Some(count) = done.strip_prefix(REDRIVEN) {
         let (count, more) = match count.strip_suffix(MORE) {
-            Some(count) => (count, " There are more: move them again."),
+            Some(count) => (count, " More messages remain: redrive again."),
             None => (count, ""),
         };
         let count = count.parse().ok()?;
@@ -117,13 +117,11 @@ fn notice(done: &str) -> Option<String> {
     let said = match done {
         "sent" => "The message was sent.",
         "duplicate" => {
-            "It was sent before: there is a message of its deduplication id from the last five minutes, and no other was sent."
+            "A message with this deduplication id was sent in the last five minutes. Nothing was sent now."
         }
-        "removed" => "The message was taken out.",
-        "gone" => {
-            "The message was not there any more, or on its way to another queue: nothing was taken out."
-        }
-        "purged" => "The queue was purged: what stood there is received no more.",
+        "removed" => "The message was removed.",
+        "gone" => "The message does not exist any more, or is moving to another queue. Nothing was removed.",
+        "purged" => "The queue was purged. Its earlier messages are not delivered again.",
         _ => return None,
     };
     Some(said.to_owned())
@@ -135,7 +133,7 @@ async fn figures(asked: &Asked, status: &QueueStatus, histories: &Histories) -> 
     let dead_letters = dead_letters(asked, status).await?;
     Ok(html! {
         (follow(&asked.action("figures"), "figures"))
-        section #figures aria-label="How much is in it" {
+        section #figures aria-label="Numbers of messages" {
             dl.tiles {
                 (tile("Messages", &html! { (depth(status)) (paused(status)) (chart::depth(&history)) }))
                 (tile("In flight", &html! { (grouped(status.in_flight)) }))
@@ -143,7 +141,7 @@ async fn figures(asked: &Asked, status: &QueueStatus, histories: &Histories) -> 
                 (tile("Oldest", &age(status)))
                 (tile("Dead letters", &dead_letters))
                 (tile("Receivers waiting", &html! { (grouped(status.receivers_waiting)) }))
-                @for flow in FLOWS { (tile(&format!("{} a second", flow.name()), &chart::rate(&history, flow))) }
+                @for flow in FLOWS { (tile(&format!("{} per second", flow.name()), &chart::rate(&history, flow))) }
             }
             p.dim.below { (since(status)) }
         }
@@ -179,8 +177,8 @@ async fn dead_letters(asked: &Asked, status: &QueueStatus) -> Result<Markup, Pro
 fn since(status: &QueueStatus) -> String {
     let totals = &status.totals;
     format!(
-        "Since this server opened the store: {} sent, {} received, {} acknowledged, {} given back, {} gone to the dead letters, \
-         {} expired, {} lost.",
+        "Since this server opened the store: {} sent, {} received, {} acknowledged, {} returned, {} \
+         dead-lettered, {} expired, {} lost.",
         grouped(totals.sent),
         grouped(totals.received),
         grouped(totals.acked),
@@ -196,33 +194,33 @@ fn options(status: &QueueStatus) -> Markup {
     let dead_letters = options.dead_letters.as_ref().and_then(Option::as_ref);
     html! {
         dl.record {
-            div { dt { "Visibility" } dd { (seconds(options.visibility_seconds.unwrap_or_default())) ", unless the receiver says otherwise" } }
+            div { dt { "Visibility" } dd { (seconds(options.visibility_seconds.unwrap_or_default())) ", unless the receiver sets another" } }
             div { dt { "Delay" } dd {
                 @match options.delay_seconds.unwrap_or_default() { 0 => "none", delay => (seconds(delay)) }
-                ", unless the sender says otherwise"
+                ", unless the sender sets another"
             } }
-            div { dt { "Messages are kept" } dd {
-                @match options.retention_seconds.flatten() { None => "until they are done with", Some(kept) => { "for " (seconds(kept)) } }
+            div { dt { "Retention" } dd {
+                @match options.retention_seconds.flatten() { None => "until they are acknowledged", Some(kept) => { "for " (seconds(kept)) } }
             } }
             div { dt { "Dead letters" } dd {
                 @match dead_letters {
-                    None => "none: a message is received until it is acknowledged",
+                    None => "none: a message is delivered again until it is acknowledged",
                     Some(to) => {
                         "after " (counted(to.attempts.into(), "attempt", "attempts")) " to " a href=(href(&to.queue)) { (to.queue) }
                     },
                 }
             } }
             div { dt { "Order" } dd {
-                @if options.ordered == Some(true) { "by group: one message of a group at a time, in the order sent" } @else { "none that is kept" }
+                @if options.ordered == Some(true) { "by group: one message of a group at a time, in sending order" } @else { "not guaranteed" }
             } }
             div { dt { "Shards" } dd { (options.shards.unwrap_or(1)) } }
-            div { dt { "Deduplication ids" } dd {
-                @match options.deduplication { Some(DeduplicationScope::Group) => "tell messages of a group apart", _ => "tell messages of the queue apart" }
+            div { dt { "Deduplication" } dd {
+                @match options.deduplication { Some(DeduplicationScope::Group) => "by id, within a group", _ => "by id, within the queue" }
             } }
-            div { dt { "A message" } dd { "up to " (bytes(options.body_bytes.unwrap_or_default().into())) " of body and attributes" } }
+            div { dt { "Message size" } dd { "up to " (bytes(options.body_bytes.unwrap_or_default().into())) " of body and attributes" } }
             div { dt { "In flight" } dd { "up to " (counted(options.max_in_flight.unwrap_or_default().into(), "message", "messages")) } }
             div { dt { "Delivery" } dd {
-                @if status.is_paused() { "paused: messages are accepted, and none is delivered" } @else { "on" }
+                @if status.is_paused() { "paused: the queue accepts messages, but delivers none" } @else { "on" }
             } }
             div { dt { "Version" } dd { (status.version) } }
         }

@@ -61,9 +61,9 @@ async fn moved(asked: &Asked, sent: &Parameters, time: Duration) -> Result<Moved
         .map(str::trim)
         .filter(|typed| !typed.is_empty());
     let most = most.map(str::parse).transpose().map_err(|_| {
-        let detail = "max_messages is a whole number, or empty for all";
+        let detail = "max_messages must be a whole number, or empty for all";
         Problem::new(ProblemType::InvalidNumber, detail)
-            .with_hint("nothing was moved")
+            .with_hint("correct the number; nothing was moved")
             .with_field(MAX_MESSAGES)
     })?;
     let moved = asked.queues()?.redrive(&asked.name, Some(to), most, time).await;
@@ -80,10 +80,10 @@ async fn answer(asked: &Asked, sent: &Parameters, problem: Option<&Problem>) -> 
         div.heading { h1 { "Redrive " (asked.name) } }
         @if let Some(problem) = problem { (problem_panel(problem)) }
         @if others.is_empty() {
-            p { "There is no other queue that you may send to." }
+            p { "There is no other queue to which you can send messages." }
             p.ways { a.button data-key="u" href=(asked.back()) { "Back" } }
         } @else {
-            p { "Messages that nobody has received go to another queue, the oldest first, and are received there as if they were new." }
+            p { "Moves messages that were never received. The oldest are moved first, and the other queue delivers them as new messages." }
             form.record.below method="post" action=(asked.action("redrive")) hx-boost="false" {
                 div.field {
                     label for=(TO) { "To" }
@@ -91,18 +91,18 @@ async fn answer(asked: &Asked, sent: &Parameters, problem: Option<&Problem>) -> 
                         @if chosen.is_none() { option value="" { "choose a queue" } }
                         @for queue in &others {
                             option value=(queue.name) selected[chosen == Some(queue.name.as_str())] {
-                                (queue.name) @if is_source(queue, &asked.name) { ": its dead letters come here" }
+                                (queue.name) @if is_source(queue, &asked.name) { ": uses this dead-letter queue" }
                             }
                         }
                     }
                 }
                 div.field .invalid[at == Some(MAX_MESSAGES)] {
-                    label for=(MAX_MESSAGES) { "Messages, at most" }
+                    label for=(MAX_MESSAGES) { "Maximum number of messages" }
                     input #(MAX_MESSAGES) type="text" inputmode="numeric" name=(MAX_MESSAGES) value=(typed) placeholder="all" autocomplete="off"
                         aria-invalid=[(at == Some(MAX_MESSAGES)).then_some("true")];
                 }
                 div.ways {
-                    button.primary type="submit" { "Move them" }
+                    button.primary type="submit" { "Move messages" }
                     a.button data-key="u" href=(asked.back()) { "Cancel" }
                 }
             }

@@ -35,15 +35,15 @@ pub(super) async fn ask_remove(
         shown.retain(|message| message.position == named(POSITION) && message.id == named(MESSAGE));
     }
     let content = html! {
-        div.heading { h1 { "Take this message out of " (asked.name) "?" } }
-        p { "It goes at once and does not come back. Who has received it keeps what was received, and acknowledges nothing." }
+        div.heading { h1 { "Remove this message from " (asked.name) "?" } }
+        p { "The message is deleted at once, and cannot be restored. A receiver that has it keeps its copy, but cannot acknowledge it." }
         @if shown.is_empty() {
-            p.dim { "It is not among the oldest messages now: somebody may be done with it." }
+            p.dim { "The message is not among the oldest messages now. It may be acknowledged already." }
         }
         form.ways method="post" action=(asked.action("remove")) hx-boost="false" {
             input type="hidden" name=(POSITION) value=(named(POSITION));
-            button.danger type="submit" { "Take it out" }
-            a.button data-key="u" href=(asked.back()) { "Keep it" }
+            button.danger type="submit" { "Remove" }
+            a.button data-key="u" href=(asked.back()) { "Keep" }
         }
         @if !shown.is_empty() { div.below { (table(&asked, &shown, histories.now_micros(), false)) } }
     };
@@ -93,13 +93,13 @@ async fn purge_page(asked: &Asked, problem: Option<&Problem>) -> Result<Response
         div.heading { h1 { "Purge " (asked.name) "?" } }
         @if let Some(problem) = problem { (problem_panel(problem)) }
         p {
-            "Every message that is there then is received no more and does not come back: now "
-            @if asked.may(Right::Read) { b { (counted(status.messages, "message", "messages")) } } @else { "all of them" }
-            ", whoever has received them. What is sent later stays."
+            "This deletes all messages in the queue, and they cannot be restored: now "
+            @if asked.may(Right::Read) { b { (counted(status.messages, "message", "messages")) } } @else { "all messages" }
+            ", including messages in flight. Messages that are sent later stay."
         }
         form.ways method="post" action=(asked.action("purge")) hx-boost="false" {
             button.danger type="submit" { "Purge" }
-            a.button data-key="u" href=(asked.back()) { "Keep them" }
+            a.button data-key="u" href=(asked.back()) { "Keep messages" }
         }
     };
     Ok(asked.page("Purge", problem, &content))

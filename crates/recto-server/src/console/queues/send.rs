@@ -65,13 +65,17 @@ pub(super) async fn send(
         Some(Ok(sent)) => Ok(asked.done(if sent.duplicate { "duplicate" } else { "sent" }, "send")),
         // The request has one message, so the problem does not need its number.
         Some(Err(error)) => Ok(form.answer(Some(&Problem::of_record(error)))),
-        None => Err(not_right("it was not sent, and the queue says nothing of it", BODY).into()),
+        None => Err(not_right(
+            "the message was not sent, because the queue returned no result",
+            BODY,
+        )
+        .into()),
     }
 }
 
 fn not_right(detail: impl Into<String>, field: &str) -> Problem {
     Problem::new(ProblemType::InvalidMessage, detail.into())
-        .with_hint("nothing was sent")
+        .with_hint("correct this field; nothing was sent")
         .with_field(field)
 }
 
@@ -101,7 +105,7 @@ impl Form<'_> {
         let delay = self.said(DELAY_SECONDS).map(|typed| typed.parse());
         let delay_seconds = delay
             .transpose()
-            .map_err(|_| not_right("delay_seconds is a whole number of seconds", DELAY_SECONDS))?;
+            .map_err(|_| not_right("delay_seconds must be a whole number of seconds", DELAY_SECONDS))?;
         Ok(OutgoingMessage {
             body,
             body_base64,
@@ -119,7 +123,7 @@ impl Form<'_> {
         for line in typed.lines().filter(|line| !line.trim().is_empty()) {
             let (name, value) = line.split_once('=').ok_or_else(|| {
                 not_right(
-                    format!("attributes are NAME=VALUE, one a line, and not {line:?}"),
+                    format!("attributes must be NAME=VALUE, one per line, but a line is {line:?}"),
                     ATTRIBUTES,
                 )
             })?;
@@ -128,7 +132,7 @@ impl Form<'_> {
                 .is_some()
             {
                 return Err(not_right(
-                    format!("attributes: there are two of the name {}", name.trim()),
+                    format!("attributes: the name {} occurs twice", name.trim()),
                     ATTRIBUTES,
                 ));
             }
@@ -140,7 +144,10 @@ impl Form<'_> {
         let asked = self.asked;
         let done = match first(&self.sent, "done") {
             Some("sent") => Some("The message was sent."),
-            Some("duplicate") => Some("It was sent before, within five minutes, and not again."),
+            Some("duplicate") => Some(
+                "A message with this deduplication id was sent in the last five minutes. Nothing was sent \
+                 now.",
+            ),
             _ => None,
         };
         let at = problem.and_then(Problem::field);
@@ -156,12 +163,12 @@ impl Form<'_> {
                         input type="checkbox" name=(BODY_BASE64) value="true" checked[first(&self.sent, BODY_BASE64).is_some()]; "in base64"
                     }
                 }
-                @if self.is_ordered { (self.line(GROUP, "Group", "received in order within it", at)) }
-                (self.line(DEDUPLICATION_ID, "Deduplication id", "sent once in five minutes; empty for none", at))
-                (self.line(DELAY_SECONDS, "Delay, in seconds", "as the queue says", at))
+                @if self.is_ordered { (self.line(GROUP, "Group", "messages of a group are received in order", at)) }
+                (self.line(DEDUPLICATION_ID, "Deduplication id", "prevents duplicates for five minutes", at))
+                (self.line(DELAY_SECONDS, "Delay in seconds", "delay of the queue", at))
                 div.field .invalid[at == Some(ATTRIBUTES)] {
                     label for=(ATTRIBUTES) { "Attributes" }
-                    textarea #(ATTRIBUTES) name=(ATTRIBUTES) rows="3" placeholder="NAME=VALUE, one a line"
+                    textarea #(ATTRIBUTES) name=(ATTRIBUTES) rows="3" placeholder="NAME=VALUE, one per line"
                         aria-invalid=[(at == Some(ATTRIBUTES)).then_some("true")] { "\n" (self.typed(ATTRIBUTES)) }
                 }
                 div.ways {

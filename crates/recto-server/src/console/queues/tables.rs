@@ -52,7 +52,7 @@ fn render(tables: &QueueTables) -> Markup {
         div.heading {
             div {
                 h1 { "Queue tables" }
-                p.sort_order { "Tables of message bodies, which are filled and truncated in turn" }
+                p.sort_order { "Tables of message bodies, which are filled and truncated in rotation" }
             }
             div.actions.without-script { a.button href=(TABLES) { "Refresh" } }
         }
@@ -66,13 +66,14 @@ fn render(tables: &QueueTables) -> Markup {
                 (table(&tables.tables))
             }
             p.dim.below {
-                "New bodies go to the open table for the rotation interval. A closed table is truncated, and free again, when no message \
-                 has needed it for the grace period. Bytes are those of the messages that were sent to its segments, not the size of files."
+                "New bodies go to the open table during the rotation interval. A closed table is truncated \
+                 and free again when no message has needed it for the grace period. Bytes are those of the \
+                 messages sent to its segments, not the sizes of files."
             }
         } @else {
             section.empty {
                 h2 { "No queue tables" }
-                p { "This store keeps bodies with their messages." }
+                p { "This store keeps bodies together with their messages." }
             }
         }
         section.health {
@@ -164,7 +165,7 @@ fn options(is_needed: bool, options: &QueueTableSettings) -> Markup {
                 div { dt { "Grace period" } dd { (seconds(options.grace_seconds.unwrap_or_default())) } }
                 div { dt { "Tables in rotation" } dd { (number(options.tables)) } }
             }
-            div { dt { "Work units at a time" } dd { "up to " (number(options.units)) } }
+            div { dt { "Concurrent work units" } dd { "up to " (number(options.units)) } }
         }
         p.dim.below { code { "recto queue tables" } " changes these options." }
     }

@@ -14,7 +14,7 @@ pub(super) fn depth(status: &QueueStatus) -> Markup {
     html! {
         @if let Some(damage) = &status.damage { span.bad title=(damage) { "damaged" } }
         @else if status.exact { (grouped(status.messages)) }
-        @else { span title="What is done with is counted until it is cleared." { "≤ " (grouped(status.messages)) } }
+        @else { span title="This number includes acknowledged messages until they are cleared." { "≤ " (grouped(status.messages)) } }
     }
 }
 
@@ -22,7 +22,7 @@ pub(super) fn depth(status: &QueueStatus) -> Markup {
 pub(super) fn paused(status: &QueueStatus) -> Markup {
     html! {
         @if status.is_paused() {
-            " " span.bad title="The queue accepts messages and delivers none." { "paused" }
+            " " span.bad title="The queue accepts messages, but delivers none." { "paused" }
         }
     }
 }

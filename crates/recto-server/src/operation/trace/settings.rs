@@ -153,8 +153,8 @@ mod exporting {
         ] {
             say(
                 is_other(name, &["http/protobuf"]),
-                "traces are sent as http/protobuf whatever OTEL_EXPORTER_OTLP_PROTOCOL says: the endpoint must speak \
-                 that (usually port 4318)",
+                "traces are sent as http/protobuf, and OTEL_EXPORTER_OTLP_PROTOCOL is ignored: the endpoint \
+                 must support this protocol (usually on port 4318)",
             );
         }
         for name in [
@@ -163,12 +163,12 @@ mod exporting {
         ] {
             say(
                 is_other(name, &["gzip", "none"]),
-                "OTEL_EXPORTER_OTLP_COMPRESSION may be gzip or none; traces are sent without compression",
+                "OTEL_EXPORTER_OTLP_COMPRESSION must be gzip or none; traces are sent without compression",
             );
         }
         say(
             is_other("OTEL_TRACES_SAMPLER", &SAMPLERS),
-            "OTEL_TRACES_SAMPLER names no sampler that is known; parentbased_always_on is used",
+            "OTEL_TRACES_SAMPLER names an unknown sampler; parentbased_always_on is used",
         );
         let is_ratio = variable("OTEL_TRACES_SAMPLER").is_some_and(|name| name.ends_with("traceidratio"));
         let ratio = variable("OTEL_TRACES_SAMPLER_ARG").and_then(|value| value.parse::<f64>().ok());

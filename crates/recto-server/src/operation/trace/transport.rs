@@ -71,8 +71,8 @@ impl HttpClient for Transport {
         let exchange = async move { tokio::time::timeout(time, exchange(client, request)).await };
         let answer = match self.runtime.spawn(exchange).await {
             Ok(Ok(answer)) => answer,
-            Ok(Err(_)) => Err(format!("there was no answer within {} ms", time.as_millis()).into()),
-            Err(_) => Err("the server has ended".into()),
+            Ok(Err(_)) => Err(format!("the endpoint did not reply within {} ms", time.as_millis()).into()),
+            Err(_) => Err("the server has stopped".into()),
         };
         if let Err(error) = &answer {
             self.counts.note_reason(reasons(&**error));
@@ -110,9 +110,11 @@ fn tls(settings: &Settings) -> Result<ClientConfig, String> {
     } else if settings.is_https {
         let (added, _) = roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         if added == 0 {
-            return Err("this machine trusts no certificate authorities; \
-                        name a file of them: OTEL_EXPORTER_OTLP_CERTIFICATE"
-                .to_owned());
+            return Err(
+                "this machine trusts no certificate authorities; name a file of them in \
+                 OTEL_EXPORTER_OTLP_CERTIFICATE"
+                    .to_owned(),
+            );
         }
     }
     let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
@@ -139,7 +141,7 @@ fn chain(file: &std::path::Path) -> Result<Vec<CertificateDer<'static>>, String>
     let read = CertificateDer::pem_file_iter(file).and_then(Iterator::collect::<Result<Vec<_>, _>>);
     match read {
         Ok(chain) if !chain.is_empty() => Ok(chain),
-        Ok(_) => Err(format!("{}: it holds no PEM certificate", file.display())),
+        Ok(_) => Err(format!("{}: the file has no PEM certificate", file.display())),
         Err(error) => Err(format!(
             "{}: no PEM certificate can be read: {error}",
             file.display()

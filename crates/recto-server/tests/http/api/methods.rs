@@ -102,7 +102,7 @@ fn of_records_with_versions_are_those_of_the_description() {
         let problem = client.get(records).await.problem(400, "no-view");
         let hint = problem["hint"].as_str().unwrap();
         assert_eq!(
-            hint, "do not name a view, or name by_tenant, which serves this query",
+            hint, "leave out the view, or use view by_tenant, which serves this query",
             "{problem}"
         );
     });

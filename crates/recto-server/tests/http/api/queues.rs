@@ -853,9 +853,15 @@ fn a_manager_who_may_not_read_is_told_name_and_version() {
             .delete("/v1/queues/dead")
             .await
             .problem(409, "queue-conflict");
-        assert_eq!(needed["detail"], "another queue sends its dead letters there");
+        assert_eq!(
+            needed["detail"],
+            "another queue uses this queue as its dead-letter queue"
+        );
         let needed = all.delete("/v1/queues/dead").await.problem(409, "queue-conflict");
-        assert_eq!(needed["detail"], "queue jobs sends its dead letters there");
+        assert_eq!(
+            needed["detail"],
+            "queue jobs uses this queue as its dead-letter queue"
+        );
         let both = granted(&recto, &[("queue.jobs", &[Right::Manage, Right::Read])]).await;
         let told = both.patch(JOBS, &[], &json!({})).await.json();
         assert_eq!(told["messages"], 1, "{told}");

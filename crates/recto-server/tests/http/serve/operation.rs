@@ -80,7 +80,13 @@ partition = ["city"]
 async fn what_was_asked_is_designed_for() {
     let served = serve(|_| {}).await;
     let design = "/collections/orders/design";
-    assert!(served.get(design).await.body.contains("Nothing was asked of it"));
+    assert!(
+        served
+            .get(design)
+            .await
+            .body
+            .contains("This server has received no queries")
+    );
     let records = "/v1/collections/orders/records?filter=";
     for _ in 0..3 {
         assert_eq!(
@@ -99,7 +105,7 @@ async fn what_was_asked_is_designed_for() {
     assert_eq!(page.status, 200);
     let (served_now, rest) = page
         .body
-        .split_once("Asked, and no view can serve it")
+        .split_once("Received queries that no view can serve")
         .expect(&page.body);
     assert!(
         served_now.contains("<td><code>tenant = ?</code></td>"),
@@ -198,8 +204,8 @@ async fn a_wrong_clock_is_seen() {
     recto.close().await.unwrap();
     let recto = open(365).await.unwrap();
     let served = serve_store(LocalSession::new(recto.clone()), folder, |_| {}).await;
-    let warning = "the clock of this machine is 365 days ahead of the time that the store recorded: queues that keep messages \
-                   for less than 3650 days expire nothing";
+    let warning = "the clock of this machine is 365 days ahead of the time that the store recorded: queues \
+                   that keep messages for less than 3650 days do not expire messages";
     let ready = format!("ready\n{warning}\n");
     eventually("/readyz warns", || async {
         served.get("/readyz").await.body == ready

@@ -21,7 +21,7 @@ async fn other_machines_are_not_served_without_tokens_and_tls() {
     super::support::make_token(&path, "*:read", None);
     config.tokens = Some(path);
     let error = Server::bind(session.clone(), &config).await.unwrap_err();
-    assert!(error.to_string().contains("in the clear"));
+    assert!(error.to_string().contains("without encryption"));
     config.behind_proxy = true;
     Server::bind(session, &config).await.unwrap();
 }

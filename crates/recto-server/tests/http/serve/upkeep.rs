@@ -82,7 +82,7 @@ async fn a_taken_name_of_a_backup_is_a_conflict() {
     let problem = second.json();
     assert_eq!(second.status, 409, "{problem}");
     assert_eq!(problem["type"], "urn:recto:problem:backup-exists");
-    assert_eq!(problem["detail"], "there is a backup nightly already");
+    assert_eq!(problem["detail"], "backup nightly exists already");
     assert!(
         !second.body.contains(folder.path().to_str().unwrap()),
         "{problem}"
@@ -146,7 +146,7 @@ async fn one_of_a_kind_is_done_at_a_time_and_a_stop_names_what_it_cuts() {
         let half = half_a_load(&served).await;
         waiting.lock().unwrap().push(half);
         let reply = served.ask("POST", LOAD, &[], FILE).await;
-        reply.status == 409 && reply.body.contains("a load is under way, asked for by anyone")
+        reply.status == 409 && reply.body.contains("anyone is already running a load")
     })
     .await;
     // A load takes no slot of other requests, and does not prevent maintenance of another kind.
@@ -180,7 +180,7 @@ async fn a_file_has_limits_of_its_own() {
     let large = FILE.repeat(10);
     let refused = served.ask("POST", LOAD, &[], &large).await;
     assert_eq!(refused.status, 413, "{}", refused.body);
-    assert!(refused.body.contains("may have 100 bytes") && refused.body.contains("max_load_bytes"));
+    assert!(refused.body.contains("has at most 100 bytes") && refused.body.contains("max_load_bytes"));
     let mut stalled = half_a_load(&served).await;
     let answer = read_to_end(&mut stalled).await;
     assert!(answer.contains("408 Request Timeout"), "{answer}");

@@ -225,13 +225,13 @@ impl<S: Source> Worker<S> {
     pub async fn run_until(self, stop: impl Future<Output = ()> + Send) -> Result<Worked> {
         if self.concurrency == 0 || self.concurrency > MAX_CONCURRENCY {
             let message = format!(
-                "{} at once: 1 to {MAX_CONCURRENCY} messages are handled at once",
+                "concurrency {}: a worker handles 1 to {MAX_CONCURRENCY} messages at once",
                 self.concurrency
             );
             return Err(Error::new(ErrorKind::InvalidArgument, message).with_field("concurrency"));
         }
         if self.first_delay.max(self.longest_delay) > LONGEST_DELAY {
-            let message = "backoff: 30 days is the longest delay of a message";
+            let message = "backoff: the maximum delay of a message is 30 days";
             return Err(Error::new(ErrorKind::InvalidArgument, message).with_field("backoff"));
         }
         run::run(self, stop).await

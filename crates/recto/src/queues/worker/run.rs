@@ -334,7 +334,7 @@ impl<S: Source> Work<S> {
             // The timeout ensures that a request without a response does not delay the next one until the lease ends.
             let extended = tokio::time::timeout(every, source.extend(&receipts, lease)).await;
             let late = |_| {
-                let message = "leases were not extended in time: once more";
+                let message = "leases were not extended in time; trying again";
                 Err(Error::new(ErrorKind::Timeout, message))
             };
             let extended = extended.unwrap_or_else(late);

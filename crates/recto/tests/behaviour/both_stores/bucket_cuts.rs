@@ -278,7 +278,7 @@ async fn by_fewer_than_a_majority(fresh: &Fresh) {
     let refused = lines(&recto, r#"list = "a""#).first(5).await.unwrap_err();
     let text = format!("{refused}: {:?}", refused.hint());
     assert!(
-        text.contains("fewer nodes than a majority") && text.contains("local_quorum"),
+        text.contains("a consistency below a majority") && text.contains("local_quorum"),
         "{text}"
     );
 }
@@ -321,7 +321,7 @@ async fn what_was_asked_is_told(recto: &Recto) {
         }
         let text = told.to_string();
         assert!(
-            text.contains("(directory known)") && text.contains("  asked: bucket"),
+            text.contains("(range map cached)") && text.contains("  read: bucket"),
             "{text}"
         );
     }

@@ -172,8 +172,14 @@ pub(crate) async fn old_buckets_go_and_late_records_are_refused(recto: Recto) {
         let of = kept.of(name);
         let late = record(&of, FIRST * EACH_DAY - 1);
         let refused = of.put(&late).await.unwrap_err();
-        assert!(refused.to_string().contains("not kept any more"), "{refused}");
-        assert_eq!(refused.hint(), Some("keep more, or write only what is kept"));
+        assert!(
+            refused.to_string().contains("older than the retention time"),
+            "{refused}"
+        );
+        assert_eq!(
+            refused.hint(),
+            Some("write only rows within the retention time, or raise `keep`")
+        );
         let both = [record(&of, DAYS * EACH_DAY), record(&of, EACH_DAY)];
         assert!(of.put_all(&both).await.is_err(), "{name}");
         assert_eq!(of.get(&key_of(&both[0])[..]).await.unwrap(), None, "{name}");
@@ -284,6 +290,10 @@ pub(crate) async fn late_rows_of_a_load_go_to_the_reject_file(recto: Recto) {
         let (up, down) = both_ways(&kept.query(name), 10).await;
         assert_eq!(up, down, "{name}");
         let rejected = std::fs::read_to_string(rejects).unwrap();
-        assert_eq!(rejected.matches("not kept any more").count(), 12, "{rejected}");
+        assert_eq!(
+            rejected.matches("older than the retention time").count(),
+            12,
+            "{rejected}"
+        );
     }
 }

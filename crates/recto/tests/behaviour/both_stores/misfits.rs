@@ -212,7 +212,7 @@ async fn adds_a_unique_constraint(own: Recto) {
         &large,
         "city",
         ErrorKind::LimitExceeded,
-        "which is unique, cannot be kept: city is too large",
+        "which is unique, cannot be stored: city is too large",
     );
     let empty = people.update(7).set("city", "").await.unwrap_err();
     assert_eq!(empty.kind(), ErrorKind::Conflict, "{empty}");

@@ -192,7 +192,7 @@ pub(crate) async fn what_this_release_cannot_do_is_refused_by_name(recto: Recto)
     let schema = parse(&beyond);
     let (refused, part) = (
         own.plan(&schema).await.unwrap().rejected,
-        "bucket of that size of view `by_text`",
+        "bucket of this size of view `by_text`",
     );
     assert!(
         refused.iter().any(|refused| refused.contains(part)),

@@ -283,7 +283,7 @@ pub(crate) async fn an_update_is_checked_against_the_type(recto: Recto) {
         (
             ticket().set("status", "nonsense"),
             "status",
-            "\"nonsense\" is none of typed open, Sent",
+            "\"nonsense\" is not one of typed open, Sent",
         ),
         (ticket().set("status", Literal::Null), "status", "Option"),
         (ticket().set("address", "no json"), "address", "JSON"),

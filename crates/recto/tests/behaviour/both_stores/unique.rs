@@ -499,7 +499,7 @@ pub(crate) async fn constraints_are_removed_by_name_only(recto: Recto) {
         "ada",
     );
     for (name, reason) in [
-        ("users.unique.balance", "the schema has it"),
+        ("users.unique.balance", "the schema still has it"),
         ("users.unique.mail", "users.unique.tenant,slug"),
         ("users.unique.tenant", "users.unique.tenant,slug"),
         ("users.unique", "users.unique.email"),

@@ -107,7 +107,7 @@ pub(crate) async fn the_view_is_taken_that_reads_least(recto: Recto) {
         (
             request(scored, "-score", ""),
             "posts_scored_1",
-            "the first that does",
+            "an earlier view is used",
         ),
         (
             request(r#"author = "ada""#, "-score", ""),
@@ -118,19 +118,19 @@ pub(crate) async fn the_view_is_taken_that_reads_least(recto: Recto) {
         (
             allowing(&with_topic, "-score", ""),
             "posts_by_topic_4",
-            "checked row by row",
+            "checks conditions row by row",
         ),
         // Without a sort, the first view that can serve the query decides the order, at any cost.
         (
             allowing(&with_topic, "", ""),
             "posts_scored_1",
-            "the first that does",
+            "an earlier view is used",
         ),
         // A merge of partitions is better than a filter scan.
         (
             allowing(r#"author = "ada" AND (topic = "x" OR topic = "y")"#, "-score", ""),
             "posts_by_topic_4",
-            "checked row by row",
+            "checks conditions row by row",
         ),
         (
             request("id = 4", "", ""),
@@ -282,7 +282,7 @@ pub(crate) async fn fields_are_looked_up(recto: Recto) {
     assert!(
         explained
             .to_string()
-            .contains("base rows: body looked up there: 1 read more for each row")
+            .contains("base rows: body looked up in the base table: 1 read more for each row")
     );
     let (_, explained) = taken(
         &session,
@@ -290,7 +290,7 @@ pub(crate) async fn fields_are_looked_up(recto: Recto) {
     )
     .await;
     let reasons = explained.rejected.iter().map(|one| one.reason.as_str());
-    let reason = "it would serve the query too, with body read from the base table row by row";
+    let reason = "it can serve the query, but reads body from the base table row by row";
     assert!(
         reasons.clone().any(|one| one == reason),
         "{:?}",

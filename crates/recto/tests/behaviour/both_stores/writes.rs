@@ -371,7 +371,7 @@ pub(crate) async fn an_append_of_another_record_is_a_conflict_where_the_store_se
         assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
         assert_eq!(
             error.message(),
-            "events holds another record with the key (conflict, 1, 1)"
+            "events has another record with the key (conflict, 1, 1)"
         );
         assert_eq!(error.change(), Some(1));
         assert!(error.hint().unwrap().contains("nothing was written"), "{error:?}");

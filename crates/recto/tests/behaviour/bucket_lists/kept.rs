@@ -123,8 +123,14 @@ async fn buckets_go_that_are_too_old() {
             assert_eq!(kept.hours(of).await, expected, "{bound} {of}");
             let late = kept.record(of, 3 * 24 - 1, 1_000);
             let refused = collection.put(&late).await.unwrap_err();
-            assert!(refused.to_string().contains("not kept any more"), "{refused}");
-            assert_eq!(refused.hint(), Some("keep more, or write only what is kept"));
+            assert!(
+                refused.to_string().contains("older than the retention time"),
+                "{refused}"
+            );
+            assert_eq!(
+                refused.hint(),
+                Some("write only rows within the retention time, or raise `keep`")
+            );
             let both = [kept.record(of, 12 * 24, 1_001), late.clone()];
             assert!(collection.put_all(&both).await.is_err());
             assert_eq!(collection.get(&key_of(&late)[..]).await.unwrap(), None);

@@ -137,7 +137,7 @@ pub(crate) async fn a_table_that_is_gone_is_filled_anew(recto: Recto) {
     recto.store().drop_table(&lost.table).await.unwrap();
     recto.refresh().await.unwrap();
     let plan = recto.plan(&with_views()).await.unwrap();
-    let line = "view by_what of collection events: its table is gone, and is filled anew";
+    let line = "view by_what of collection events: its table is missing, and is filled again";
     assert!(plan.changes.contains(&line.to_owned()), "{plan:?}");
     recto.apply(&with_views()).await.unwrap();
     assert_eq!(recto.unavailable_collections().len(), 0);

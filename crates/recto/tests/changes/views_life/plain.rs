@@ -183,8 +183,8 @@ fn who_is_waited_for_is_told_and_not_for_ever() {
             "{:?}",
             began.elapsed()
         );
-        let awaited = "it was waited for 1 process: ";
-        let (text, says) = (error.to_string(), "(writes by generation 1)");
+        let awaited = " s: 1 process: ";
+        let (text, says) = (error.to_string(), "(writes with schema generation 1)");
         assert!(text.contains(awaited) && text.contains(says), "{text}");
         let steps = steps.into_inner().unwrap();
         let told = |step: &String| step.starts_with("waiting for 1 process: ") && step.ends_with(says);

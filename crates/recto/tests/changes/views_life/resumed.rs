@@ -197,14 +197,14 @@ fn a_place_is_of_one_store_one_comparison_and_one_schema() {
             ("*", "not base64url"),
             (
                 "QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFB",
-                "not the token of a place",
+                "not a checkpoint token",
             ),
         ] {
             refused(&recto, little(Some(text.into())), says).await;
         }
         let other = in_memory(true).await;
         other.apply(&with_views()).await.unwrap();
-        refused(&other, resume(), "a key that is not known").await;
+        refused(&other, resume(), "an unknown key").await;
         assert_eq!(verify(&recto, &resume()).await.wrong(), 0);
         let more = VIEWS.replace(
             "[collection.people.view.ages]",

@@ -77,7 +77,7 @@ fn what_is_declared_otherwise_or_not_there_or_the_same_store() {
         target.apply(&parse(other)).await.unwrap();
         let error = copy(&source, &target).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::SchemaMismatch);
-        assert!(error.message().contains("declared otherwise"), "{error}");
+        assert!(error.message().contains("with another declaration"), "{error}");
         assert_eq!(target.schema().collections.len(), 1);
         let request = CopyRequest {
             collections: vec!["order".into()],
@@ -126,7 +126,7 @@ fn what_was_removed_is_copied_again() {
         assert_eq!(error.kind(), ErrorKind::Exists);
         let hint = error.hint().unwrap();
         assert!(
-            hint.contains("an earlier copy ended well") && hint.contains("removes the records themselves"),
+            hint.contains("an earlier copy ended well") && hint.contains("removes the original records"),
             "{hint}"
         );
     });
