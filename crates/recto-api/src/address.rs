@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_refused_with_a_hint() {
+    fn rejects_invalid_addresses_with_a_hint() {
         for text in [
             "http://",
             "http://:80",

@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cassandra_says_in_the_words_of_the_store() {
+    fn classifies_errors_of_reads_and_writes() {
         let level = Consistency::LocalQuorum;
         let write_timeout = |write_type| DbError::WriteTimeout {
             consistency: level,
@@ -465,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cassandra_says_of_statements_and_of_emptying() {
+    fn classifies_errors_of_statements_and_truncations() {
         for (error, message, kind, effect, passing) in [
             (
                 DbError::Invalid,

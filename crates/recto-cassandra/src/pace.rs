@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_flight_takes_room_until_it_ends() {
+    fn writes_in_flight_take_room_until_they_end() {
         let pace = Pace::new(2);
         let first = pace.send();
         assert!(pace.has_room());

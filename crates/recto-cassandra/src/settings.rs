@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_configured_wins_over_what_the_cluster_says() {
+    fn configured_limits_override_limits_of_the_cluster() {
         let mut config = CassandraConfig::new(["h"], "k");
         let of = |config: &CassandraConfig, batch, mutation| {
             let limits = limits(config, Sizes { batch, mutation });

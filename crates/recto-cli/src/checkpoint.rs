@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_kept_is_read_again_until_it_is_removed() {
+    fn keeps_the_last_token_until_removal() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("place");
         let checkpoint = Checkpoint::open(&path).unwrap();

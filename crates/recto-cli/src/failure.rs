@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn the_caret_stands_under_wide_and_escaped_characters_and_past_the_end() {
+    fn aligns_the_caret_with_wide_and_escaped_characters() {
         let (console, _) = Console::captured(80);
         assert_eq!(caret("名 = \t1", 6, &console), "  名 = \\t1\n         ^\n");
         assert_eq!(caret("a =", 4, &console), "  a =\n     ^\n");

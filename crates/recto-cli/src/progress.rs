@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_never_nonsense() {
+    fn omits_the_remaining_time_if_it_is_unknown() {
         assert_eq!(left_text(0, 9, Duration::from_secs(1)), None);
         assert_eq!(left_text(9, 8, Duration::from_secs(1)), None);
         assert_eq!(

@@ -451,7 +451,7 @@ mod tests {
                           local_datacenter = \"file\"\ntls = true\nrequest_timeout_ms = 7000\n";
 
     #[test]
-    fn the_address_goes_before_the_environment_and_the_environment_before_the_file() {
+    fn prefers_address_over_environment_over_file() {
         let environment = [
             ("RECTO_CASSANDRA_USERNAME", "environment"),
             ("RECTO_CASSANDRA_PASSWORD", "environment"),
@@ -569,7 +569,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_without_the_secret() {
+    fn rejects_bad_settings_without_printing_the_secret() {
         let store = Some("cassandra://db1/shop");
         for (config, environment) in [
             (Some("[cassandra]\npassword = hunter2\n"), &[][..]),

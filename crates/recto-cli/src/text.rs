@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_terminal_would_obey_is_escaped() {
+    fn escapes_terminal_control_characters() {
         assert_eq!(
             printable("a\u{1b}[2Jb\tc\nd\u{9b}e\u{202e}f é 漢"),
             r"a\u{1b}[2Jb\tc\nd\u{9b}e\u{202e}f é 漢"

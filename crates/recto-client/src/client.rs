@@ -485,7 +485,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_only_reads_is_asked_again() {
+    async fn retries_reads_up_to_the_attempt_limit() {
         for answers in [[NOTHING, SHORT, DONE], [BUSY, BUSY, DONE]] {
             let (client, requests) = server(&answers);
             assert_eq!(
@@ -522,7 +522,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_server_that_is_busy_for_long_or_elsewhere_is_not_waited_for_nor_followed() {
+    async fn neither_waits_long_nor_follows_redirects() {
         let (client, _) = server(&[LATER, DONE]);
         assert_eq!(
             client.read::<Json>(&Request::get("/x")).await.unwrap_err().kind(),

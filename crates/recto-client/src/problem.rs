@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_pinned_is_restored() {
+    fn restores_missing_partition_fields() {
         let found = read(
             400,
             r#"{"type": "urn:recto:problem:no-view", "detail": "d", "part": "of later", "missing_partition_fields": ["a", "b"]}"#,
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn places_in_bodies_and_batches_are_not_those_of_texts_and_records() {
+    fn reads_positions_in_bodies_and_batches() {
         let of = |more: &str| {
             let text = format!(r#"{{"type": "urn:recto:problem:invalid-record", "detail": "d", {more}}}"#);
             read(400, &text)
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_recto_answers_is_told_as_such() {
+    fn reports_replies_that_are_not_from_recto() {
         for (status, body) in [
             (502, "<html>"),
             (404, "{}"),

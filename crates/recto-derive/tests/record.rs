@@ -357,7 +357,7 @@ fn fields_are_found_by_their_columns() {
 }
 
 #[test]
-fn what_does_not_read_is_named() {
+fn names_fields_that_cannot_be_read() {
     let written = cells(&flight());
     let missing = Flight::read(written.as_row(), &[0, NO_COLUMN, 2, 3, 4]).unwrap_err();
     assert_eq!(missing, RecordError::Missing { field: "carrier" });
@@ -373,6 +373,6 @@ fn what_does_not_read_is_named() {
 /// Slow, so few: each message once.
 #[test]
 #[ignore = "slow: builds crates of its own, a minute"]
-fn what_is_wrong_is_reported_at_its_place() {
+fn reports_compile_errors_at_their_position() {
     trybuild::TestCases::new().compile_fail("tests/fail/*.rs");
 }

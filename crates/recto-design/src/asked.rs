@@ -305,7 +305,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_file_of_queries_is_refused_with_its_line() {
+    fn rejects_invalid_query_files_with_the_line() {
         let refused = |text: &str| parse_queries(text).unwrap_err().to_string();
         assert_eq!(refused(""), "there are no queries");
         let unknown = refused("[[query]]\nfilter = 'a = 1'\nsort = 'a'");

@@ -192,7 +192,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_proposed_costs_no_more_than_the_best_of_all_views(
+    fn proposed_views_cost_no_more_than_the_optimum(
         which in 0..COLLECTIONS.len(),
         queries in proptest::collection::vec(query(), 1..6),
     ) {

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn who_receives_goes_round() {
+    fn receivers_rotate_through_the_shards() {
         let affinity = Affinity::default();
         let begins = |turn| affinity.next_shard(&at([0; 4], turn * STAY_NANOS / 2));
         let begun: Vec<_> = (0..9).map(begins).collect();

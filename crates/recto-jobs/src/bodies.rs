@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_or_newer_is_an_error() {
+    fn rejects_truncated_and_newer_content() {
         for (content, bytes) in all() {
             let said = bytes.len() - content.body.len();
             for length in 0..said {

@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_an_older_registry_says_is_passed_over() {
+    fn ignores_options_of_an_older_registry() {
         let of = |version, delay| ShardOptions {
             version,
             delay: Duration::from_secs(delay),

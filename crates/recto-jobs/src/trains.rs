@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_comes_later_leaves_when_all_have_arrived() {
+    fn later_callers_wait_until_all_writes_have_ended() {
         let trains = Trains::default();
         // Two callers may send together: neither waits for the other.
         assert!(trains.wait().now_or_never().is_some());

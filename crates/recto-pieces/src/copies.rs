@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_first_goes_first() {
+    fn evicts_range_maps_in_the_order_of_reads() {
         let copies = Copies::default();
         let places = MAX_COPIED_PIECES / 100 + 20;
         for number in 0..places {

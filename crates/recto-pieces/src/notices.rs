@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_much_is_forgotten() {
+    fn drops_notices_over_the_limit() {
         let (notices, place) = (Notices::default(), place(1));
         for bucket in 0..=MAX_NOTICES as u64 {
             notices.add(&place, Notice::Grown(Bucket(bucket)), b"");

@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_already_decides_what_more_can_be() {
+    fn existing_conditions_determine_further_choices() {
         let wide = wide();
         let (nothing, _) = asked(&wide, "", "", "");
         assert_eq!(nothing.missing_partition_fields, ["day"]);
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_row_filters_pin_stays_pinned() {
+    fn fields_fixed_by_row_filters_stay_fixed() {
         let (choices, _) = asked(&wide(), "", "", "day = \"mon\"");
         assert_eq!(choices.missing_partition_fields, [""; 0]);
         assert!(of(&choices, "day").range && of(&choices, "at").range);

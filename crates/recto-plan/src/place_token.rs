@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sealed_opens_with_its_key_only_and_as_nothing_else() {
+    fn opens_unaltered_tokens_with_their_key_only() {
         let environment = Environment::system();
         let token = seal(&ring(1), &environment, b"so far").expect("it is short");
         let opened = open(&ring(1), &environment, &token);

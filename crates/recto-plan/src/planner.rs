@@ -1295,7 +1295,7 @@ order = ["at"]
     };
 
     #[test]
-    fn views_of_one_order_or_its_reverse_serve_together_what_none_serves_alone() {
+    fn combines_views_of_one_order_or_its_reverse() {
         let alone = |filter, sort| together(0, filter, sort, &Wishes::default());
         let both = Ok(vec!["by_team & by_color".to_owned()]);
         assert_eq!(alone("team = 1 AND color = \"red\"", ""), both);
@@ -1322,7 +1322,7 @@ order = ["at"]
     }
 
     #[test]
-    fn several_come_after_one_that_serves_alone_and_before_one_that_checks_rows() {
+    fn ranks_single_then_combined_then_filtering_views() {
         let filter = "team = 1 AND color = \"red\"";
         let plans = together(0, filter, "at desc", &FREELY).expect("plans");
         assert_eq!(plans, ["by_team & by_color", "by_team", "by_color"]);

@@ -449,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_takes_hosts_credentials_and_parameters_and_prints_no_secret() {
+    fn parses_all_parts_and_prints_no_secret() {
         let address = cassandra("cassandra://ada:p%40ss@db1,db2:9043,[::1]/shop?consistency=quorum&tls=true");
         assert_eq!(address.hosts, ["db1:9042", "db2:9043", "[::1]:9042"]);
         assert_eq!(address.password.as_ref().unwrap().reveal(), "p@ss");
@@ -460,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_recorded_of_an_address_has_no_credentials_and_is_heard_first() {
+    fn records_no_credentials_and_prefers_recorded_values() {
         let given = "cassandra://ada:p%40ss@db1,[::1]:9043/shop?consistency=quorum&local_datacenter=dc%201&tls_ca=/ca.pem";
         let text = cassandra(given).to_recorded();
         assert_eq!(
@@ -508,7 +508,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_an_address_is_refused_with_a_hint() {
+    fn rejects_malformed_text_with_a_hint() {
         for text in [
             "",
             "cassandra://h",

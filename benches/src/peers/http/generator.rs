@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_length_is_refused() {
+    fn rejects_responses_without_a_length() {
         Head::read(b"HTTP/1.1 200 OK\r\n\r\n").unwrap_err();
         Head::read(b"HTTP/1.1\r\ncontent-length: 1\r\n\r\n").unwrap_err();
         chunks(b"xyz\r\n").unwrap_err();

@@ -371,7 +371,7 @@ async fn described_statements_are_taken_as_they_stand() {
 
 /// A read of too many tombstones has its own error with a hint. `tombstone_failure_threshold` is 100,000.
 #[tokio::test]
-async fn reads_past_the_tombstone_threshold_have_an_error_of_their_own() {
+async fn reports_reads_past_the_tombstone_threshold() {
     const DELETED: i32 = 100_001;
     const BATCH: usize = 2_000;
     let store = KEYSPACE.store().await;

@@ -7,7 +7,7 @@ use scylla::client::session_builder::SessionBuilder;
 use crate::common;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_planned_is_what_is_made() {
+async fn creates_the_planned_keyspace() {
     let config = common::config(&common::new_keyspace());
     let plan = |replication| plan_keyspace(config.clone(), Environment::system(), replication);
     // With one node, two copies are impossible.

@@ -73,7 +73,7 @@ async fn views_are_proposed_with_what_they_serve_and_cost() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_designed_for_is_refused_with_its_place() {
+async fn rejects_invalid_queries_with_their_location() {
     let mut all = String::new();
     for queries in [
         "[[query]]\nname = 'one'\nfilter = 'origin = ?'\n[[query]]\nname = 'misspelt'\nfilter = 'orgin = ? AND dest = ?'\n",

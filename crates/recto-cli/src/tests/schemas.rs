@@ -93,7 +93,7 @@ fn apply_asks_on_a_terminal_and_refuses_without_one() {
 }
 
 #[test]
-fn what_was_applied_is_shown() {
+fn shows_the_applied_changes() {
     let applied = Applied {
         generation: 3,
         changes: vec!["collection posts: new".into()],

@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test]
-async fn what_follows_of_a_target_is_said_and_drawn() {
+async fn shows_the_size_distribution_for_a_target() {
     let mut all = String::new();
     for line in [
         &["tune", "--row", "1kB"][..],
@@ -37,7 +37,7 @@ fn words(shown: &str) -> String {
 }
 
 #[tokio::test]
-async fn what_is_hardly_ever_so_is_not_said_to_be_never_so() {
+async fn distinguishes_tiny_probabilities_from_zero() {
     let mut all = String::new();
     for line in [
         // Buckets below a tenth of the target: the first probability is too small for a floating-point number. The
@@ -64,7 +64,7 @@ async fn it_fits_a_narrow_terminal() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_is_refused() {
+async fn rejects_options_out_of_range() {
     let mut all = String::new();
     for line in [
         &["tune", "--row", "1MB"][..],

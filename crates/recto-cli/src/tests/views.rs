@@ -23,7 +23,7 @@ async fn views_are_listed_with_their_states() {
 }
 
 #[tokio::test]
-async fn what_differs_is_told_and_exits_with_4() {
+async fn reports_differences_and_exits_with_4() {
     let mut all = String::new();
     for line in [
         &["verify"][..],

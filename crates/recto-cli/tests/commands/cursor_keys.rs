@@ -119,7 +119,7 @@ async fn keys_are_listed_beside_who_reads() {
 }
 
 #[test]
-fn what_cannot_be_rotated_is_refused() {
+fn rejects_a_rotation_that_keeps_too_many_keys() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path();
     assert_eq!(recto(folder, &["cursor-keys", "list"]).status.code(), Some(3));

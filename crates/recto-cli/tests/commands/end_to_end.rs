@@ -151,7 +151,7 @@ fn page(place: &Place, more: &[&str]) -> Json {
 }
 
 #[test]
-fn init_plan_apply_make_a_store_and_nothing_before_it_is_agreed_to() {
+fn creates_a_store_only_after_confirmation() {
     let place = Place::new();
     place.run(&["init"]).done();
     let plan = place.run(&["plan"]).done();
@@ -176,7 +176,7 @@ fn init_plan_apply_make_a_store_and_nothing_before_it_is_agreed_to() {
 }
 
 #[test]
-fn bad_rows_go_to_the_reject_file_and_the_others_are_loaded_once() {
+fn loads_good_rows_once_and_writes_a_reject_file() {
     let place = Place::with_store();
     let mut text = rows(10);
     text.push_str("UA,2013-13-45,100,0,\nUA,,101,0,\nUA,2013-02-01,many,0,\n");
@@ -927,7 +927,7 @@ fn a_store_that_one_may_not_enter_is_no_missing_store() {
 }
 
 #[test]
-fn what_is_wrong_is_refused_with_a_code_and_changes_nothing() {
+fn rejects_invalid_commands_and_changes_nothing() {
     let place = Place::with_rows();
     let before = place.run(&["scan", "flights"]).done();
     place
@@ -1148,7 +1148,7 @@ fn peak_memory_kib(child: &mut std::process::Child) -> u64 {
 /// Each of these files would take some hundreds of megabytes if a record were parsed as a whole.
 #[cfg(target_os = "linux")]
 #[test]
-fn a_record_of_many_parts_takes_little_more_memory_than_its_text() {
+fn loads_records_of_many_parts_in_bounded_memory() {
     const PARTS: usize = 12_000_000;
     const MOST_KIB: u64 = 200 << 10;
     let commas = ",".repeat(PARTS);

@@ -70,15 +70,15 @@ macro_rules! on_both_stores {
 
 on_both_stores! {
     the_life_of_a_queue,
-    what_cannot_be_taken_back_is_agreed_to,
+    requires_confirmation_to_purge_or_delete,
     a_queue_is_changed_upon_what_it_is,
     dead_letters_are_kept_with_their_error_and_driven_back,
     ten_thousand_lines_are_messages_in_their_order,
-    what_is_wrong_is_named_by_its_line_and_the_others_are_sent,
+    reports_invalid_lines_and_sends_the_others,
     lines_are_told_of_in_their_order,
     arguments_that_are_not_right_do_nothing,
     a_schema_file_says_what_holds_for_all_queues,
-    what_nobody_reads_is_given_back,
+    gives_back_messages_if_the_reader_closes_the_output,
     a_watch_prints_a_line_a_second,
     work_units_are_queues_that_end,
 }
@@ -205,7 +205,7 @@ fn the_life_of_a_queue(place: &Place) {
     assert_eq!(nothing.done(), "");
 }
 
-fn what_cannot_be_taken_back_is_agreed_to(place: &Place) {
+fn requires_confirmation_to_purge_or_delete(place: &Place) {
     queue(place, &["create", "jobs"]).done();
     queue(place, &["send", "jobs", "four"]).done();
     queue(place, &["purge", "jobs"]).failed(2, "--yes");
@@ -331,7 +331,7 @@ fn ten_thousand_lines_are_messages_in_their_order(place: &Place) {
     assert_eq!(amount(place, "jobs").0, 0);
 }
 
-fn what_is_wrong_is_named_by_its_line_and_the_others_are_sent(place: &Place) {
+fn reports_invalid_lines_and_sends_the_others(place: &Place) {
     queue(place, &["create", "jobs", "--body-bytes", "20"]).done();
     let input = concat!(
         "{\"body\": \"a\", \"attributes\": {\"k\": \"v\"}, \"deduplication_id\": \"1\"}\n",
@@ -519,7 +519,7 @@ fn several_look_at_a_store_that_nobody_writes() {
     assert_eq!(amount(place, "jobs").0, 3);
 }
 
-fn what_nobody_reads_is_given_back(place: &Place) {
+fn gives_back_messages_if_the_reader_closes_the_output(place: &Place) {
     queue(place, &["create", "jobs", "--visibility", "1h"]).done();
     let bodies = "x".repeat(100_000);
     queue(place, &["send", "jobs", &bodies, &bodies, &bodies]).done();
@@ -801,7 +801,7 @@ fn sender(place: &Place) -> Child {
 /// The reader of the output closes it. The command reports the messages sent so far, and that later lines were not
 /// sent.
 #[test]
-fn who_goes_while_lines_are_sent_is_told_how_far_it_was() {
+fn reports_progress_if_the_output_is_closed() {
     let place = &Place::embedded();
     queue(place, &["create", "jobs"]).done();
     let mut child = sender(place);
@@ -858,7 +858,7 @@ fn the_guides_commands_do_what_it_says() {
 
 #[cfg(unix)]
 #[test]
-fn a_line_is_sent_as_it_comes_and_who_stops_is_told_how_far_it_was() {
+fn sends_lines_at_once_and_reports_progress_on_sigint() {
     let place = &Place::embedded();
     queue(place, &["create", "jobs"]).done();
     let mut child = sender(place);

@@ -213,7 +213,7 @@ fn ask_until_told(server: &Server, path: &str, wanted: &str) -> String {
 }
 
 #[test]
-fn a_server_serves_what_is_its_own_while_what_is_attached_is_away() {
+fn serves_own_collections_while_a_cluster_is_down() {
     let dir = tempfile::tempdir().unwrap();
     let cluster = Cluster::start(Nodes::One, dir.path()).unwrap();
     let there = keyspace_at(cluster.addresses()[0].clone());

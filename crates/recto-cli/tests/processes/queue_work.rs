@@ -150,7 +150,7 @@ fn a_command_that_fails_twice_is_run_a_third_time() {
 }
 
 #[test]
-fn what_fails_too_often_is_a_dead_letter_with_its_last_line() {
+fn moves_failed_messages_to_dead_letters_with_their_error() {
     let folder = with_queue("1");
     let folder = folder.path();
     queue(folder, &["send", "jobs", "bad", "worse"]).done();
@@ -338,7 +338,7 @@ fn told_twice_it_kills_them_and_gives_their_messages_back() {
 }
 
 #[test]
-fn what_a_killed_worker_had_comes_again() {
+fn redelivers_messages_of_a_killed_worker() {
     let folder = with_queue("5");
     let folder = folder.path();
     queue(folder, &["send", "jobs", "a", "b", "c"]).done();

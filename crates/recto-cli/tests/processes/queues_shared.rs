@@ -58,7 +58,7 @@ fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 #[test]
-fn who_waits_hears_of_what_a_command_did_that_has_ended() {
+fn wakes_a_receive_after_a_send_of_another_process() {
     let place = &Place::on_cassandra();
     queue(place, &["create", "dead"]);
     queue(
@@ -82,7 +82,7 @@ fn who_waits_hears_of_what_a_command_did_that_has_ended() {
 }
 
 #[test]
-fn workers_of_several_processes_handle_each_message_once_and_what_one_had_that_was_killed() {
+fn handles_every_message_despite_a_killed_worker() {
     let place = &Place::on_cassandra();
     queue(place, &["create", "jobs", "--visibility", "2"]);
     let mut input = String::new();

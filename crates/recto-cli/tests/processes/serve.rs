@@ -117,7 +117,7 @@ impl Running {
 
 #[cfg(unix)]
 #[test]
-fn the_log_has_plans_and_request_ids_and_no_values_cursors_or_tokens() {
+fn logs_plans_and_request_ids_but_no_values_or_tokens() {
     let place = Place::new();
     let token = place.token("ada", "*:all");
     let options = [
@@ -207,7 +207,7 @@ fn the_log_has_plans_and_request_ids_and_no_values_cursors_or_tokens() {
 /// them.
 #[cfg(unix)]
 #[test]
-fn what_a_server_was_asked_is_designed_for() {
+fn designs_views_from_the_log_of_a_server() {
     let place = Place::new();
     let token = place.token("bob", "orders:read where tenant = \"acme\"");
     let options = [
@@ -544,7 +544,7 @@ fn grants_that_the_schema_does_not_know_are_refused() {
 }
 
 #[test]
-fn the_configuration_is_shown_with_its_sources_and_refused_where_it_is_wrong() {
+fn shows_setting_sources_and_rejects_invalid_settings() {
     let place = Place::new();
     place.done(&["token", "create", "ada", "--grant", "*:all"]);
     let file = "store = \"recto.data\"\n[serve]\nlisten = \"127.0.0.1:9001\"\nidle_time_ms = 5000\n";
@@ -608,7 +608,7 @@ fn the_configuration_is_shown_with_its_sources_and_refused_where_it_is_wrong() {
 /// A served store is damaged. Requests return errors, and the server continues. The scrub finds the damage and reports
 /// it in the metrics and the log. Readiness fails if the configuration says so.
 #[test]
-fn damage_is_an_error_is_found_by_the_scrub_and_does_not_end_the_server() {
+fn keeps_serving_a_damaged_store_and_reports_it() {
     let place = Place::new();
     let records: String = (0..2_000)
         .map(|id| format!("{{\"tenant\":\"acme\",\"id\":{id},\"note\":\"kept quiet\"}}\n"))

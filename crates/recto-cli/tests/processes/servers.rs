@@ -195,7 +195,7 @@ fn pages_and_records_of_one_go_on_at_the_other() {
 }
 
 #[test]
-fn a_schema_that_is_applied_elsewhere_is_served_without_a_restart() {
+fn serves_a_schema_applied_by_another_process() {
     let place = Place::new();
     let [one, other] = &place.servers;
     let earlier = token(&one.page(""), "next_page_token");

@@ -379,7 +379,7 @@ fn other_tables_are_as_they_were() {
 /// Rows are counted by the cells that their keys encode, both when they are written and when they are removed. These
 /// cells may be shorter than the given cells.
 #[test]
-fn rows_whose_keys_are_written_otherwise_than_they_were_given_are_counted_alike() {
+fn counts_rows_by_their_encoded_keys() {
     let column = |name: &str, ty, kind| Column {
         name: name.to_owned(),
         ty,

@@ -167,7 +167,7 @@ fn crash(directory: &Path, after: Duration) -> BTreeSet<i64> {
 }
 
 #[test]
-fn what_was_acknowledged_survives_a_kill() {
+fn acknowledged_writes_survive_a_kill() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store");
     let mut acknowledged = BTreeSet::new();

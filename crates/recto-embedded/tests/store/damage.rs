@@ -139,7 +139,7 @@ fn page_numbers(data: &[u8]) -> Vec<usize> {
 /// aborted.) Reads and writes are correct or report an error, rows never disappear silently, and the store continues to
 /// work.
 #[test]
-fn a_damaged_page_number_is_an_error_for_reads_and_writes_and_the_store_goes_on() {
+fn reports_damaged_page_numbers_and_continues() {
     let disk = Disk::new();
     let other = other_table();
     let mut options = EmbeddedOptions::default();

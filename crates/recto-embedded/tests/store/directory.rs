@@ -109,7 +109,7 @@ fn a_newer_format_is_refused_by_name() {
 }
 
 #[test]
-fn what_is_no_store_is_refused() {
+fn rejects_paths_without_a_valid_store() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store");
     filled(&path);
@@ -217,7 +217,7 @@ fn only_what_is_to_make_a_store_makes_one() {
 
 /// The first process that reads a store after a crash recovers it.
 #[test]
-fn what_was_not_closed_can_be_opened_to_be_read() {
+fn opens_read_only_after_a_crash() {
     let directory = tempfile::tempdir().unwrap();
     let (path, copied) = (directory.path().join("store"), directory.path().join("copied"));
     runtime().block_on(async {

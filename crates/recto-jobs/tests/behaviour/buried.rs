@@ -52,7 +52,7 @@ async fn count(queue: &Queue) -> u64 {
     queue.shards.stats().await.unwrap().messages
 }
 
-pub(crate) async fn what_nobody_looks_at_is_a_dead_letter(bed: Bed) {
+pub(crate) async fn moves_dead_letters_without_a_receiver(bed: Bed) {
     let queues = bed.open_queues().await;
     let (jobs, dead) = jobs(&queues, 2).await;
     send(&jobs.shards, NewMessage::new("a")).await;
@@ -74,7 +74,7 @@ pub(crate) async fn what_nobody_looks_at_is_a_dead_letter(bed: Bed) {
     assert_eq!(bodies(&receive(&jobs.shards, 5).await), ["b"]);
 }
 
-pub(crate) async fn what_a_process_had_that_died_is_a_dead_letter(bed: Bed) {
+pub(crate) async fn moves_dead_letters_of_a_crashed_process(bed: Bed) {
     let kept = TURN * 2;
     {
         let queues = bed.open_queues().await;
@@ -90,7 +90,7 @@ pub(crate) async fn what_a_process_had_that_died_is_a_dead_letter(bed: Bed) {
     assert_eq!(bodies(&receive(&dead.shards, 1).await), ["a"]);
 }
 
-pub(crate) async fn what_was_received_too_often_by_a_change_is_a_dead_letter(bed: Bed) {
+pub(crate) async fn moves_dead_letters_after_the_limit_is_lowered(bed: Bed) {
     let queues = bed.open_queues().await;
     let (jobs, dead) = given_back(&queues, 5).await;
     tokio::time::sleep(TURN * 3).await;
@@ -133,7 +133,7 @@ pub(crate) async fn turns_go_round_all_queues(bed: Bed) {
     assert_eq!(count(&last).await, 0);
 }
 
-pub(crate) async fn where_nothing_is_received_nothing_is_kept_in_memory(bed: Bed) {
+pub(crate) async fn caches_nothing_for_queues_without_receivers(bed: Bed) {
     let queues = bed.open_queues().await;
     let (jobs, _) = jobs(&queues, 1).await;
     send(&jobs.shards, NewMessage::new("a")).await;
@@ -146,7 +146,7 @@ pub(crate) async fn where_nothing_is_received_nothing_is_kept_in_memory(bed: Bed
     assert_eq!(read(), before + 1, "and forgotten");
 }
 
-pub(crate) async fn what_was_being_moved_back_gets_there(bed: Bed) {
+pub(crate) async fn maintenance_completes_an_interrupted_redrive(bed: Bed) {
     let queues = bed.open_queues().await;
     let (jobs, dead) = given_back(&queues, 1).await;
     bed.watch.refused_appends.store(1, Ordering::Relaxed);
@@ -175,7 +175,7 @@ pub(crate) async fn a_redrive_goes_on_with_one_that_was_cut_off(bed: Bed) {
     );
 }
 
-pub(crate) async fn what_a_work_unit_has_is_a_dead_letter_too(bed: Bed) {
+pub(crate) async fn moves_dead_letters_of_work_units(bed: Bed) {
     let queues = bed.open_queues().await;
     let (jobs, dead) = jobs(&queues, 1).await;
     let unit = queues.begin_unit(jobs.id, "night").await.unwrap();

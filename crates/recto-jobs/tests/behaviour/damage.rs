@@ -48,7 +48,7 @@ pub(crate) async fn a_message_whose_body_is_lost_is_a_dead_letter(bed: Bed) {
     );
 }
 
-pub(crate) async fn what_is_given_back_is_not_handed_out(bed: Bed) {
+pub(crate) async fn gives_messages_back_if_heads_are_unavailable(bed: Bed) {
     let shard = bed.open().await;
     send(&shard, NewMessage::new("a")).await;
     bed.lose_bodies().await;
@@ -63,7 +63,7 @@ pub(crate) async fn what_is_given_back_is_not_handed_out(bed: Bed) {
     assert_eq!((again[0].attempts, bodies(&again)), (1, vec!["b".to_owned()]));
 }
 
-pub(crate) async fn what_is_moved_back_goes_without_its_body(bed: Bed) {
+pub(crate) async fn redrives_messages_without_their_lost_bodies(bed: Bed) {
     let queues = bed.open_queues().await;
     let dead = made(&queues, "dead", QueueOptions::default()).await;
     let jobs = made(&queues, "jobs", QueueOptions::default()).await;

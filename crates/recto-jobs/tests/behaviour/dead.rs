@@ -10,7 +10,7 @@ use crate::{LATER, LONG, NOW, VISIBILITY, bodies, receive, send};
 /// Maximum time until a moved message is resolved in its queue.
 const MOVED: Duration = Duration::from_secs(60);
 
-pub(crate) async fn what_is_received_too_often_is_a_dead_letter(bed: Bed) {
+pub(crate) async fn messages_received_too_often_become_dead_letters(bed: Bed) {
     let (shard, dead) = bed.open_with_dead_letters(2).await;
     let message = NewMessage {
         attributes: [("kind".to_owned(), "picture".to_owned())].into(),

@@ -23,7 +23,7 @@ fn keeping() -> QueueOptions {
     }
 }
 
-pub(crate) async fn what_is_older_than_its_queue_keeps_it_is_gone(bed: Bed) {
+pub(crate) async fn removes_messages_older_than_the_retention(bed: Bed) {
     let queues = bed.open_queues().await;
     let queue = made(&queues, "jobs", keeping()).await;
     let other = made(&queues, "other", QueueOptions::default()).await;
@@ -55,7 +55,7 @@ pub(crate) async fn what_is_older_than_its_queue_keeps_it_is_gone(bed: Bed) {
     );
 }
 
-pub(crate) async fn what_is_delayed_is_kept_from_when_it_is_due(bed: Bed) {
+pub(crate) async fn retention_of_delayed_messages_starts_when_due(bed: Bed) {
     let queues = bed.open_queues().await;
     let queue = made(&queues, "jobs", keeping()).await;
     for delay in [KEPT * 2, KEPT * 60] {
@@ -84,7 +84,7 @@ pub(crate) async fn what_is_delayed_is_kept_from_when_it_is_due(bed: Bed) {
     assert_eq!(queue.shards.segments().await.unwrap(), 0);
 }
 
-pub(crate) async fn what_is_in_flight_expires_when_it_comes_back(bed: Bed) {
+pub(crate) async fn messages_in_flight_expire_when_given_back(bed: Bed) {
     let queues = bed.open_queues().await;
     let queue = made(&queues, "jobs", keeping()).await;
     for body in ["a", "b"] {
@@ -106,7 +106,7 @@ pub(crate) async fn what_is_in_flight_expires_when_it_comes_back(bed: Bed) {
 }
 
 /// Checks that expired messages are not received in a process that runs no maintenance task, such as a single command.
-pub(crate) async fn what_has_expired_is_not_received(bed: Bed) {
+pub(crate) async fn expired_messages_are_not_received(bed: Bed) {
     for is_ordered in [false, true] {
         let queue = bed.open().await;
         queue.set_options(ShardOptions {
@@ -132,7 +132,7 @@ pub(crate) async fn what_has_expired_is_not_received(bed: Bed) {
 
 /// Checks that a redriven message is kept from the time of the move. The queue keeps messages for 60 s, and its
 /// dead-letter queue forever. The redrive happens later than that.
-pub(crate) async fn what_is_redriven_is_kept_from_the_move(bed: Bed) {
+pub(crate) async fn retention_restarts_at_a_redrive(bed: Bed) {
     let queues = bed.open_queues().await;
     let dead = made(&queues, "dead", QueueOptions::default()).await;
     let options = QueueOptions {
@@ -201,7 +201,7 @@ pub(crate) async fn the_upkeep_ends_with_the_queues(bed: Bed) {
     assert_eq!(bed.users(), 0);
 }
 
-pub(crate) async fn what_could_not_be_cleared_is_tried_again(bed: Bed) {
+pub(crate) async fn retries_failed_clearing_of_a_deleted_queue(bed: Bed) {
     let queues = bed.open_queues().await;
     let queue = made(&queues, "jobs", QueueOptions::default()).await;
     send(&queue.shards, NewMessage::new("a")).await;

@@ -96,7 +96,7 @@ async fn with_one_left_each(jobs: &Shards, scattered: Scattered) {
 
 /// Checks that the remaining messages of many segments are moved into few segments. No message is lost or duplicated.
 /// Each message keeps its number of receipts, its time of sending, and its due time.
-pub(crate) async fn what_is_left_of_many_segments_comes_together(bed: Bed) {
+pub(crate) async fn compacts_many_sparse_segments(bed: Bed) {
     comes_together(bed, MANY).await;
 }
 
@@ -145,7 +145,7 @@ pub(crate) async fn comes_together(bed: Bed, scattered: Scattered) {
 
 /// Checks that some messages are not moved on: messages that can be received now, messages that a receiver has, and
 /// ordered messages.
-pub(crate) async fn what_is_in_its_turn_stays(bed: Bed) {
+pub(crate) async fn does_not_compact_receivable_or_ordered_messages(bed: Bed) {
     for options in [QueueOptions::default(), QueueOptions::ordered()] {
         let is_ordered = options.is_ordered;
         let queues = bed
@@ -174,7 +174,7 @@ pub(crate) async fn what_is_in_its_turn_stays(bed: Bed) {
 
 /// Checks that a moved message becomes a dead letter after its maximum number of receipts. A dead letter keeps its
 /// reason when it is moved on.
-pub(crate) async fn what_is_moved_on_is_a_dead_letter_in_its_time(bed: Bed) {
+pub(crate) async fn compacted_messages_become_dead_letters_at_the_limit(bed: Bed) {
     let queues = bed
         .open_queues_with(|protocol| protocol.with_segments_of(1).with_scattered_segments(1))
         .await;
@@ -220,7 +220,7 @@ pub(crate) async fn what_is_moved_on_is_a_dead_letter_in_its_time(bed: Bed) {
 
 /// Checks that a full shard leaves messages to the other shards. If all shards are full, the sender gets an error and
 /// nothing is sent. Earlier messages stay.
-pub(crate) async fn what_no_shard_takes_is_refused(bed: Bed) {
+pub(crate) async fn rejects_messages_when_all_shards_are_full(bed: Bed) {
     const SEGMENTS: usize = 3;
     let limits = |protocol: Protocol| protocol.with_segments_of(1).with_live_segments(SEGMENTS);
     let queues = bed.open_queues_with(limits).await;

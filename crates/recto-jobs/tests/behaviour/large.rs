@@ -50,7 +50,7 @@ pub(crate) async fn many_who_send_large_messages_are_served(bed: Bed) {
     assert_eq!(received, SENDERS);
 }
 
-pub(crate) async fn what_the_store_does_not_take_is_refused_by_number_and_field(bed: Bed) {
+pub(crate) async fn rejects_bodies_too_large_for_the_store(bed: Bed) {
     let shard = bed.open().await;
     let large = NewMessage::new(vec![7; 1 << 20]);
     let sent = shard.send(vec![NewMessage::new("a"), large]).await;

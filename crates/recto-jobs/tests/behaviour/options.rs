@@ -17,7 +17,7 @@ fn of(group: &str, body: &str) -> NewMessage {
     }
 }
 
-pub(crate) async fn what_a_queue_says_holds_where_nothing_else_is_said(bed: Bed) {
+pub(crate) async fn applies_queue_options_by_default(bed: Bed) {
     let queues = bed.open_queues().await;
     let options = QueueOptions {
         delay_seconds: 1,
@@ -75,7 +75,7 @@ pub(crate) async fn in_an_ordered_queue_its_delay_holds(bed: Bed) {
     );
 }
 
-pub(crate) async fn what_is_changed_holds_for_all_at_once(bed: Bed) {
+pub(crate) async fn changed_options_apply_to_all_handles(bed: Bed) {
     let queues = bed.open_queues().await;
     let queue = made(&queues, "jobs", QueueOptions::default()).await;
     let before = queues.find("jobs").await.unwrap();
@@ -172,7 +172,7 @@ pub(crate) async fn dead_letters_go_where_the_queue_of_that_name_is_now(bed: Bed
     assert_eq!(receive(&other.shards, 5).await, []);
 }
 
-pub(crate) async fn what_is_done_is_counted(bed: Bed) {
+pub(crate) async fn counts_completed_operations(bed: Bed) {
     let queues = bed.open_queues().await;
     made(&queues, "dead", QueueOptions::default()).await;
     let jobs = made(&queues, "jobs", with_dead_letters("dead")).await;
@@ -241,7 +241,7 @@ pub(crate) async fn messages_that_are_too_large_are_not_redriven(bed: Bed) {
     assert_eq!(bodies(&receive(&dead.shards, 5).await), [large]);
 }
 
-pub(crate) async fn what_cannot_be_moved_back_stays(bed: Bed) {
+pub(crate) async fn keeps_messages_that_cannot_be_redriven(bed: Bed) {
     let queues = bed.open_queues().await;
     let dead = made(&queues, "dead", QueueOptions::default()).await;
     let ordered = made(&queues, "jobs.fifo", QueueOptions::ordered()).await;

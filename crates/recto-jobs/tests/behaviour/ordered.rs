@@ -51,7 +51,7 @@ pub(crate) async fn of_a_group_one_message_is_received_at_a_time(bed: Bed) {
     );
 }
 
-pub(crate) async fn who_has_no_group_is_not_sent(bed: Bed) {
+pub(crate) async fn rejects_messages_without_a_group_or_with_a_delay(bed: Bed) {
     let shard = ordered(&bed).await;
     let delayed = NewMessage {
         delay: Some(LATER),

@@ -115,7 +115,7 @@ pub(crate) async fn a_queue_is_changed_as_it_was_seen(bed: Bed) {
     );
 }
 
-pub(crate) async fn who_knows_a_deleted_queue_does_nothing_to_the_next(bed: Bed) {
+pub(crate) async fn handles_of_a_deleted_queue_do_not_affect_the_next(bed: Bed) {
     let queues = bed.open_queues().await;
     let old = made(&queues, "jobs", QueueOptions::default()).await;
     send(&old.shards, NewMessage::new("old")).await;
@@ -156,7 +156,7 @@ pub(crate) async fn who_knows_a_deleted_queue_does_nothing_to_the_next(bed: Bed)
     );
 }
 
-pub(crate) async fn what_is_purged_is_not_received(bed: Bed) {
+pub(crate) async fn purged_messages_are_not_received(bed: Bed) {
     let queues = bed.open_queues().await;
     let queue = made(&queues, "jobs", QueueOptions::default()).await;
     let sent = queue.shards.send(vec![NewMessage::new("a"); 20]).await;

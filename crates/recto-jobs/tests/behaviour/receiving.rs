@@ -8,7 +8,7 @@ use recto_jobs::{NewMessage, QueueErrorKind};
 use crate::stores::Bed;
 use crate::{LATER, LONG, NOW, VISIBILITY, bodies, receive, send};
 
-pub(crate) async fn what_is_not_acknowledged_comes_again(bed: Bed) {
+pub(crate) async fn redelivers_unacknowledged_messages(bed: Bed) {
     let shard = bed.open().await;
     send(&shard, NewMessage::new("a")).await;
     let first = receive(&shard, 1).await;
@@ -45,7 +45,7 @@ pub(crate) async fn numbers_that_are_not_right_are_refused(bed: Bed) {
     assert_eq!(receive(&shard, 1_000).await[0].attempts, 1);
 }
 
-pub(crate) async fn who_waits_is_told_of_what_is_sent(bed: Bed) {
+pub(crate) async fn wakes_waiting_receivers_when_a_message_is_sent(bed: Bed) {
     let shard = bed.open().await;
     let waiting = {
         let shard = shard.clone();
@@ -91,7 +91,7 @@ pub(crate) async fn each_message_is_received_by_one_of_many_who_wait(bed: Bed) {
     assert_eq!((received.len(), different.len()), (MESSAGES, MESSAGES));
 }
 
-pub(crate) async fn who_goes_away_gives_back_what_it_received(bed: Bed) {
+pub(crate) async fn a_dropped_receiver_gives_its_messages_back(bed: Bed) {
     let shard = bed.open().await;
     send(&shard, NewMessage::new("a")).await;
     for _ in 0..20 {

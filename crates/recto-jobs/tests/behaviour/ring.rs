@@ -66,7 +66,7 @@ pub(crate) async fn tables_are_emptied_in_turn(bed: Bed) {
     assert!(rows < 3 * SLICE.as_secs() as usize, "{rows} bodies are left");
 }
 
-pub(crate) async fn what_is_delayed_is_copied_on(bed: Bed) {
+pub(crate) async fn copies_delayed_messages_between_tables(bed: Bed) {
     let queues = with_slices(&bed).await;
     let jobs = made(&queues, "jobs", QueueOptions::default()).await.shards;
     let later = NewMessage {
@@ -107,7 +107,7 @@ pub(crate) async fn a_ring_without_a_free_table_goes_on(bed: Bed) {
     );
 }
 
-pub(crate) async fn what_cannot_be_emptied_stands_still_and_says_so(bed: Bed) {
+pub(crate) async fn reports_tables_that_cannot_be_emptied(bed: Bed) {
     let queues = with_slices(&bed).await;
     *bed.watch.emptying.lock().unwrap() = EmptyingEnds::Refused;
     tokio::time::sleep(LONG).await;
@@ -235,7 +235,7 @@ pub(crate) async fn batches_take_few_conditional_writes(bed: Bed) {
     assert!(writes <= MESSAGES * 7 / 100, "{writes} for {MESSAGES} messages");
 }
 
-pub(crate) async fn what_another_process_sends_is_heard(bed: Bed) {
+pub(crate) async fn notices_messages_of_another_process_quickly(bed: Bed) {
     let (here, there) = (bed.open_queues().await, bed.open_queues().await);
     let jobs = made(&here, "jobs", QueueOptions::default()).await.shards;
     let others = there.find("jobs").await.unwrap().shards;
@@ -252,7 +252,7 @@ pub(crate) async fn what_another_process_sends_is_heard(bed: Bed) {
     );
 }
 
-pub(crate) async fn who_waits_for_nothing_reads_little(bed: Bed) {
+pub(crate) async fn idle_receivers_cause_few_reads(bed: Bed) {
     const QUEUES: usize = 100;
     const RECEIVERS: usize = 1_000;
     /// Number of messages that is enough for all shards.
@@ -295,7 +295,7 @@ pub(crate) async fn who_waits_for_nothing_reads_little(bed: Bed) {
 
 /// Checks the sizes of body tables. They count the messages and bytes that were sent to live segments, whether resolved
 /// or not. Sizes of sealed segments are not read again.
-pub(crate) async fn what_tables_have_is_told_in_bytes(bed: Bed) {
+pub(crate) async fn reports_table_sizes_in_bytes(bed: Bed) {
     let queues = bed
         .open_queues_with(|protocol| protocol.with_segments_of(2))
         .await;

@@ -58,7 +58,7 @@ pub(crate) async fn segments_go_when_all_of_their_messages_are_done_with(bed: Be
     assert_eq!(shard.receive(1, Some(LONG), NOW).await.unwrap(), []);
 }
 
-pub(crate) async fn what_is_left_in_the_first_segment_is_received_first(bed: Bed) {
+pub(crate) async fn receives_messages_left_in_the_first_segment(bed: Bed) {
     let shard = bed.open().await;
     fill(&shard).await;
     let first = shard.receive(1, Some(LONG), NOW).await.unwrap().remove(0);
@@ -72,7 +72,7 @@ pub(crate) async fn what_is_left_in_the_first_segment_is_received_first(bed: Bed
     assert!(bodies(&again).contains(&"0".to_owned()));
 }
 
-pub(crate) async fn what_is_received_and_not_done_with_holds_up_nothing_new(bed: Bed) {
+pub(crate) async fn messages_in_flight_do_not_block_new_ones(bed: Bed) {
     let shard = bed.open().await;
     // These messages fill a segment.
     let mut held = Vec::new();
@@ -87,7 +87,7 @@ pub(crate) async fn what_is_received_and_not_done_with_holds_up_nothing_new(bed:
     assert_eq!(bodies(&new), ["new"]);
 }
 
-pub(crate) async fn what_is_not_due_is_not_read_again(bed: Bed) {
+pub(crate) async fn does_not_reread_messages_that_are_not_due(bed: Bed) {
     // More segments than the process caches.
     const DELAYED: usize = 80;
     let shard = bed.open_with_segments_of(1).await;
@@ -111,7 +111,7 @@ pub(crate) async fn what_is_not_due_is_not_read_again(bed: Bed) {
     assert!(read <= 5, "{read} states are read again");
 }
 
-pub(crate) async fn what_is_passed_over_comes_when_it_is_due(bed: Bed) {
+pub(crate) async fn receives_skipped_messages_when_due(bed: Bed) {
     let shard = bed.open_with_segments_of(1).await;
     let later = NewMessage {
         delay: Some(LATER),

@@ -47,7 +47,7 @@ pub(crate) async fn messages_come_back_as_they_were_sent(bed: Bed) {
     assert_eq!(receive(&shard, 10).await, []);
 }
 
-pub(crate) async fn what_is_not_right_is_refused_by_number_and_field(bed: Bed) {
+pub(crate) async fn rejects_invalid_messages_and_names_the_field(bed: Bed) {
     let shard = bed.open().await;
     let wrong = [
         ("body", NewMessage::new(vec![0; (1 << 20) + 1])),
@@ -160,7 +160,7 @@ pub(crate) async fn a_deduplication_id_is_known_in_the_segments_behind(bed: Bed)
     assert_eq!(send(&bed.open().await, of_id).await, Sent::Duplicate(first));
 }
 
-pub(crate) async fn what_is_delayed_comes_later(bed: Bed) {
+pub(crate) async fn delivers_delayed_messages_when_due(bed: Bed) {
     let shard = bed.open().await;
     let of = |delay: Duration, body: &str| NewMessage {
         delay: Some(delay),

@@ -87,7 +87,7 @@ pub(crate) async fn a_receipt_of_what_was_taken_away_is_stale(bed: Bed) {
     assert_eq!(shard.receive(1, Some(LONG), NOW).await.unwrap(), []);
 }
 
-pub(crate) async fn what_is_given_back_comes_again_when_it_is_due(bed: Bed) {
+pub(crate) async fn redelivers_nacked_messages_when_due(bed: Bed) {
     let shard = bed.open().await;
     send(&shard, NewMessage::new("a")).await;
     let first = shard.receive(1, Some(LONG), NOW).await.unwrap().remove(0);
@@ -106,7 +106,7 @@ pub(crate) async fn what_is_given_back_comes_again_when_it_is_due(bed: Bed) {
     assert_eq!(third.attempts, 3);
 }
 
-pub(crate) async fn what_is_kept_for_longer_does_not_come_again(bed: Bed) {
+pub(crate) async fn extended_messages_are_not_redelivered(bed: Bed) {
     let shard = bed.open().await;
     send(&shard, NewMessage::new("a")).await;
     let received = receive(&shard, 1).await.remove(0);
@@ -119,7 +119,7 @@ pub(crate) async fn what_is_kept_for_longer_does_not_come_again(bed: Bed) {
     assert_eq!(shard.ack(&[received.receipt]).await.unwrap(), [Settled::Done]);
 }
 
-pub(crate) async fn what_is_acknowledged_is_so_for_whoever_opens_the_store(bed: Bed) {
+pub(crate) async fn acknowledgements_survive_reopening(bed: Bed) {
     let shard = bed.open().await;
     let sent = shard
         .send((0..6).map(|number| NewMessage::new(number.to_string())).collect())

@@ -67,7 +67,7 @@ async fn rivals(here: &Queues, there: &Queues) -> (Shards, Shards) {
 
 /// Checks that two processes that send alternately choose different shards. Afterwards, their
 /// writes do not conflict.
-pub(crate) async fn who_is_late_goes_elsewhere(bed: Bed) {
+pub(crate) async fn alternating_senders_choose_different_shards(bed: Bed) {
     const BEFORE: usize = 30;
     const TURNS: usize = 10;
     let (here, there) = (bed.open_queues().await, bed.open_queues().await);
@@ -91,7 +91,7 @@ pub(crate) async fn who_is_late_goes_elsewhere(bed: Bed) {
     assert!(here.is_disjoint(&there), "{places:?}");
 }
 
-pub(crate) async fn who_is_alone_stays_where_it_is(bed: Bed) {
+pub(crate) async fn a_single_sender_stays_in_one_shard(bed: Bed) {
     let queues = bed.open_queues().await;
     let jobs = made(&queues, "jobs", QueueOptions::default()).await.shards;
     for _ in 0..20 {
@@ -133,7 +133,7 @@ pub(crate) async fn no_shard_is_passed_over(bed: Bed) {
     panic!("{left:?} are never received");
 }
 
-pub(crate) async fn who_waits_hears_of_each_shard(bed: Bed) {
+pub(crate) async fn wakes_waiting_receivers_of_every_shard(bed: Bed) {
     let (here, there) = (bed.open_queues().await, bed.open_queues().await);
     let jobs = made(&here, "jobs", QueueOptions::default()).await.shards;
     let others = there.find("jobs").await.unwrap().shards;
@@ -251,7 +251,7 @@ pub(crate) async fn a_group_is_in_one_shard(bed: Bed) {
     }
 }
 
-pub(crate) async fn what_is_moved_from_all_shards_is_there_once(bed: Bed) {
+pub(crate) async fn moves_messages_of_all_shards_exactly_once(bed: Bed) {
     let queues = bed.open_queues().await;
     let dead = made(&queues, "dead", QueueOptions::default()).await;
     let jobs = made(&queues, "jobs", with_dead_letters("dead")).await;

@@ -69,7 +69,7 @@ async fn work(shard: Shards) {
 }
 
 #[test]
-#[ignore = "child: started by what_was_confirmed_outlives_who_is_killed"]
+#[ignore = "child: started by confirmed_operations_survive_kills"]
 fn worker_that_gets_killed() {
     let variable = |name: &str| std::env::var(name).unwrap();
     let first: u64 = variable(FIRST).parse().unwrap();
@@ -112,7 +112,7 @@ impl Said {
 }
 
 #[test]
-fn what_was_confirmed_outlives_who_is_killed() {
+fn confirmed_operations_survive_kills() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store");
     let mut said = Said::default();

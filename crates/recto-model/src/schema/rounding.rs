@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_value_can_stand_in_a_key() {
+    fn rounds_invalid_cells_to_valid_keys() {
         let day = Width::parse("1 day").unwrap();
         for ty in [Type::Timestamp, Type::TimeUuid, Type::Date] {
             for cell in [None, Some(&b""[..]), Some(b"odd")] {
@@ -91,7 +91,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_rounded_is_in_the_order_of_the_values(
+        fn rounding_keeps_the_order_of_values(
             ty in prop::sample::select(vec![Type::Timestamp, Type::TimeUuid, Type::Date]),
             width in prop::sample::select(vec!["1 second", "7 minutes", "1 day", "2 weeks", "1 month", "10 years"]),
             one: [u8; 16],

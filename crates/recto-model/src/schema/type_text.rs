@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_type_is_explained() {
+    fn explains_invalid_types() {
         let hint = |text: &str| parse_type(text, &[]).unwrap_err().hint.unwrap_or_default();
         assert!(hint("TEXT").contains("`text`"));
         assert!(hint("string").contains("`text`"));

@@ -103,7 +103,7 @@ fn cells_are_those_of_the_protocol() {
 }
 
 #[test]
-fn what_is_no_cell_is_refused_with_a_reason() {
+fn rejects_invalid_cells_with_a_reason() {
     let int_list = Type::List(boxed(Type::Int));
     let cases: Vec<(Type, Vec<u8>, &str)> = vec![
         (Type::Ascii, vec![0x80], "0x7F"),

@@ -197,7 +197,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_no_text_has_a_key_too(
+    fn sort_keys_order_invalid_text_as_comparisons_do(
         locale in prop::sample::select(LOCALES),
         one in prop::collection::vec(any::<u8>(), 0..20),
         other in prop::collection::vec(any::<u8>(), 0..20),

@@ -415,7 +415,7 @@ fn text_that_is_not_json_is_told_in_words() {
 }
 
 #[test]
-fn what_was_found_is_shortened_and_harmless() {
+fn shortens_and_escapes_values_in_errors() {
     let error = from_json(&Type::Int, &json!("é\u{1b}[31m".repeat(50))).unwrap_err();
     assert!(error.found.len() < 400 && error.found.ends_with("…\""), "{error}");
     assert!(!error.found.contains('\u{1b}'));

@@ -90,7 +90,7 @@ type EqualCells = (Type, &'static [&'static [u8]]);
 
 /// Decimals and varints in forms that other writers may have stored.
 #[test]
-fn what_is_equal_in_order_has_one_key() {
+fn equal_values_have_one_key() {
     let equal: [EqualCells; 5] = [
         (
             Type::Decimal,

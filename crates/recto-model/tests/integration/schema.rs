@@ -653,7 +653,7 @@ fn a_declaration_in_code_is_checked_alike() {
 }
 
 #[test]
-fn what_holds_for_queues_is_read_and_printed() {
+fn reads_and_prints_queue_settings() {
     let text = "[queues]\nrotation_seconds = 3_600\nunits = 0\n\n[collection.c]\nfields = { a = \"int\" }\nkey = [\"a\"]\n";
     let schema = Schema::parse(text).unwrap();
     let said: Vec<_> = schema.queues.said().collect();

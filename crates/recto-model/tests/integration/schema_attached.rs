@@ -22,7 +22,7 @@ fn parse(text: &str) -> Schema {
 }
 
 #[test]
-fn its_tables_are_those_of_the_other_keyspace_and_have_nothing_of_rectos() {
+fn uses_tables_of_the_attached_keyspace_unchanged() {
     let schema = parse(ORDERS);
     let orders = &schema.collections[0];
     assert_eq!(orders.writes, WriteMode::Append);
@@ -36,7 +36,7 @@ fn its_tables_are_those_of_the_other_keyspace_and_have_nothing_of_rectos() {
 }
 
 #[test]
-fn what_would_have_a_table_made_or_written_otherwise_is_refused() {
+fn rejects_options_that_do_not_fit_attached_tables() {
     let refused = |from: &str, to: &str, said: &str| {
         assert!(ORDERS.contains(from), "{from}");
         let errors = Schema::parse(&ORDERS.replacen(from, to, 1))

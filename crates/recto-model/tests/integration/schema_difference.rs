@@ -38,7 +38,7 @@ fn shown(changes: &[Change]) -> Vec<String> {
 }
 
 #[test]
-fn what_holds_for_queues_changes_as_far_as_it_is_said() {
+fn changes_only_stated_queue_settings() {
     let parse = |text: &str| Schema::parse(text).unwrap();
     let there = parse("[queues]\nrotation_seconds = 60\nunits = 4");
     let asked = parse("[queues]\nrotation_seconds = 90\ntables = 3");
@@ -214,7 +214,7 @@ fn a_new_key_field_is_refused_twice_over() {
 }
 
 #[test]
-fn what_is_gone_is_refused() {
+fn rejects_removed_types_and_collections() {
     let before = Schema::parse(BEFORE).unwrap();
     let changes = before.difference(&Schema::default());
     assert_eq!(

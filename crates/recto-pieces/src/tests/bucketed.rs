@@ -29,10 +29,10 @@ use recto_store::{
 
 use self::checks::{
     a_directory_that_is_damaged_is_made_anew, a_partition_that_no_scan_meets_is_marked,
-    rows_that_lie_astray_are_taken_home, what_ordinary_writes_leave_is_well,
+    rows_that_lie_astray_are_taken_home, ordinary_writes_leave_no_faults,
 };
 use self::lists::{
-    partitions_and_their_buckets_are_listed, what_is_mended_by_hand_has_no_bucket_that_is_too_large,
+    partitions_and_their_buckets_are_listed, manual_repair_leaves_no_oversized_bucket,
 };
 use super::{cells, column, environment, memory, stamps};
 use crate::BucketedStore;
@@ -83,11 +83,11 @@ over_each_store! {
     a_table_in_buckets_is_as_any_other
     a_part_of_a_partition_is_read_between_its_bounds
     a_table_that_is_made_again_begins_without_directories
-    what_tables_in_buckets_cannot_do_is_refused
+    rejects_operations_that_buckets_do_not_support
     partitions_and_their_buckets_are_listed
-    what_is_mended_by_hand_has_no_bucket_that_is_too_large
+    manual_repair_leaves_no_oversized_bucket
     a_scan_lists_each_row_once_while_buckets_are_cut
-    what_ordinary_writes_leave_is_well
+    ordinary_writes_leave_no_faults
     rows_that_lie_astray_are_taken_home
     a_directory_that_is_damaged_is_made_anew
     a_partition_that_no_scan_meets_is_marked
@@ -492,7 +492,7 @@ async fn a_table_that_is_made_again_begins_without_directories(shown: Shown) {
     assert_eq!(shown.slice("s", ReadDirection::Forward).await, [0]);
 }
 
-async fn what_tables_in_buckets_cannot_do_is_refused(shown: Shown) {
+async fn rejects_operations_that_buckets_do_not_support(shown: Shown) {
     let bound = || Bound::start();
     for operation in [
         Operation::DeletePartition,

@@ -52,7 +52,7 @@ impl Stream {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_too_much_is_cut_at_its_samples_and_cleared() {
+async fn splits_oversized_buckets_at_samples_and_clears() {
     let stream = Stream::new(Direction::Ascending).await;
     let _work = stream.works();
     // In no particular order.
@@ -125,7 +125,7 @@ async fn buckets_that_are_full_at_once_are_cut_together() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_became_smaller_is_not_cut() {
+async fn does_not_split_buckets_that_shrank() {
     let stream = Stream::new(Direction::Ascending).await;
     let ats = || (0..300).map(|at| at * 7_919 % 300);
     stream.fill(ats(), Duration::from_millis(1)).await;
@@ -149,7 +149,7 @@ async fn what_became_smaller_is_not_cut() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_runs_with_arrival_is_cut_ahead() {
+async fn splits_ahead_if_keys_follow_the_order_of_arrival() {
     for direction in [Direction::Ascending, Direction::Descending] {
         let stream = Stream::new(direction).await;
         let _work = stream.works();
@@ -237,7 +237,7 @@ pub(super) async fn half_done(stream: &Stream, edge: Vec<u8>, steps: usize) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rows_are_copied_whole_at_their_stamps_for_as_long_as_they_live() {
+async fn copies_rows_with_their_timestamps_and_lifetimes() {
     let stream = Stream::new(Direction::Ascending).await;
     let put = |note: Option<&'static [u8]>, text: Option<&'static [u8]>, ttl_seconds| Change::Put {
         cells: cells(&[note, None, text]),

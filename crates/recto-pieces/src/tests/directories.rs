@@ -120,7 +120,7 @@ async fn a_large_directory_is_read_by_windows() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_no_directory_is_named() {
+async fn reports_an_invalid_range_map() {
     let stream = Stream::new(Direction::Ascending).await;
     let absent = stream.window(Seek::Before(None)).await;
     let mut put = directory(&stream, 2);

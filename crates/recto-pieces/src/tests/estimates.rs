@@ -155,7 +155,7 @@ async fn pieces_are_summed_up_and_again_where_they_are_cut() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_recorded_of_a_thousand_pieces_is_corrected_by_a_few() {
+async fn corrects_recorded_counts_by_reading_a_few_ranges() {
     const PIECES: i64 = 1_000;
     let stream = Stream::new(Direction::Ascending).await;
     stream.is_cut_into(PIECES).await;
@@ -214,7 +214,7 @@ async fn what_is_recorded_of_a_thousand_pieces_is_corrected_by_a_few() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_an_estimate_costs_does_not_grow_with_the_pieces() {
+async fn estimate_cost_is_independent_of_the_range_count() {
     let mut costs = Vec::new();
     for pieces in [300, 1_000, 4_000] {
         let stream = Stream::new(Direction::Ascending).await;

@@ -106,7 +106,7 @@ async fn write(stream: &Stream, table: &Arc<Table>, operation: Operation, stamp:
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_others_know_of_rows_is_copied() {
+async fn copies_rows_with_cells_of_unknown_columns() {
     let stream = Stream::new(Direction::Ascending).await;
     let table = with_a_column(&stream);
     let added = stream
@@ -147,7 +147,7 @@ async fn what_others_know_of_rows_is_copied() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_row_of_which_nothing_is_known_is_copied_and_takes_the_place_of_none() {
+async fn copies_of_empty_rows_do_not_override_deletions() {
     let stream = Stream::new(Direction::Ascending).await;
     for at in 1..3 {
         let put = Operation::Put {

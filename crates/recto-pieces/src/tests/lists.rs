@@ -28,7 +28,7 @@ fn starts(listing: &Listing) -> Vec<i64> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_never_cut_is_one_bucket() {
+async fn an_unsplit_partition_is_one_bucket() {
     let stream = Stream::new(Direction::Ascending).await;
     let ats = (0..30).map(|at| at * 7_919 % 30);
     stream.fill(ats, Duration::ZERO).await;

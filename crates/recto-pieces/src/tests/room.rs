@@ -73,7 +73,7 @@ impl Stream {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_has_room_is_loaded_at_once_and_copied_by_nobody() {
+async fn loads_with_enough_room_neither_wait_nor_copy() {
     for direction in [Direction::Ascending, Direction::Descending] {
         let stream = Stream::new(direction).await;
         let begun = tokio::time::Instant::now();
@@ -147,7 +147,7 @@ async fn room_is_made_where_rows_are_only_as_far_as_it_takes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_loads_without_room_waits_until_there_is() {
+async fn loads_without_room_wait_for_splits() {
     let stream = Stream::new(Direction::Ascending).await;
     let pieces = stream.pieces.clone();
     tokio::spawn(async move { pieces.work().await });
@@ -167,7 +167,7 @@ async fn who_loads_without_room_waits_until_there_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_loads_where_nobody_cuts_does_not_wait_for_ever() {
+async fn loads_without_a_splitter_do_not_wait_forever() {
     let stream = Stream::new(Direction::Ascending).await;
     let begun = tokio::time::Instant::now();
     for first in (0..200).step_by(20) {

@@ -376,7 +376,7 @@ impl recto_store::wrapper::StoreWrapper for Losing {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_not_in_all_buckets_is_not_acknowledged() {
+async fn does_not_acknowledge_writes_lost_in_a_bucket() {
     let environment = environment();
     let store = Losing {
         inner: Arc::new(memory(&environment)),
@@ -457,7 +457,7 @@ async fn samples_are_written_before_rows_and_marked_when_they_go() {
 }
 
 #[test]
-fn what_a_row_counts_as_is_written_as_it_was_said() {
+fn row_size_cells_match_the_golden_file() {
     let lines = include_str!("golden/row-v1.txt").lines();
     let mut count = 0;
     for line in lines.filter(|line| !line.starts_with('#')) {

@@ -100,7 +100,7 @@ async fn shards_are_read_in_one_order() {
 
 /// A row of one shard is final only up to the position that all other shards have reached.
 #[tokio::test(start_paused = true)]
-async fn rows_that_lie_in_one_shard_are_found_where_its_share_is_too_few() {
+async fn fills_pages_from_a_single_shard() {
     let stream = stream(Direction::Ascending).await;
     let of = |at: i64| {
         let key = stream

@@ -172,7 +172,7 @@ fn count(asked: &BTreeMap<(String, &'static str), usize>, table: &str, what: &'s
 }
 
 #[tokio::test(start_paused = true)]
-async fn rows_of_a_partition_are_written_by_one_reading_of_its_directory() {
+async fn writes_many_rows_with_one_range_map_read() {
     let (stream, asked) = slow(Direction::Ascending).await;
     let all: Vec<_> = (0..100).map(|at| (&stream.partition, at)).collect();
     for (atomicity, is_known, expected) in [

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_of_no_part_is_cut_ahead() {
+    fn splits_ahead_without_moving_existing_rows() {
         let coming = rows(100..118);
         let parts = Parts::new(SIZE, &rows(0..7), &coming.iter().collect::<Vec<_>>());
         let [(end, ahead, moved), (_, before, others)] = parts.ways();

@@ -112,7 +112,7 @@ fn scenarios() -> Vec<Scenario> {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "slow: minutes on Cassandra"]
-async fn who_is_cut_off_at_any_step_leaves_nothing_wrong() {
+async fn interruption_at_any_step_leaves_no_faults() {
     let played = scenarios()
         .into_iter()
         .enumerate()
@@ -309,7 +309,7 @@ impl Drop for Cutting {
 }
 
 #[test]
-#[ignore = "child: started by who_is_cut_off_at_any_step_leaves_nothing_wrong"]
+#[ignore = "child: started by interruption_at_any_step_leaves_no_faults"]
 fn process_that_is_cut_off() {
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(act());

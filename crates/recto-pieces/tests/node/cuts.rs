@@ -61,7 +61,7 @@ async fn stored(process: &Process) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_runs_with_arrival_is_cut_ahead() {
+async fn splits_ahead_if_keys_follow_the_order_of_arrival() {
     let runs = [Direction::Ascending, Direction::Descending].map(|direction| {
         tokio::spawn(async move {
             let process = Process::start(&setting(direction, "ahead", 8), 0).await;
@@ -92,7 +92,7 @@ async fn what_runs_with_arrival_is_cut_ahead() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_too_much_is_cut_at_its_samples_and_cleared() {
+async fn splits_oversized_buckets_at_samples_and_clears() {
     for direction in [Direction::Ascending, Direction::Descending] {
         let process = Process::start(&setting(direction, "quantiles", 4), 0).await;
         let keys: Vec<i64> = (0..600).map(|at| at * 7_919 % 600).collect();

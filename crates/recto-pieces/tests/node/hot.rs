@@ -332,7 +332,7 @@ async fn fullest(process: &Process, windows: &[Directory]) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_keys_that_run_with_arrival_and_clocks_that_are_hours_apart() {
+async fn of_keys_in_order_and_clocks_that_are_hours_apart() {
     storm(Run {
         stream: "in order, apart",
         direction: Direction::Ascending,

@@ -100,22 +100,22 @@ fn notices(broken: Broken, says: &[&str]) {
 }
 
 #[test]
-fn who_cuts_and_does_not_wait_is_noticed() {
+fn notices_splits_without_waits() {
     notices(Broken::Waits, &["B1", "B2"]);
 }
 
 #[test]
-fn who_cuts_and_does_not_copy_is_noticed() {
+fn notices_splits_without_copies() {
     notices(Broken::Copies, &["B1"]);
 }
 
 #[test]
-fn who_copies_at_another_stamp_is_noticed() {
+fn notices_copies_at_other_timestamps() {
     notices(Broken::Stamps, &["B1", "B2"]);
 }
 
 #[test]
-fn who_goes_by_a_copy_that_is_over_is_noticed() {
+fn notices_use_of_expired_range_maps() {
     notices(Broken::Lives, &["B1", "B2"]);
 }
 

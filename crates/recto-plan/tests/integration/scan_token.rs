@@ -78,7 +78,7 @@ fn text_of(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn what_is_sealed_opens() {
+fn opens_sealed_tokens() {
     for progress in [ranges(), position()] {
         let text = sealed(&progress);
         assert_eq!(opened(&text).unwrap(), progress);

@@ -455,7 +455,7 @@ fn rendered_errors_point_into_the_text() {
 }
 
 #[test]
-fn errors_of_meaning_can_point_into_text_they_were_not_made_from() {
+fn semantic_errors_can_point_into_other_text() {
     let error = TextError::at(Subject::Filter, "é", Span::new(1, 90), "x").with_hint("y");
     assert_eq!(error.column, 2);
     assert!(error.render("é").ends_with("hint: y"));

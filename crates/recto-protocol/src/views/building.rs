@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_view_is_dropped_when_nobody_reads_it_and_then_nobody_writes_it() {
+    fn drops_a_view_once_unread_and_unwritten() {
         use BuildStep::{Barrier, DropTable, Forget, Record, WaitForReaders};
         let retiring = Progress::recorded(ViewState::Retiring);
         assert_eq!(next_step(retiring), WaitForReaders);

@@ -492,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_raised_is_above_what_was_there() {
+    fn raised_versions_exceed_existing_ones() {
         let row = row(Some(5 * SECOND), &[2]);
         let next = |found: Option<&RowOf<Tiny>>, above| {
             let raise = crate::views::tests::tiny::raise(above);
@@ -519,7 +519,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_expired_is_absent() {
+    fn expired_records_count_as_absent() {
         let row = row(Some(5 * SECOND), &[]);
         let insert = crate::views::tests::tiny::insert(3);
         assert_eq!(
@@ -530,7 +530,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_the_absent_are_kept_for_ten_days_and_as_far_as_they_are_ahead() {
+    fn keeps_rows_of_absent_records_for_ten_days() {
         let mut gone = row(None, &[]);
         assert_eq!(gone.ttl_seconds(0), None);
         gone.record = None;
@@ -572,7 +572,7 @@ mod tests {
     }
 
     #[test]
-    fn what_must_go_is_bounded() {
+    fn limits_the_keys_to_remove() {
         let many: Vec<u8> = (0..=MAX_MUST_GO as u8).collect();
         let mut found = Found {
             row: Some(row(None, &many)),

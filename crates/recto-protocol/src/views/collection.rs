@@ -505,7 +505,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_stands_in_for_null_is_a_key_of_each_type() {
+    fn substitutes_for_null_are_valid_keys() {
         for ty in Type::ORDERABLE {
             let mut canonical = Vec::new();
             cell::canonical_key(&ty, stand_in(&ty), &mut canonical).expect("a value of its type");

@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_goes_when_it_was_settled_before_a_renewal_that_succeeded() {
+    fn deletes_segments_settled_before_a_renewal() {
         let mut segments = Segments::default();
         renew(&mut segments);
         let places = [segments.note(), segments.note()].map(Option::unwrap_or_default);
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_dead_left_is_resolved_twice() {
+    fn resolves_intents_of_dead_processes_twice() {
         assert_eq!(dead_segment(0, 0), DeadSegment::Resolve);
         assert_eq!(dead_segment(1, DEAD_SEGMENT_SECONDS - 1), DeadSegment::Wait);
         assert_eq!(dead_segment(1, DEAD_SEGMENT_SECONDS), DeadSegment::Resolve);

@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_compressed_comes_back() {
+    fn decodes_gzip_and_deflate() {
         let mut zlib = ZlibEncoder::new(Vec::new(), Compression::fast());
         zlib.write_all(TEXT).unwrap();
         let zlib = Bytes::from(zlib.finish().unwrap());
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_much_or_damaged_is_refused() {
+    fn rejects_oversized_and_damaged_bodies() {
         let bomb = gzip(&vec![0; 1 << 20]);
         assert!(bomb.len() < 10_000);
         assert_eq!(Coding::Gzip.undone(bomb.clone(), 1_000).unwrap_err().status, 413);

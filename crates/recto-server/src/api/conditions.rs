@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_of_entity_tags_is_refused() {
+    fn rejects_malformed_entity_tags() {
         for wrong in [
             "",
             "17",

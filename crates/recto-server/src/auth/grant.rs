@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_grant_is_refused() {
+    fn rejects_invalid_rights_filters_and_names() {
         for (text, message) in [
             ("orders", "not a grant"),
             (":read", "not a valid name of a collection"),

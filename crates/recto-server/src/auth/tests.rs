@@ -28,7 +28,7 @@ fn place() -> (tempfile::TempDir, PathBuf) {
 }
 
 #[test]
-fn a_token_is_taken_until_it_is_revoked_and_the_file_holds_no_secret() {
+fn accepts_tokens_until_revoked_and_stores_no_secret() {
     let (_folder, path) = place();
     let environment = environment();
     let rows = "orders:read,write where tenant = \"ac\\\"me\"";
@@ -89,7 +89,7 @@ fn a_token_expires() {
 }
 
 #[test]
-fn a_file_that_is_gone_or_damaged_lets_nobody_in_until_it_is_back() {
+fn rejects_tokens_while_the_file_is_missing_or_damaged() {
     let (_folder, path) = place();
     let (text, _) = TokenFile::create(&path, &environment(), "a", None, grants("a:read")).unwrap();
     let tokens = Tokens::open(&path, environment()).unwrap();
@@ -111,7 +111,7 @@ fn a_file_that_is_gone_or_damaged_lets_nobody_in_until_it_is_back() {
 }
 
 #[test]
-fn a_token_that_is_not_understood_is_lost_alone_and_kept_in_the_file() {
+fn rejects_only_unreadable_tokens_and_keeps_them() {
     let (_folder, path) = place();
     let (strange, _) = TokenFile::create(&path, &environment(), "later", None, grants("a:read")).unwrap();
     let good = fs::read_to_string(&path).unwrap();
@@ -166,7 +166,7 @@ fn files_of_every_version_are_read_and_written_as_they_were() {
 }
 
 #[test]
-fn whoever_sees_some_rows_cannot_look_after_the_store() {
+fn denies_store_rights_to_tokens_with_row_filters() {
     let access = |texts: &[&str]| {
         let grants = texts.iter().map(|text| crate::auth::parse_grant(text).unwrap());
         Access::granted("x", grants.collect())

@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_go_before_the_environment_that_before_the_file_and_that_before_the_default() {
+    fn prefers_flags_over_environment_over_file_over_default() {
         let file = "store = \"shop\"\n[cassandra]\npassword = \"x\"\n[serve]\nmax_body_bytes = 1\nmax_url_bytes = 101\n\
                     idle_time_ms = 1\nhosts = [\"a.example\", \"b.example\"]\n";
         let environment = [

@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_filter_has_no_chips() {
+    fn returns_no_chips_for_invalid_text() {
         for text in [
             "a = 1 AND",
             "AND",

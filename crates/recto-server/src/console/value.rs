@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_typed_becomes_record_json() {
+    fn converts_form_input_to_record_json() {
         assert_eq!(json(&Type::Int, "7"), Json::from(7));
         assert_eq!(json(&Type::Int, "seven"), Json::from("seven"));
         assert_eq!(json(&Type::Boolean, "false"), Json::from(false));

@@ -563,7 +563,7 @@ mod tests {
     }
 
     #[test]
-    fn who_writes_is_told_where_it_matters() {
+    fn prints_bucket_and_writer_metrics_only_if_present() {
         assert_eq!(BucketText(None).to_string(), "");
         let buckets = BucketMetrics {
             made: 3,

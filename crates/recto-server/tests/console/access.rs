@@ -67,7 +67,7 @@ async fn collections_and_buttons_that_are_not_allowed_are_not_there() {
 }
 
 #[tokio::test]
-async fn who_is_signed_in_is_told_with_what_they_may() {
+async fn shows_the_token_and_its_grants_to_a_signed_in_user() {
     let fixture = Fixture::new().await;
     let rows = "carrier = \"UA\"";
     let signed_in = granted("flights", &[Right::Read], rows).by_token("1f0c7a52d9e4b683");
@@ -101,7 +101,7 @@ async fn who_is_signed_in_is_told_with_what_they_may() {
 }
 
 #[tokio::test]
-async fn partitions_are_listed_only_where_the_row_filter_tells_them_apart() {
+async fn lists_partitions_only_for_filters_on_partition_fields() {
     let fixture = Fixture::new().await;
     let client = |rows: &str| fixture.client(granted("flights", &[Right::Read], rows));
     let asked = client("carrier >= \"T\"").get("/collections/flights").await;
@@ -148,7 +148,7 @@ async fn rows_outside_of_the_row_filter_are_nowhere() {
 
 /// A client that may write but not read gets the same response whether or not the record exists.
 #[tokio::test]
-async fn who_may_only_write_is_not_told_which_records_there_are() {
+async fn hides_the_existence_of_records_from_write_only_tokens() {
     let fixture = Fixture::new().await;
     let client = fixture.client(granted("places", &[Right::Write], ""));
     let mut answers = Vec::new();

@@ -105,7 +105,7 @@ async fn a_form_that_is_out_of_date_changes_nothing() {
 }
 
 #[tokio::test]
-async fn what_is_not_right_comes_back_with_what_was_typed() {
+async fn redisplays_invalid_form_input_with_its_error() {
     let fixture = Fixture::new().await;
     let client = fixture.client(Access::all());
     let edit = format!("/collections/places/edit?{BERN}");

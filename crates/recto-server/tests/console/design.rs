@@ -34,7 +34,7 @@ async fn queries_that_are_typed_in_are_designed_for() {
 }
 
 #[tokio::test]
-async fn what_is_not_right_is_said_and_stays_to_be_mended() {
+async fn redisplays_invalid_queries_with_their_errors() {
     let fixture = Fixture::new().await;
     let client = fixture.client(Access::all());
     let mut asked = Vec::new();

@@ -18,7 +18,7 @@ async fn the_collections_are_listed() {
 }
 
 #[tokio::test]
-async fn a_collection_without_an_order_of_its_own_asks_for_the_partition() {
+async fn asks_for_missing_partition_fields() {
     let fixture = Fixture::new().await;
     let client = fixture.client(Access::all());
     let asked = client.get("/collections/flights").await;
@@ -161,7 +161,7 @@ async fn a_header_sorts_or_names_the_view_that_would() {
 }
 
 #[tokio::test]
-async fn what_is_refused_stands_above_the_page_one_came_from() {
+async fn shows_errors_above_the_previous_page() {
     let fixture = Fixture::new().await;
     let client = fixture.client(Access::all());
     let page = client.get(&format!("{UNITED}&page_size=20")).await;
@@ -231,7 +231,7 @@ async fn a_query_that_is_not_served_names_what_serves_it() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_is_said_where_it_is() {
+async fn marks_the_invalid_part_of_a_request() {
     let fixture = Fixture::new().await;
     let client = fixture.client(Access::all());
     let wrong = client
@@ -271,7 +271,7 @@ async fn what_is_wrong_is_said_where_it_is() {
 }
 
 #[tokio::test]
-async fn where_nothing_matches_it_is_said_why() {
+async fn explains_an_empty_result() {
     let fixture = Fixture::new().await;
     let client = fixture.client(Access::all());
     let none = client
@@ -290,7 +290,7 @@ async fn where_nothing_matches_it_is_said_why() {
 }
 
 #[tokio::test]
-async fn what_is_looked_at_is_exported_whole_and_in_order() {
+async fn exports_the_shown_list_completely_and_in_order() {
     let fixture = Fixture::new().await;
     let client = fixture.client(Access::all());
     let page = client

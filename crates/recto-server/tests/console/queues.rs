@@ -433,7 +433,7 @@ async fn each_may_do_what_the_token_says() {
 }
 
 #[tokio::test]
-async fn what_may_not_be_looked_at_is_not_shown_by_others() {
+async fn hides_the_content_of_unreadable_queues() {
     use Right::{Manage, Read, Send};
     let fixture = Fixture::new().await;
     fill(&fixture).await;

@@ -71,7 +71,7 @@ async fn a_view_that_is_being_filled_says_how_far_it_is() {
 }
 
 #[tokio::test]
-async fn what_a_comparison_found_is_told_to_who_reads_everything() {
+async fn shows_comparison_results_to_tokens_that_read_all() {
     let fixture = Fixture::new().await;
     let client = fixture.client(Access::all());
     assert!(client.get("/health").await.html.contains("recto verify people"));
@@ -217,7 +217,7 @@ async fn of_what_two_changed_each_value_is_chosen() {
 }
 
 #[tokio::test]
-async fn what_was_deleted_meanwhile_can_be_added_again() {
+async fn restores_a_record_that_was_deleted_during_an_edit() {
     let fixture = Fixture::new().await;
     let client = fixture.client(Access::all());
     let edit = "/collections/people/edit?key=2";
@@ -251,7 +251,7 @@ async fn what_was_deleted_meanwhile_can_be_added_again() {
 }
 
 #[tokio::test]
-async fn what_was_changed_since_it_was_shown_is_not_deleted() {
+async fn rejects_deletion_of_a_record_changed_meanwhile() {
     let fixture = Fixture::new().await;
     let client = fixture.client(Access::all());
     for (delete, edit, values) in [

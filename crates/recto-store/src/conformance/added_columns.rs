@@ -373,7 +373,7 @@ pub async fn other_changes_are_refused(bench: &dyn Bench) {
 /// Checks columns of an earlier addition that no user knows. A later addition adopts the ones that it
 /// contains too. If it lacks one, it is rejected with the name of the column, or the table no longer has the
 /// column.
-pub async fn what_another_addition_left(bench: &dyn Bench) {
+pub async fn adopts_or_rejects_columns_of_another_addition(bench: &dyn Bench) {
     let recorded = table(bench, "added_l").await;
     recorded
         .apply(&ints([1]), 1, put(ints([1]), cells([Some(b"x")])))

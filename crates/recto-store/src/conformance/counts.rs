@@ -418,7 +418,7 @@ pub async fn added_columns_count(bench: &dyn Bench) {
 }
 
 /// Checks that an expired row stops counting when it is overwritten, at the latest. A live row always counts.
-pub async fn what_ends_may_be_counted(bench: &dyn Bench) {
+pub async fn may_count_expired_rows_until_overwritten(bench: &dyn Bench) {
     let Some(fixture) = counting(bench, "counts_expiry", columns(false)).await else {
         return;
     };

@@ -127,7 +127,7 @@ macro_rules! conformance_suite {
     ($bench:expr) => {
         $crate::conformance_tests! { $bench;
             tables: [
-                what_a_store_says_of_itself,
+                describes_its_kind_and_tombstones,
                 make_is_idempotent,
                 make_another_of_the_same_name_fails,
                 list_returns_equal_tables_sorted,
@@ -148,7 +148,7 @@ macro_rules! conformance_suite {
                 conditional_writes,
                 adding_is_idempotent,
                 other_changes_are_refused,
-                what_another_addition_left,
+                adopts_or_rejects_columns_of_another_addition,
                 the_table_as_it_was_still_works,
                 conditional_writes_to_the_table_as_it_was,
                 a_table_not_extended_yet_is_an_error,
@@ -251,7 +251,7 @@ macro_rules! conformance_suite {
                 counts_follow_any_writes,
                 counts_are_of_the_moment,
                 added_columns_count,
-                what_ends_may_be_counted,
+                may_count_expired_rows_until_overwritten,
                 several_at_once,
             ];
             moving: [
@@ -261,7 +261,7 @@ macro_rules! conformance_suite {
                 each_once_with_its_static_cells,
                 composite_keys,
                 empty_keys,
-                what_is_gone_is_not_listed,
+                lists_only_partitions_with_data,
                 byte_limit,
                 goes_on_beside_writes,
             ];

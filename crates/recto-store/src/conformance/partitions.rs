@@ -196,7 +196,7 @@ async fn count(fixture: &Fixture, point: &PointRead) -> usize {
 
 /// Checks that a partition exists while it has a row, or a static cell that is not null. A deletion of rows
 /// keeps the static cells, and a deletion of static cells keeps the rows. Expired data does not count.
-pub async fn what_is_gone_is_not_listed(bench: &dyn Bench) {
+pub async fn lists_only_partitions_with_data(bench: &dyn Bench) {
     let fixture = marked(bench, "parts_gone").await;
     let unmark = || patch_static([0], cells([None]));
     let delete_row = |c| Operation::DeleteRow {

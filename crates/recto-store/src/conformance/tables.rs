@@ -22,7 +22,7 @@ const OTHER_TABLES: usize = 8;
 
 /// Checks that the description of a store begins with the name of its kind. If deletions leave no tombstones,
 /// reads cross none.
-pub async fn what_a_store_says_of_itself(bench: &dyn Bench) {
+pub async fn describes_its_kind_and_tombstones(bench: &dyn Bench) {
     let fixture = Fixture::simple(bench, "kind").await;
     let described = fixture.store.describe();
     let word = described.split(|c: char| !c.is_ascii_alphanumeric()).next();

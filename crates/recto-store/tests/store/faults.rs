@@ -352,7 +352,7 @@ async fn emptyings_happen_once_if_at_all() {
 /// What conditional writes decided may be in an emptied table again, unless something was decided there
 /// meanwhile; not in another table that has its name.
 #[tokio::test]
-async fn what_was_decided_outlives_an_emptying() {
+async fn conditional_writes_outlive_an_emptied_table() {
     let rates = FaultRates {
         revive: 1.0,
         ..FaultRates::NONE

@@ -55,7 +55,7 @@ fn values(condition: &Condition) -> Vec<(usize, Value)> {
 
 /// A printed test contains rows as record JSON, and values as text, without a loss.
 #[test]
-fn what_a_printed_test_says_is_the_case() {
+fn printed_tests_reproduce_the_case() {
     for seed in 0..CASES {
         let (case, _) = drawn(seed);
         let oracle = case.oracle();

@@ -95,7 +95,7 @@ fn pinned(p: i32) -> Condition {
 }
 
 #[test]
-fn a_question_without_a_sort_is_answered_in_the_sort_orders_order() {
+fn orders_by_the_sort_order_without_a_sort() {
     let question = Question {
         conditions: vec![pinned(0)],
         ..Question::default()
@@ -104,7 +104,7 @@ fn a_question_without_a_sort_is_answered_in_the_sort_orders_order() {
 }
 
 #[test]
-fn a_sort_that_stops_early_is_completed_and_turned_round_with_it() {
+fn completes_and_reverses_partial_sorts() {
     let both = Condition::AnyOf {
         field: 0,
         values: vec![Value::Int(1), Value::Int(0), Value::Int(1)],

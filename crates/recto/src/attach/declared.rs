@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_view_is_left_out_and_refused_if_it_was_named() {
+    fn skips_tables_that_are_no_views_or_rejects_named_ones() {
         let (table, there) = ("shop.orders".parse().unwrap(), orders());
         let without = |name: &str| {
             let mut columns = by_level();

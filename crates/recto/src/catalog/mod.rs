@@ -597,7 +597,7 @@ mod tests {
     const GOLDEN_ATTACHED: &str = include_str!("golden/catalog-v3-attached.txt");
 
     #[test]
-    fn what_is_attached_is_recorded_as_every_release_reads_it() {
+    fn reads_attached_tables_recorded_by_earlier_releases() {
         let recorded = read_schema(Some(entry(GOLDEN_ATTACHED))).unwrap();
         let text = format!("{}\n{}", recorded.views.to_text(), recorded.schema.to_toml());
         assert_eq!(text, GOLDEN_ATTACHED.split_once('\n').unwrap().1);

@@ -169,7 +169,7 @@ bucket = { rows = 20000, shards = 8, keep = "90 days" }
     }
 
     #[test]
-    fn what_is_not_supported_is_named_with_its_place_and_a_hint() {
+    fn reports_each_feature_with_its_location() {
         let starts = |all: &[String]| -> Vec<String> {
             let starts = all.iter().map(|text| text.split(" (").next().unwrap().to_owned());
             starts.collect()

@@ -603,7 +603,7 @@ collate = "de"
     }
 
     #[test]
-    fn a_view_of_another_number_is_neither_read_nor_written_and_made_anew() {
+    fn ignores_and_rebuilds_tables_with_other_collations() {
         let schema = Schema::parse(PEOPLE).unwrap();
         let people = &schema.collections[0];
         for number in [0, 2, 7] {

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_adds_up_to_something_else() {
+    fn differs_for_different_records() {
         let one = record(1, [Some(b"a"), None], None);
         assert_eq!(digest(&one, true), digest(&one.clone(), true));
         for other in [
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_records_does_not_matter_and_how_often_each_is_there_does() {
+    fn counts_duplicates_and_ignores_the_order() {
         let summing = Summing {
             until: 100,
             rows: AtomicU64::new(0),

@@ -447,7 +447,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_state_is_read_as_it_was_written_and_its_text_does_not_change() {
+    fn reads_states_of_this_and_earlier_releases() {
         let names = ["a".to_owned(), "b".to_owned()];
         let tables = |view: &[&str]| {
             vec![

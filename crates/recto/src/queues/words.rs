@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_said_is_read() {
+    fn reads_back_receipts_and_positions() {
         let receipt = Receipt {
             address: Address {
                 place: Place(3),

@@ -398,7 +398,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_rows_differ_by_is_told_of_few_bytes_in_large_rows_too() {
+    fn computes_small_deviations_of_large_rows() {
         let measured = |sizes: &[u64]| {
             let mut all = RowSizes::default();
             for bytes in sizes {

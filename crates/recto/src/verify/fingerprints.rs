@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_has_another_fingerprint() {
+    fn depends_on_version_and_cells() {
         let key = KeyCells::from_bytes(&[0, 0, 0, 1, 7]).expect("one cell");
         let cells = |cells: [Option<&[u8]>; 2]| -> Cells { cells.into_iter().collect() };
         let of = |version: i64, both: [Option<&[u8]>; 2]| {

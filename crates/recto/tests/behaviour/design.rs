@@ -142,7 +142,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_proposed_applies_and_serves_as_it_said(
+    fn proposes_valid_views_that_serve_the_queries(
         which in 0..SCHEMAS.len(),
         queries in proptest::collection::vec(query(), 1..9),
     ) {

@@ -120,7 +120,7 @@ async fn a_refused_schema_takes_over_the_cursor_keys_of_the_store() {
 }
 
 #[tokio::test]
-async fn going_back_from_an_empty_page_after_the_last_row_gives_that_row() {
+async fn pages_back_from_an_empty_page_to_the_last_row() {
     let (_, query) = events(&open().await, 5).await;
     let last = query.clone().last(1).await.unwrap().cursor(0);
     let beyond = query.clone().first(2).after(last).await.unwrap();
@@ -134,7 +134,7 @@ async fn going_back_from_an_empty_page_after_the_last_row_gives_that_row() {
 }
 
 #[tokio::test]
-async fn going_on_from_an_empty_page_before_the_first_row_gives_that_row() {
+async fn pages_forward_from_an_empty_page_to_the_first_row() {
     let (_, query) = events(&open().await, 5).await;
     let first = query.clone().first(1).await.unwrap().cursor(0);
     let beyond = query.clone().last(2).before(first).await.unwrap();
@@ -144,7 +144,7 @@ async fn going_on_from_an_empty_page_before_the_first_row_gives_that_row() {
 }
 
 #[tokio::test]
-async fn a_page_whose_time_is_over_is_given_though_both_edges_were_asked_for() {
+async fn returns_a_timed_out_page_without_both_edges() {
     let environment = stepping(1_000_000);
     let (_, query) = events(&open_with(OpenOptions::new().environment(environment)).await, 600).await;
     let query = query
@@ -163,7 +163,7 @@ async fn a_page_whose_time_is_over_is_given_though_both_edges_were_asked_for() {
 }
 
 #[tokio::test]
-async fn a_page_around_a_row_is_given_though_one_side_took_all_the_time() {
+async fn returns_a_page_around_a_row_if_one_side_times_out() {
     let environment = stepping(1_000_000);
     let (_, query) = events(&open_with(OpenOptions::new().environment(environment)).await, 600).await;
     let query = query
@@ -193,7 +193,7 @@ async fn a_stream_outlives_the_cursors_that_pages_give() {
 }
 
 #[tokio::test]
-async fn clones_made_before_the_first_schema_open_one_anothers_cursors() {
+async fn shares_cursors_between_clones_made_before_a_schema() {
     let store = Arc::new(MemoryStore::new(Environment::system()));
     let recto = Recto::with_store(store, OpenOptions::new()).await.unwrap();
     let clone = recto.clone();
@@ -223,7 +223,7 @@ async fn a_schema_can_be_applied_after_another_process_applied_one() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_query_is_an_invalid_query() {
+async fn reports_query_errors_as_invalid_query() {
     let recto = open().await;
     let (_, query) = events(&recto, 1).await;
     let error = query
@@ -340,7 +340,7 @@ async fn the_collection_that_serves_is_named() {
 }
 
 #[tokio::test]
-async fn a_view_that_serves_only_with_filter_scan_conditions_is_named_as_such() {
+async fn hints_that_a_proposed_view_needs_a_filter_scan() {
     let events = open().await.dynamic("events").unwrap();
     for (filter, sort) in [
         (r#"stream = "a" AND note > "x""#, "id"),
@@ -458,7 +458,7 @@ async fn a_contradiction_reads_the_same_in_any_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_time_of_a_request_is_the_one_that_the_store_was_opened_with() {
+async fn applies_the_request_timeout_of_the_open_options() {
     let inner = Arc::new(MemoryStore::new(Environment::system()));
     let store = Arc::new(FaultyStore::new(inner, 1, FaultRates::NONE));
     let options = OpenOptions::new().request_timeout(Duration::from_millis(1));
@@ -500,7 +500,7 @@ async fn tuple_ranges_are_built_with_what_the_crate_exports() {
 }
 
 #[tokio::test]
-async fn keys_are_one_value_or_several_and_text_or_a_number_stands_for_a_type() {
+async fn accepts_scalars_tuples_and_text_as_keys() {
     #[derive(Debug, PartialEq, recto::Record)]
     #[record(collection = "counters", key = ["n"], writes = "overwrite")]
     struct Counter {

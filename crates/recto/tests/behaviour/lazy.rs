@@ -76,7 +76,7 @@ async fn a_stream_sends_nothing_until_it_is_polled() {
 }
 
 #[tokio::test]
-async fn a_page_whose_time_runs_out_keeps_what_it_has_and_loses_nothing() {
+async fn keeps_the_rows_of_a_page_that_runs_out_of_time() {
     let (recto, faulty) = store().await;
     let events = recto.dynamic("events").unwrap();
     let query = events

@@ -37,18 +37,18 @@ macro_rules! on_both {
 }
 
 on_both! {
-    what_was_sent_and_not_done_with_is_there_after_opening_again,
+    keeps_unacknowledged_messages_after_reopening,
     a_deleted_queue_is_gone_for_its_handles_and_its_name_is_free,
     options_change_under_whoever_uses_them,
-    what_is_wrong_is_named_by_message_and_field,
+    reports_errors_by_message_and_field,
     tools_do_the_same_in_words,
-    who_changes_something_else_puts_nothing_back,
+    merges_concurrent_changes_of_different_options,
     messages_are_moved_within_one_store_only,
     a_work_unit_is_a_queue_that_ends,
     the_ring_is_told_and_changed_in_words,
     a_schema_says_what_holds_for_all_queues,
     a_schema_that_was_applied_in_part_is_applied_again,
-    who_does_one_thing_asks_for_little,
+    needs_few_requests_for_one_operation,
     those_who_open_queues_at_once_have_the_same,
     a_redrive_ends_in_time_and_the_next_one_goes_on,
 }
@@ -59,7 +59,7 @@ async fn session(store: &Fresh) -> std::sync::Arc<dyn Session> {
         .unwrap()
 }
 
-async fn what_was_sent_and_not_done_with_is_there_after_opening_again(kind: Kind) {
+async fn keeps_unacknowledged_messages_after_reopening(kind: Kind) {
     let store = Fresh::new(kind);
     let recto = store.open().await;
     let queues = recto.queues().await.unwrap();
@@ -126,7 +126,7 @@ async fn options_change_under_whoever_uses_them(kind: Kind) {
     assert_eq!(needed.kind(), ErrorKind::Conflict);
 }
 
-async fn what_is_wrong_is_named_by_message_and_field(kind: Kind) {
+async fn reports_errors_by_message_and_field(kind: Kind) {
     let store = Fresh::new(kind);
     let queues = store.open().await.queues().await.unwrap();
     let jobs = queues.create("jobs", QueueOptions::default()).await.unwrap();
@@ -253,7 +253,7 @@ async fn tools_do_the_same_in_words(kind: Kind) {
     assert_eq!((left.len(), left[0].name.as_str()), (1, "jobs"));
 }
 
-async fn who_changes_something_else_puts_nothing_back(kind: Kind) {
+async fn merges_concurrent_changes_of_different_options(kind: Kind) {
     let store = Fresh::new(kind);
     let session = session(&store).await;
     let queues = session.queues().unwrap();
@@ -279,7 +279,7 @@ async fn who_changes_something_else_puts_nothing_back(kind: Kind) {
 }
 
 #[tokio::test]
-async fn who_looks_after_the_store_knows_queues() {
+async fn checks_compacts_and_backs_up_messages() {
     let folder = tempfile::tempdir().unwrap();
     let address = StoreAddress::Embedded(folder.path().join("store"));
     let session = recto::open(&address, OpenOptions::new().create()).await.unwrap();
@@ -651,7 +651,7 @@ async fn requests_of(store: &Fresh, does: impl AsyncFn(Queue)) -> [u64; 3] {
     [opened, found, all]
 }
 
-async fn who_does_one_thing_asks_for_little(kind: Kind) {
+async fn needs_few_requests_for_one_operation(kind: Kind) {
     /// Each of these requests is a round trip, except that tables, columns and types are read in one.
     const MOST: [u64; 3] = [11, 16, 24];
     /// On a busy machine, the maintenance task of the rotating tables may run meanwhile.

@@ -269,7 +269,7 @@ fn crowds() -> PageRequest {
 }
 
 #[tokio::test]
-async fn what_hidden_rows_cost_is_not_told() {
+async fn hides_the_cost_of_hidden_rows() {
     let all = session().await;
     let pinned = restricted(&all, "tenant = \"acme\"");
     let outside = restricted(&all, "author = \"ada\"");
@@ -289,7 +289,7 @@ async fn what_hidden_rows_cost_is_not_told() {
 
 /// `choices` offers a session only the queries that Recto would serve for this session.
 #[tokio::test]
-async fn what_can_be_asked_is_told_of_the_rows_that_are_seen() {
+async fn offers_only_queries_served_for_the_session() {
     let all = session().await;
     let choices = all.choices("notes", &asking("")).await.unwrap();
     assert_eq!(choices.missing_partition_fields, ["tenant"]);
@@ -319,7 +319,7 @@ async fn what_can_be_asked_is_told_of_the_rows_that_are_seen() {
 /// A page that ends among hidden rows, or a scan step that ends there, would reveal the number of hidden
 /// rows. Therefore it is random if a page or a step ends there.
 #[tokio::test]
-async fn where_reading_ends_among_hidden_rows_tells_no_number() {
+async fn does_not_reveal_the_number_of_hidden_rows() {
     let all = session_with_hidden_rows().await;
     let ada = restricted(&all, "author = \"ada\"");
     let (mut whole, mut cut) = (0, None);

@@ -154,7 +154,7 @@ fn waiting_in_async_code_is_an_error_and_beside_it_works() {
 }
 
 #[test]
-fn a_runtime_that_is_missing_or_has_no_timers_is_an_error_that_says_what_to_do() {
+fn rejects_a_runtime_that_is_missing_or_has_no_timers() {
     let folder = tempfile::tempdir().unwrap();
     let open = || Recto::open_with(folder.path().join("notes"), OpenOptions::new().create());
     let timeless = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -169,7 +169,7 @@ fn a_runtime_that_is_missing_or_has_no_timers_is_an_error_that_says_what_to_do()
 }
 
 #[test]
-#[ignore = "child: started by what_tokio_would_print_of_missing_timers_is_not_printed"]
+#[ignore = "child: started by suppresses_the_tokio_panic_on_missing_timers"]
 fn open_without_timers() {
     let timeless = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let error = timeless.block_on(Recto::open("no store")).unwrap_err();
@@ -179,7 +179,7 @@ fn open_without_timers() {
 }
 
 #[test]
-fn what_tokio_would_print_of_missing_timers_is_not_printed() {
+fn suppresses_the_tokio_panic_on_missing_timers() {
     let child = std::process::Command::new(std::env::current_exe().unwrap())
         .args([
             "--ignored",

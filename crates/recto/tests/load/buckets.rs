@@ -220,7 +220,7 @@ async fn page(recto: &Recto, first: i64, last: &AtomicI64) {
 }
 
 #[test]
-#[ignore = "child: started by flights_loaded_into_buckets_are_there_once_whenever_the_load_is_killed"]
+#[ignore = "child: started by loads_each_flight_once_despite_kills"]
 fn loader_into_buckets_that_gets_killed() {
     let folder = PathBuf::from(std::env::var(FOLDER).unwrap());
     let first: i64 = std::env::var(FIRST).unwrap().parse().unwrap();
@@ -433,7 +433,7 @@ fn orders(random: &mut Rng, fewer: usize) -> Vec<(&'static str, String, usize)> 
 
 #[test]
 #[ignore = "slow: a load that is killed many times, two minutes"]
-fn flights_loaded_into_buckets_are_there_once_whenever_the_load_is_killed() {
+fn loads_each_flight_once_despite_kills() {
     let mut random = generate::rng(seed());
     for (order, text, rows) in orders(&mut random, 1) {
         let took = run(load_whole(order, &text, rows, "FOLDER/whole"));

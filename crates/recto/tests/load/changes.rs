@@ -121,7 +121,7 @@ fn a_file_is_loaded_into_cassandra() {
 /// A resumed load recognizes rows that are stored already, and does not overwrite changes that others made
 /// since the load began.
 #[test]
-fn a_load_that_was_interrupted_goes_on_and_leaves_later_changes_alone() {
+fn resumes_and_keeps_later_changes() {
     run(async {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("a.csv");

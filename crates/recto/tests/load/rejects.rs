@@ -194,7 +194,7 @@ async fn the_reject_file_stands_where_it_was_asked_for() {
 }
 
 #[tokio::test]
-async fn what_only_the_store_refuses_is_rejected_and_the_rest_loads() {
+async fn loads_the_other_rows_if_the_store_rejects_some() {
     // A store whose limit is lower than the limits that the load checks before it writes.
     let limits = Limits {
         mutation_bytes: 1_000,

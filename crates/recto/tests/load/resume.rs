@@ -64,7 +64,7 @@ async fn assert_same(bench: &Bench, report: &LoadReport, expected: &Expected, na
 }
 
 #[tokio::test]
-async fn a_load_that_was_interrupted_anywhere_ends_as_if_it_had_not_been() {
+async fn matches_an_uninterrupted_load() {
     let expected = uninterrupted().await;
     let mut resumed = 0;
     for good in [0_i64, 1, 2, 3, 5, 8, 13, 21, 34, 55] {
@@ -190,7 +190,7 @@ async fn a_file_that_was_loaded_is_loaded_again_only_if_asked() {
 }
 
 #[tokio::test]
-async fn another_file_other_collections_and_other_options_are_other_loads() {
+async fn treats_other_files_and_options_as_other_loads() {
     let bench = Bench::new().await;
     let text = "sensor,at,count\na,2013-01-01T10:00:00Z,1\n";
     let file = bench.file("a.csv", text);

@@ -300,7 +300,7 @@ fn a_load_that_was_interrupted_anywhere_leaves_views_exact() {
 }
 
 #[test]
-fn what_cannot_stand_in_a_view_is_rejected_by_its_name() {
+fn rejects_rows_with_values_too_large_for_a_view() {
     run(async {
         let bench = Bench::new().await;
         let recto = in_memory(Arc::new(bench.store.clone())).await;

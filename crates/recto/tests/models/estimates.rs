@@ -181,7 +181,7 @@ fn seeds() -> u64 {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_said_of_how_many_rows_there_are_holds_in_93_of_100_cases() {
+async fn gives_correct_bounds_in_93_percent_of_cases() {
     let mut held = Held::default();
     for seed in 1..=seeds() {
         let mut log = Log::new(seed).await;

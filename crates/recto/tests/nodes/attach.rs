@@ -225,7 +225,7 @@ async fn tables_that_are_there() {
     let before = shop.cql.first_column(tables).await.unwrap();
     timelines(&shop).await;
     suspensions(&shop).await;
-    what_has_no_place(&shop).await;
+    check_unusual_tables(&shop).await;
     nothing_is_written(&shop).await;
     cursors_survive(&shop).await;
     tables_change(&shop).await;
@@ -417,7 +417,7 @@ async fn suspensions(shop: &Shop) {
 
 /// Reads counters and columns with reserved names of CQL. Rejects a table with a decimal in its partition
 /// key, missing tables, and a table that is no view of the other table.
-async fn what_has_no_place(shop: &Shop) {
+async fn check_unusual_tables(shop: &Shop) {
     let store = shop.open().await;
     store.attach(&shop.request("shop.hits")).await.unwrap();
     let hits = walk(

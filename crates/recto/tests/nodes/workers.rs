@@ -171,7 +171,7 @@ async fn a_message_is_kept_as_long_as_its_handler_runs() {
 }
 
 #[tokio::test]
-async fn what_fails_comes_again_later_each_time_and_is_a_dead_letter_in_the_end() {
+async fn backs_off_and_moves_failures_to_dead_letters() {
     let folder = tempfile::tempdir().unwrap();
     let (recto, jobs) = jobs(&folder, with_dead_letters(3)).await;
     send(&jobs, 2).await;
@@ -216,7 +216,7 @@ async fn what_fails_comes_again_later_each_time_and_is_a_dead_letter_in_the_end(
 }
 
 #[tokio::test]
-async fn who_is_told_to_stop_finishes_or_gives_back() {
+async fn finishes_or_gives_back_messages_on_stop() {
     let folder = tempfile::tempdir().unwrap();
     // The messages are at their last attempt. A returned message does not become a dead letter.
     let (_recto, jobs) = jobs(&folder, with_dead_letters(1)).await;
@@ -393,7 +393,7 @@ async fn a_handler_whose_message_is_lost_is_dropped() {
 }
 
 #[tokio::test]
-async fn a_store_that_cannot_be_reached_is_waited_for_and_a_queue_that_is_gone_is_not() {
+async fn retries_unreachable_stores_but_not_deleted_queues() {
     let folder = tempfile::tempdir().unwrap();
     let (recto, jobs) = jobs(&folder, QueueOptions::default()).await;
     send(&jobs, 1).await;
@@ -428,7 +428,7 @@ async fn a_store_that_cannot_be_reached_is_waited_for_and_a_queue_that_is_gone_i
 }
 
 #[tokio::test]
-async fn what_is_no_value_of_the_type_is_a_dead_letter() {
+async fn moves_undecodable_bodies_to_dead_letters() {
     let folder = tempfile::tempdir().unwrap();
     let (recto, jobs) = jobs(&folder, with_dead_letters(1)).await;
     let numbers = jobs.of::<Vec<u8>>();
@@ -457,7 +457,7 @@ async fn what_is_no_value_of_the_type_is_a_dead_letter() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_store_that_is_closed_ends_its_workers_and_what_is_asked_later_at_once() {
+async fn fails_workers_and_sends_at_once_after_close() {
     let folder = tempfile::tempdir().unwrap();
     let (recto, jobs) = jobs(&folder, QueueOptions::default()).await;
     send(&jobs, 1).await;
@@ -509,7 +509,7 @@ async fn a_lease_is_as_long_as_it_is_extended_for() {
 }
 
 #[tokio::test]
-async fn what_was_not_begun_is_given_back_uncounted() {
+async fn does_not_count_attempts_that_were_not_begun() {
     let folder = tempfile::tempdir().unwrap();
     let (_recto, jobs) = jobs(&folder, with_dead_letters(1)).await;
     send(&jobs, 1).await;
@@ -535,7 +535,7 @@ const FOLDER: &str = "RECTO_TEST_WORKER_FOLDER";
 /// An attempt is durable before its message is delivered. Therefore even a message that kills its worker and
 /// the store reaches its limit of attempts.
 #[tokio::test]
-async fn a_message_that_kills_the_process_at_every_attempt_is_a_dead_letter_in_the_end() {
+async fn moves_a_message_that_kills_workers_to_dead_letters() {
     let folder = tempfile::tempdir().unwrap();
     let (recto, jobs) = jobs(&folder, with_dead_letters(3)).await;
     jobs.send(NewMessage::new("deadly")).await.unwrap();
@@ -562,7 +562,7 @@ async fn a_message_that_kills_the_process_at_every_attempt_is_a_dead_letter_in_t
 }
 
 #[tokio::test]
-#[ignore = "child: started by a_message_that_kills_the_process_at_every_attempt_is_a_dead_letter_in_the_end"]
+#[ignore = "child: started by moves_a_message_that_kills_workers_to_dead_letters"]
 async fn worker_that_gets_killed() {
     let path = std::env::var_os(FOLDER).unwrap();
     let recto = Recto::open(PathBuf::from(path).join("store")).await.unwrap();

@@ -174,7 +174,7 @@ fn a_page_of_the_embedded_store_costs_no_more_than_it_should() {
 }
 
 #[test]
-fn a_page_of_cassandra_takes_the_statements_and_round_trips_it_should() {
+fn reads_cassandra_pages_with_the_expected_requests() {
     let _scope = Scope::new(&TESTS);
     let stores = Stores::new(Kind::Cassandra);
     let mut problems = Vec::new();

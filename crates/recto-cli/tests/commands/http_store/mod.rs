@@ -552,7 +552,7 @@ fn exchange(address: &str, method: &str, target: &str, body: &str) -> String {
 }
 
 #[test]
-fn what_is_the_servers_to_choose_says_so() {
+fn rejects_options_that_the_server_decides() {
     let place = Place::new(30);
     let lines = [
         vec!["load", "flights", "flights.csv", "--buffer-mib", "9"],
@@ -567,7 +567,7 @@ fn what_is_the_servers_to_choose_says_so() {
 }
 
 #[test]
-fn whoever_finds_the_store_taken_is_offered_the_server() {
+fn suggests_the_server_if_the_store_is_in_use() {
     let place = Place::new(30);
     let said = recto(place.path(), &["page", "flights", "--store", "served"]).failed(1, "is open in process");
     assert!(

@@ -211,7 +211,7 @@ fn begin(place: &Place, line: &[&str]) -> Child {
 }
 
 #[test]
-fn a_load_whose_client_or_server_was_killed_goes_on_when_it_is_repeated() {
+fn resumes_a_load_after_a_killed_client_or_server() {
     let mut place = Place::new(0);
     more_flights(&place.path().join("more.csv"), 60_000);
     let load = ["load", "flights", "more.csv", "--quiet"];
@@ -270,7 +270,7 @@ fn a_load_whose_client_or_server_was_killed_goes_on_when_it_is_repeated() {
 }
 
 #[test]
-fn whoever_may_look_after_the_store_needs_a_grant_of_its_own() {
+fn requires_a_separate_grant_for_maintenance() {
     let folder = stores(30);
     let path = folder.path();
     let all = token(path, "*:all");

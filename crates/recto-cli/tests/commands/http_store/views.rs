@@ -129,7 +129,7 @@ fn versions_are_told_the_same() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_the_same_and_changes_nothing() {
+fn rejects_invalid_commands_like_a_local_store() {
     let place = place();
     let all = ["scan", "users", "--versions"];
     let before = place.http(&all).done();
@@ -179,7 +179,7 @@ fn a_view_is_added_through_a_server_as_fast_as_is_said() {
 }
 
 #[test]
-fn who_may_not_read_or_write_records_neither_compares_nor_mends() {
+fn requires_record_rights_for_verify_and_repair() {
     let folder = drifted();
     let path = folder.path();
     let compares = "@store:verify,repair";

@@ -50,7 +50,7 @@ fn a_collector_that_does_not_answer_harms_nobody() {
 }
 
 #[test]
-fn what_is_wrong_with_a_collector_is_said_once_and_when_it_is_over() {
+fn reports_collector_errors_and_recovery_once() {
     let (place, collector) = (Place::new(), Collector::answering(400));
     let served = place.serve(&[
         ("OTEL_EXPORTER_OTLP_ENDPOINT", &collector.endpoint),
@@ -78,7 +78,7 @@ fn what_is_wrong_with_a_collector_is_said_once_and_when_it_is_over() {
 }
 
 #[test]
-fn whom_to_trust_can_be_told() {
+fn trusts_the_configured_certificate() {
     let place = Place::new();
     let name = |file: &str| place.folder().join(file).to_str().unwrap().to_owned();
     let (certificate, key) = (name("cert.pem"), name("key.pem"));

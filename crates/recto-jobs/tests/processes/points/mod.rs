@@ -66,18 +66,18 @@ struct Scenario {
 }
 
 #[test]
-#[ignore = "child: started by who_sends_and_works_is_cut_off and who_keeps_the_ring_is_cut_off"]
+#[ignore = "child: started by interrupts_senders_and_workers and interrupts_ring_maintenance"]
 fn process_that_is_cut_off() {
     process::run();
 }
 
 #[test]
-fn who_sends_and_works_is_cut_off() {
+fn interrupts_senders_and_workers() {
     play_all(|does| does != Does::Keep);
 }
 
 #[test]
-fn who_keeps_the_ring_is_cut_off() {
+fn interrupts_ring_maintenance() {
     play_all(|does| does == Does::Keep);
 }
 

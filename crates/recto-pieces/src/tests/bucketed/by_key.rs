@@ -213,6 +213,6 @@ async fn rows_are_changed_in_each_step_of_a_cut() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rows_are_changed_at_the_stamps_of_what_was_read_in_each_step_of_a_cut() {
+async fn changes_rows_at_read_timestamps_during_a_split() {
     changed_in_each_step(Stamped::AsRead).await;
 }

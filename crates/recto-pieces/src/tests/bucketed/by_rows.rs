@@ -53,7 +53,7 @@ async fn no_bucket_stays_with_more_rows_than_it_may_have() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_counted_is_cut_into_parts_of_as_many_rows() {
+async fn splits_into_buckets_of_equal_row_counts() {
     let shown = of_rows(200).await;
     shown.put("s", (0..1_000).map(|at| at * 7_919 % 1_000)).await;
     shown.settle().await;

@@ -106,7 +106,7 @@ const EACH_WAY: [(Direction, u8); 3] = [
 ];
 
 #[tokio::test(start_paused = true)]
-async fn what_ordinary_writes_leave_is_well() {
+async fn ordinary_writes_leave_no_faults() {
     for (direction, shards) in EACH_WAY {
         let shown = by_days(direction, shards).await;
         shown.is_well().await;
@@ -122,7 +122,7 @@ async fn what_ordinary_writes_leave_is_well() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_wrong_with_a_registry_is_found_and_mended() {
+async fn finds_and_repairs_registry_faults() {
     for (direction, shards) in EACH_WAY {
         let shown = by_days(direction, shards).await;
         let now = (shown.stamps)().0;
@@ -257,7 +257,7 @@ async fn rows_that_lie_in_another_bucket_are_taken_home() {
 /// A row below the retention bound is not written again by a process that remembers an entry. It is removed
 /// individually. The check also examines the range map with the retention bound.
 #[tokio::test(start_paused = true)]
-async fn what_is_not_kept_any_more_goes() {
+async fn removes_rows_below_the_retention_bound() {
     for (direction, shards) in [(Direction::Ascending, SHARDS), (Direction::Descending, 1)] {
         let environment = environment();
         let inner: Arc<dyn Store> = Arc::new(memory(&environment));

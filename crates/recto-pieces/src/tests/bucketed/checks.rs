@@ -233,7 +233,7 @@ fn without(start: &[u8]) -> Operation {
     }
 }
 
-pub(super) async fn what_ordinary_writes_leave_is_well(shown: Shown) {
+pub(super) async fn ordinary_writes_leave_no_faults(shown: Shown) {
     shown.is_well().await;
     shown.cut().await;
     // Replace rows by smaller ones, patch them, delete them, and write them again.

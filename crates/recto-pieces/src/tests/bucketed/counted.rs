@@ -429,7 +429,7 @@ async fn filled(buckets: impl Into<Buckets>, calls: Vec<Vec<i64>>) -> (f64, f64,
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_brings_more_than_there_is_room_for_makes_it_before() {
+async fn makes_room_before_large_writes() {
     let rows = 6_000_i64;
     let orders: [Box<dyn Fn(i64) -> i64>; 3] = [
         Box::new(|at| at),
@@ -487,7 +487,7 @@ async fn a_row_that_is_larger_than_a_bucket_is_written_all_the_same() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_load_cuts_is_gone_by_when_it_is_on_disk() {
+async fn reads_use_the_splits_of_a_load_once_on_disk() {
     let directory = directory();
     let shown = on_disk(&directory, BucketBound::Rows(10)).await;
     let put = |at: i64| Operation::Put {

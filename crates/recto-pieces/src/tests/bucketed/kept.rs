@@ -172,7 +172,7 @@ async fn of_times() {
 /// Rows that were written at once long ago are also split at each eighth of the retention length. Rows with timestamps
 /// of a clock that is ahead are removed with the others.
 #[tokio::test(start_paused = true)]
-async fn what_lies_in_one_bucket_is_cut_by_time() {
+async fn splits_a_single_bucket_by_time() {
     let environment = environment();
     let inner: Arc<dyn Store> = Arc::new(memory(&environment));
     let table = kept(BucketBound::Bytes(1 << 20), Direction::Descending, 1);
@@ -209,7 +209,7 @@ async fn what_lies_in_one_bucket_is_cut_by_time() {
 /// If the table requests it, a write skips rows below the retention bound and writes the others. This does not depend
 /// on the stored retention bound.
 #[tokio::test(start_paused = true)]
-async fn what_is_too_old_is_left_out() {
+async fn skips_writes_below_the_retention_bound() {
     for bound in [BucketBound::Time(hours(1)), BucketBound::Bytes(64 << 10)] {
         let environment = environment();
         let inner: Arc<dyn Store> = Arc::new(memory(&environment));

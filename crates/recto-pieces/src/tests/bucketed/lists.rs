@@ -78,7 +78,7 @@ pub(super) async fn partitions_and_their_buckets_are_listed(shown: Shown) {
     }
 }
 
-pub(super) async fn what_is_mended_by_hand_has_no_bucket_that_is_too_large(shown: Shown) {
+pub(super) async fn manual_repair_leaves_no_oversized_bucket(shown: Shown) {
     shown.put("s", (0..400).map(|at| at * 7_919 % 400)).await;
     shown.put("other", 0..3).await;
     let (told, of_all) = (std::sync::Mutex::new(Vec::new()), shown.table.clone());

@@ -104,7 +104,7 @@ async fn are_read_in_their_order(shown: Shown) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_nothing_counts() {
+async fn reads_rows_in_order_without_counts() {
     for (direction, shards) in [
         (Direction::Ascending, 1),
         (Direction::Descending, 1),
@@ -128,7 +128,7 @@ async fn on_disk() {
 /// A page includes each row that was acknowledged before the page was read, whichever process wrote it, and no
 /// conditional write is needed.
 #[tokio::test(start_paused = true)]
-async fn what_another_process_has_made_is_seen_at_once() {
+async fn sees_rows_of_another_process_at_once() {
     let environment = environment();
     let inner: Arc<dyn Store> = Arc::new(memory(&environment));
     let one = Shown::over(
@@ -167,7 +167,7 @@ async fn entries_in(shown: &Shown) -> usize {
 /// Writes as the maintenance of view entries does: the existing row is deleted at an earlier timestamp, which a process
 /// read long ago. The bucket of a row never changes, so no write is too late. A deletion does not create a bucket.
 #[tokio::test(start_paused = true)]
-async fn what_is_deleted_and_put_at_once_is_seen_however_old_it_is() {
+async fn shows_rows_deleted_and_put_in_one_late_write() {
     let environment = environment();
     let inner: Arc<dyn Store> = Arc::new(memory(&environment));
     let shown = Shown::over(inner, environment, by_day(Direction::Descending, SHARDS)).await;

@@ -143,7 +143,7 @@ async fn a_write_that_comes_late_comes_before_the_next_cut() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cut_that_is_not_answered_is_done_or_not_before_anything_else() {
+async fn resolves_an_unanswered_split_before_other_writes() {
     for fate in [Fate::Late, Fate::Lost] {
         // The split, and the requests that determine its outcome.
         for times in 1..4 {
@@ -174,7 +174,7 @@ async fn a_cut_that_is_not_answered_is_done_or_not_before_anything_else() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_cuts_may_go_away_at_any_time() {
+async fn a_cancelled_split_leaves_all_rows_readable() {
     let store = Slow::new();
     let stream = with_rows(&store, 40).await;
     let before = stream.engine.snapshot().expect("it is open");
@@ -199,7 +199,7 @@ async fn who_cuts_may_go_away_at_any_time() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_waits_for_a_cut_waits_no_longer_than_it_says() {
+async fn waits_for_a_split_no_longer_than_the_timeout() {
     let store = Slow::new();
     let stream = with_rows(&store, 40).await;
     store

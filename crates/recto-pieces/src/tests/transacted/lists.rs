@@ -57,7 +57,7 @@ async fn each_bucket_is_listed_with_what_the_store_counts() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_too_large_is_told() {
+async fn reports_oversized_buckets() {
     let stream = Stream::new(
         in_memory(),
         Order::of_numbers(Direction::Ascending),

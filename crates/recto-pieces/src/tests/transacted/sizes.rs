@@ -79,7 +79,7 @@ async fn closed_buckets_have_as_many_rows_as_they_may() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_one_write_made_several_times_too_large_is_cut_into_parts() {
+async fn splits_an_oversized_write_into_several_buckets() {
     for (size, direction) in [
         (BucketSize::Bytes(20_000), Direction::Ascending),
         (BucketSize::Bytes(20_000), Direction::Descending),

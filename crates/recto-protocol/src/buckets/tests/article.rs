@@ -241,7 +241,7 @@ fn two_agents_leave_the_bucket_twice() {
 }
 
 #[test]
-fn who_reads_by_an_older_copy_misses_rows() {
+fn reads_with_an_older_copy_miss_rows() {
     goes_wrong(MISSED);
 }
 
@@ -251,11 +251,11 @@ fn a_later_row_lands_in_an_earlier_bucket() {
 }
 
 #[test]
-fn what_was_counted_is_reset_twice() {
+fn the_counter_is_reset_twice() {
     goes_wrong(RESET_TWICE);
 }
 
 #[test]
-fn what_is_meant_to_happen_happens() {
+fn rows_reach_the_next_bucket() {
     goes_wrong(NEXT);
 }

@@ -36,7 +36,7 @@ fn left(directory: &Directory) -> BTreeSet<Bucket> {
 }
 
 #[test]
-fn a_piece_that_is_cut_again_and_again_is_not_cut_when_too_much_was_left() {
+fn does_not_split_with_too_many_old_buckets() {
     let mut now = directory(1, vec![piece(b"", 0)]);
     let mut cuts = 0;
     for at in 1..=200 {
@@ -83,7 +83,7 @@ fn clears(now: &mut Directory, at: &mut u8, cuts: usize) -> (Option<Directory>, 
 }
 
 #[test]
-fn what_was_left_is_cleared_though_the_piece_is_cut_meanwhile() {
+fn clears_old_buckets_despite_further_splits() {
     let mut now = directory(1, vec![piece(b"", 0)]);
     let mut at = 1;
     now = cut_ahead(&now, at).unwrap();
@@ -101,7 +101,7 @@ fn what_was_left_is_cleared_though_the_piece_is_cut_meanwhile() {
 }
 
 #[test]
-fn a_flow_that_is_cut_every_quarter_of_a_minute_is_never_without_room() {
+fn frequent_splits_stay_below_the_bucket_limit() {
     let mut now = directory(1, vec![piece(b"", 0)]);
     let mut at = 0;
     for _ in 0..8 {

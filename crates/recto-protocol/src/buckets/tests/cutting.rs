@@ -75,7 +75,7 @@ fn a_lost_request() {
 }
 
 #[test]
-fn who_cuts_dies_and_another_goes_on() {
+fn another_process_continues_a_split() {
     let config = Config {
         crashes: 1,
         reads: usually(0, 1) > 0,

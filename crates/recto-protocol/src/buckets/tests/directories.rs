@@ -11,7 +11,7 @@ fn buckets(numbers: &[u64]) -> BTreeSet<Bucket> {
 }
 
 #[test]
-fn where_there_is_no_directory_all_is_in_bucket_0() {
+fn all_keys_are_in_bucket_0_without_a_range_map() {
     let absent = Directory::absent(SAMPLING, Protocol::default());
     assert!(absent.is_whole());
     for key in [&b""[..], b"a", b"\xff\xff"] {

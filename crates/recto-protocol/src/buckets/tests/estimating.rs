@@ -60,7 +60,7 @@ fn covered(pieces: &[(f64, f64)], are_distinct: bool) -> f64 {
 }
 
 #[test]
-fn what_came_and_went_since_it_was_recorded_is_within_the_interval() {
+fn intervals_cover_changes_since_the_last_record() {
     let mut draws = Draws(7);
     let mut of = |count: usize, now: &mut dyn FnMut(f64, f64) -> f64| -> Vec<(f64, f64)> {
         let piece = |_| {
@@ -120,7 +120,7 @@ fn all_that_is_looked_at_is_as_it_is_found() {
 }
 
 #[test]
-fn pieces_that_were_cut_since_they_were_summed_up_stand_for_all_that_were() {
+fn extrapolates_splits_since_the_last_sum() {
     let several = |pieces, of| Several {
         pieces,
         recorded: rows(of),

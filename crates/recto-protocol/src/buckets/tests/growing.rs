@@ -21,7 +21,7 @@ fn samples(count: u32) -> Vec<Sample> {
 }
 
 #[test]
-fn a_bucket_is_cut_ahead_when_it_will_be_full_and_anywhere_when_it_is() {
+fn splits_are_due_ahead_or_when_full() {
     let slow = growth(0.0);
     let expected = [(15, Due::No), (16, Due::Ahead), (23, Due::Ahead), (24, Due::Now)];
     for (samples, due) in expected {
@@ -33,7 +33,7 @@ fn a_bucket_is_cut_ahead_when_it_will_be_full_and_anywhere_when_it_is() {
 }
 
 #[test]
-fn a_partition_is_hot_when_much_of_a_bucket_comes_while_it_is_cut() {
+fn fast_growth_makes_a_partition_hot() {
     assert!(!growth(23_000.0).is_hot(SAMPLING));
     assert!(growth(25_000.0).is_hot(SAMPLING));
 }
@@ -56,7 +56,7 @@ fn parts_have_room_for_what_comes_late() {
 }
 
 #[test]
-fn what_lies_at_one_key_is_not_cut_and_what_is_gone_does_not_count() {
+fn neither_splits_single_keys_nor_counts_deleted_rows() {
     let mut at_one = samples(30);
     for sample in &mut at_one {
         sample.key = b"k".to_vec();
@@ -78,7 +78,7 @@ fn arrivals(positions: &[i64]) -> Vec<Arrival> {
 }
 
 #[test]
-fn where_keys_run_with_arrival_it_is_known_where_they_will_be() {
+fn predicts_positions_of_ordered_arrivals() {
     assert_eq!(position_ahead(&arrivals(&[10, 20, 30, 40]), 2_000), Some(60));
     assert_eq!(position_ahead(&arrivals(&[40, 30, 20, 10]), 1_000), Some(0));
     let edge = arrivals(&[i64::MAX - 30, i64::MAX - 20, i64::MAX - 10, i64::MAX]);
@@ -86,7 +86,7 @@ fn where_keys_run_with_arrival_it_is_known_where_they_will_be() {
 }
 
 #[test]
-fn where_they_do_not_nothing_is_known() {
+fn predicts_nothing_for_unordered_arrivals() {
     for positions in [&[10, 20, 30][..], &[], &[10, 90, 20, 70, 30], &[5, 5, 5, 5]] {
         assert_eq!(position_ahead(&arrivals(positions), 1_000), None, "{positions:?}");
     }

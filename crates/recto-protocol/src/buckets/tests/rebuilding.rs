@@ -57,7 +57,7 @@ fn whole() -> (Directory, Vec<HeldBucket>) {
 }
 
 #[test]
-fn what_can_be_read_stays() {
+fn keeps_readable_ranges() {
     let (whole, held) = whole();
     let mut remains = Remains::from(&whole);
     assert_eq!(remains.directory(), Ok(whole.clone()));
@@ -74,7 +74,7 @@ fn what_can_be_read_stays() {
 }
 
 #[test]
-fn what_cannot_be_read_is_made_of_the_buckets_that_there_are() {
+fn rebuilds_unreadable_ranges_from_existing_buckets() {
     let (whole, held) = whole();
     let mut remains = Remains::from(&whole);
     remains.pieces[1].columns = None;
@@ -104,7 +104,7 @@ fn what_cannot_be_read_is_made_of_the_buckets_that_there_are() {
 }
 
 #[test]
-fn what_is_gone_is_made_of_the_buckets_that_there_are() {
+fn rebuilds_a_missing_range_map_from_buckets() {
     let gone = Remains::default();
     let held = [
         held(0, b"a", b"x"),
@@ -129,7 +129,7 @@ fn what_is_gone_is_made_of_the_buckets_that_there_are() {
 }
 
 #[test]
-fn what_a_newer_release_wrote_is_left_to_it() {
+fn rejects_range_maps_of_newer_releases() {
     let (whole, held) = whole();
     let refused = |remains: &Remains| remains.rebuilt(&held, SAMPLING, VERSION, Protocol::default());
     let mut remains = Remains::from(&whole);
@@ -164,7 +164,7 @@ impl PieceRemains {
 
 proptest! {
     #[test]
-    fn whatever_is_left_of_it_it_is_one(
+    fn rebuilds_a_valid_range_map_from_any_remains(
         pieces in prop::collection::btree_map(prop::collection::vec(any::<u8>(), 0..2), (any::<bool>(), -1..6_i64), 0..300),
         shared in prop::array::uniform4(prop::option::of(-1..9_i64)),
         ranges in prop::collection::btree_map(0..9_u64, (any::<u8>(), any::<u8>()), 0..9),

@@ -396,7 +396,7 @@ impl Model for Drops {
 }
 
 #[test]
-fn what_is_too_old_goes_as_a_whole() {
+fn drops_old_buckets_as_a_whole() {
     for is_newest_first in [false, true] {
         let model = Drops {
             is_newest_first,
@@ -407,7 +407,7 @@ fn what_is_too_old_goes_as_a_whole() {
 }
 
 #[test]
-fn who_drops_dies_and_another_goes_on() {
+fn another_process_continues_a_drop() {
     let model = Drops {
         crashes: 1,
         writes: true,
@@ -430,7 +430,7 @@ fn a_writer_with_an_old_copy() {
 }
 
 #[test]
-fn what_is_being_cut_stays() {
+fn keeps_a_bucket_that_is_being_split() {
     for is_newest_first in [false, true] {
         let model = Drops {
             is_being_cut: true,

@@ -90,7 +90,7 @@ fn by_bytes_alone_samples_say_little_of_how_many_rows_there_are() {
 }
 
 #[test]
-fn all_rows_are_sampled_that_are_as_large_as_a_unit_and_then_figures_are_exact() {
+fn figures_are_exact_for_rows_as_large_as_a_unit() {
     let sampling = Sampling { unit: 84, mean: 84 };
     let (samples, count, bytes) = bucket(sampling, 0, 1_000, 7);
     let figures = sampling.estimate(&samples);

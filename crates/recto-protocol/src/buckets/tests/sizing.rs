@@ -102,7 +102,7 @@ fn gamma_tail(samples: u32, x: f64) -> f64 {
 }
 
 #[test]
-fn a_bucket_is_larger_than_its_target_with_the_chance_that_was_asked_for() {
+fn exceeds_the_target_with_the_given_probability() {
     for epsilon in [MIN_EPSILON, 1e-12, 1e-9, 1e-6, 1e-3, MAX_EPSILON] {
         let sizing = Sizing::new(100_000_000, 100, epsilon).unwrap();
         let quantile = (100_000_000.0 - 100.0) / sizing.bytes_per_sample();
@@ -157,7 +157,7 @@ fn a_quantile_is_where_the_chance_is_reached() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_by_name() {
+fn rejects_and_names_invalid_parameters() {
     let small = Sizing::new(MIN_TARGET_BYTES - 1, 10, 1e-6);
     assert_eq!(
         small,

@@ -164,7 +164,7 @@ fn a_piece_that_changed_since_is_not_ripe() {
 }
 
 #[test]
-fn what_is_below_the_floor_is_neither_written_nor_read() {
+fn neither_writes_nor_reads_below_the_retention_bound() {
     let floor = Floor {
         at: b"c".to_vec(),
         kept: Kept::After,
@@ -265,7 +265,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 proptest! {
     #[test]
-    fn whatever_is_cut_when_it_is_a_directory(steps in steps()) {
+    fn splits_at_any_time_leave_a_valid_range_map(steps in steps()) {
         let protocol = Protocol::default();
         let mut now = Directory::absent(SAMPLING, protocol);
         for step in steps {

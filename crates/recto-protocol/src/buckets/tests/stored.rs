@@ -93,7 +93,7 @@ fn bytes_of_version_1_are_as_ever() {
 }
 
 #[test]
-fn what_is_read_is_what_was_written() {
+fn round_trips_a_range_map() {
     let directory = sample();
     assert_eq!(read_directory(stored(&directory), b""), Ok(directory));
 }

@@ -248,7 +248,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_missing_is_what_is_not_there(
+    fn lists_unresolved_messages_as_missing(
         places in proptest::collection::btree_set(0..300_u16, 0..300),
         count in 0..300_u16,
     ) {

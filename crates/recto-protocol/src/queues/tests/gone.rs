@@ -65,7 +65,7 @@ fn open() -> ShardAction {
 }
 
 #[test]
-fn who_sends_ends_when_the_segment_or_its_table_is_gone_and_named_again() {
+fn sending_ends_if_a_named_segment_is_missing() {
     let (segment, live, _) = restored();
     for gone in [
         vec![ShardEvent::Written, ShardEvent::Log(LogAnswer::Gone)],
@@ -82,7 +82,7 @@ fn who_sends_ends_when_the_segment_or_its_table_is_gone_and_named_again() {
 }
 
 #[test]
-fn who_sends_to_a_deleted_queue_is_told_so() {
+fn reports_deleted_queues_to_senders_and_movers() {
     let told = || ShardEvent::Head(HeadAnswer::NoQueue);
     let answer = sending().step(SendEvent::Shard(told()));
     assert_eq!(answer, SendAction::Answer(SendAnswer::NoQueue));
@@ -91,7 +91,7 @@ fn who_sends_to_a_deleted_queue_is_told_so() {
 }
 
 #[test]
-fn who_finds_no_head_or_one_that_knows_a_newer_ring_reads_that_and_fences_by_it() {
+fn reads_the_ring_for_an_absent_or_newer_head() {
     let wishes = vec![HeadWish::Fence(7), opening()];
     for answer in [HeadAnswer::Absent, HeadAnswer::OldRing] {
         for (event, asked) in [
@@ -107,7 +107,7 @@ fn who_finds_no_head_or_one_that_knows_a_newer_ring_reads_that_and_fences_by_it(
 }
 
 #[test]
-fn who_moves_ends_when_the_segment_or_its_table_is_gone_and_named_again() {
+fn moving_ends_if_a_named_segment_is_missing() {
     let (segment, live, _) = restored();
     for gone in [LogAnswer::Gone, LogAnswer::Unknown] {
         for address in [HERE, elsewhere()] {
@@ -205,7 +205,7 @@ fn a_mark_elsewhere_whose_segment_is_sealed_is_redirected_here() {
 }
 
 #[test]
-fn who_fences_ends_when_a_segment_is_gone_and_named_again() {
+fn fencing_ends_if_a_named_segment_is_missing() {
     let (segment, live, head) = restored();
     let mut fencing = Fencing::new(live.table, 1, Protocol::default());
     let fenced = || KeepEvent::Head(HeadAnswer::Done, head.clone());
@@ -216,7 +216,7 @@ fn who_fences_ends_when_a_segment_is_gone_and_named_again() {
 }
 
 #[test]
-fn who_rehomes_ends_when_what_it_copies_is_gone_and_named_again() {
+fn rehoming_ends_if_a_named_source_is_missing() {
     let (segment, live, _) = restored();
     let life = crate::queues::Life(1);
     let ring = |open: u32| Ring {
@@ -368,7 +368,7 @@ fn releasing_goes_on_where_it_failed() {
 }
 
 #[test]
-fn who_releases_ends_when_a_segment_is_gone_and_named_again() {
+fn releasing_ends_if_a_named_segment_is_missing() {
     let (segment, live, _) = restored();
     let (log, state) = received(segment);
     let (later_log, later_state) = received(Segment(segment.0 + 1));

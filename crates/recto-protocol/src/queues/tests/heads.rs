@@ -128,7 +128,7 @@ fn opens_by_an_old_registry(rules: Rules) -> HeadAnswer {
 }
 
 #[test]
-fn who_knows_a_deleted_queue_is_told_so() {
+fn rejects_openings_by_an_old_registry() {
     assert_eq!(opens_by_an_old_registry(Rules::default()), HeadAnswer::NoQueue);
 }
 
@@ -142,7 +142,7 @@ fn without_the_tenure_of_a_place() {
 }
 
 #[test]
-fn a_register_rests_for_deduplication_ids_and_for_what_is_in_doubt() {
+fn delays_cell_reuse_for_ids_and_unknown_outcomes() {
     let second = |protocol: Protocol, has_ids| {
         let context = HeadContext {
             protocol,

@@ -259,7 +259,7 @@ fn a_message_that_two_move_to_two_shards_comes_to_one() {
 }
 
 #[test]
-fn a_message_that_was_moved_to_another_shard_and_purged_there_does_not_come_again() {
+fn a_moved_and_purged_message_does_not_reappear() {
     moving_apart_and_purging().holds("two movers, another shard purged", &["released"]);
 }
 

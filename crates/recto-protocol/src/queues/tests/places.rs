@@ -156,7 +156,7 @@ fn a_deleted_queue_is_cleared_of_what_is_gone() {
 }
 
 #[test]
-fn who_is_late_leaves_the_next_queue_alone() {
+fn late_clearing_leaves_the_next_queue_intact() {
     let live = Live {
         register: RegisterNumber(0),
         table: BodyTable(1),

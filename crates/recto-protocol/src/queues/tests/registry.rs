@@ -201,7 +201,7 @@ fn rejects_dead_letters_in_a_circle() {
 }
 
 #[test]
-fn who_counts_duplicates_keeps_to_it() {
+fn rejects_changes_of_the_deduplication_scope() {
     let mut registries = Registries::new();
     let per_queue = QueueOptions {
         shards: 1,
@@ -444,7 +444,7 @@ fn one_data_centre_serves_the_queues() {
 }
 
 #[test]
-fn what_holds_for_all_queues_can_be_changed() {
+fn changes_options_of_the_whole_store() {
     let mut registries = Registries::new();
     let good = StoreOptions {
         rotation_seconds: 10,
@@ -642,7 +642,7 @@ fn names_are_as_in_sqs() {
 }
 
 #[test]
-fn what_is_not_the_same_is_named() {
+fn names_the_option_that_differs() {
     let good = QueueOptions::default();
     assert_eq!(good.differs_in(&good), None);
     let dead_letters = Some(DeadLetters {

@@ -147,7 +147,7 @@ fn two_keepers_do_no_harm() {
 }
 
 #[test]
-fn who_finds_a_table_dropped_sends_into_another() {
+fn sends_into_another_table_after_a_drop() {
     dropping().holds("a table is dropped", &["all sent though a table was dropped"]);
 }
 
@@ -157,7 +157,7 @@ fn bodies_are_copied_beside_a_keeper() {
 }
 
 #[test]
-fn what_is_late_is_of_another_life() {
+fn ignores_late_reports_of_an_earlier_life() {
     counting_late().holds("references counted late", &["a table is open again"]);
     fencing_late().holds("fenced late", &["a table is open again"]);
 }

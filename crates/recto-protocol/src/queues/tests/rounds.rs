@@ -34,7 +34,7 @@ fn put<R: crate::queues::Register>(actions: &[Action<R>]) -> R {
 }
 
 #[test]
-fn what_waits_goes_together() {
+fn batches_waiting_commands() {
     let (recent, protocol) = (Recent::new(), Protocol::default());
     let context = log_context(&recent, protocol);
     let mut round = Round::<Log>::new(protocol);
@@ -201,7 +201,7 @@ fn without_a_fresh_copy() {
 }
 
 #[test]
-fn of_two_messages_with_one_deduplication_id_the_later_one_counts() {
+fn the_later_of_two_duplicates_counts() {
     let sent = |id, sent| Entry {
         sent,
         deduplication: Some(crate::queues::Fingerprint(1)),
@@ -271,7 +271,7 @@ fn far_messages_go_apart_but_those_with_a_deduplication_id() {
 }
 
 #[test]
-fn what_sets_a_register_up_anew_is_put_whole() {
+fn rewrites_a_reused_versioned_cell_completely() {
     let (recent, protocol) = (Recent::new(), Protocol::default());
     let of = |number| LogContext {
         segment: Segment(number),

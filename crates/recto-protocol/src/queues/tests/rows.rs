@@ -23,7 +23,7 @@ fn rows(count: u128) -> Vec<(Seq, LogRow)> {
 }
 
 #[test]
-fn rows_are_found_by_place_and_by_chunk_in_whichever_block_they_are() {
+fn finds_rows_by_position_and_chunk_in_any_block() {
     for count in [0, 1, 63, 64, 65, 128, 200] {
         let plain = rows(count);
         let shared: Rows = plain.iter().cloned().collect();
@@ -45,7 +45,7 @@ fn rows_are_found_by_place_and_by_chunk_in_whichever_block_they_are() {
 }
 
 #[test]
-fn what_is_added_to_a_copy_is_its_own() {
+fn copies_do_not_share_added_rows() {
     for count in [1, 64, 100] {
         let mut plain = rows(count + 1);
         let (first, row) = plain.pop().unwrap_or_else(|| unreachable!());

@@ -140,7 +140,7 @@ fn workers_overtake_each_other() {
 }
 
 #[test]
-fn what_was_given_back_is_received_again() {
+fn returned_messages_are_received_again() {
     for act in [Act::Nack, Act::Extend, Act::GiveBack] {
         let seen: &[_] = match act {
             Act::GiveBack => &["all done"],
@@ -151,7 +151,7 @@ fn what_was_given_back_is_received_again() {
 }
 
 #[test]
-fn where_as_much_is_pending_as_may_be_the_rest_waits() {
+fn the_rest_waits_at_the_limit_of_pending_messages() {
     full_of_pending().holds(
         "two workers, one pending",
         &["all done", "as much is pending as may be"],

@@ -87,7 +87,7 @@ impl States {
 }
 
 #[test]
-fn what_is_given_back_comes_again_when_it_may() {
+fn returned_messages_are_claimed_again_when_due() {
     let mut states = States::new(Protocol::default());
     assert_eq!(states.claims(1, 2), [(0, 1), (1, 1)]);
     // The same claim again has the same response.
@@ -234,7 +234,7 @@ fn a_claim_looks_at_no_more_than_it_gives() {
 }
 
 #[test]
-fn what_is_due_is_looked_for_no_longer_than_until_it_is_found() {
+fn stops_the_search_at_the_first_due_message() {
     let looks = |states: &States| {
         super::LOOKED_AT.set(0);
         let due = states.state.due(&states.context());
@@ -264,7 +264,7 @@ fn a_purge_takes_back_nothing() {
 }
 
 #[test]
-fn what_leaves_is_pending_too() {
+fn messages_that_leave_count_as_pending() {
     let mut states = States::new(Protocol {
         pending: 1,
         ..Protocol::default()
@@ -292,7 +292,7 @@ fn what_leaves_is_pending_too() {
 /// Checks that a message that is moved on keeps its data. No receiver loses the message, and its number of attempts
 /// continues in the target.
 #[test]
-fn what_is_moved_on_goes_on_from_its_attempts() {
+fn moved_messages_keep_their_attempts() {
     let mut states = States::new(Protocol::default());
     let target = Target {
         address: HERE,
@@ -361,7 +361,7 @@ fn what_is_moved_on_goes_on_from_its_attempts() {
 const NOBODY: [u16; 0] = [];
 
 #[test]
-fn a_group_waits_for_each_live_segment_before_and_for_those_that_nobody_read() {
+fn a_group_waits_for_earlier_and_unread_segments() {
     let grouped = |id, group| Entry {
         group: Some(Fingerprint(group)),
         ..entry(id, 1)

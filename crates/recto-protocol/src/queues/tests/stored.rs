@@ -334,7 +334,7 @@ fn is_strict(bytes: &[u8]) -> Result<(), TestCaseError> {
 }
 
 #[test]
-fn what_was_cut_extended_or_altered_is_refused_or_says_so() -> Result<(), TestCaseError> {
+fn detects_truncated_extended_and_altered_bytes() -> Result<(), TestCaseError> {
     let rows = golden_rows().into_iter().map(|(.., bytes)| bytes);
     let states = golden_states().into_iter().map(|(_, bytes)| bytes);
     let heads = golden_heads().into_iter().map(|(_, bytes)| bytes);
@@ -563,7 +563,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_written_is_read(state in states(), claim in any::<(u32, u16, u64, u64, u16, u128)>()) {
+    fn decodes_encoded_values(state in states(), claim in any::<(u32, u16, u64, u64, u16, u128)>()) {
         let bytes = encode_state(&state);
         prop_assert_eq!(decode_state(VERSION, &bytes), Ok(state));
         let (place, shard, tenure, segment, seq, claim) = claim;

@@ -139,7 +139,7 @@ fn is_strict(bytes: &[u8]) -> Result<(), TestCaseError> {
 }
 
 #[test]
-fn what_was_cut_extended_or_altered_is_refused_or_says_so() -> Result<(), TestCaseError> {
+fn detects_truncated_extended_and_altered_bytes() -> Result<(), TestCaseError> {
     for (_, bytes, rows) in golden() {
         for bytes in rows.into_iter().chain([bytes]) {
             for length in 0..bytes.len() {
@@ -377,7 +377,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_written_is_read(registry in registries()) {
+    fn decodes_encoded_values(registry in registries()) {
         let names: std::collections::BTreeSet<_> = registry.queues().map(|(.., queue)| &queue.name).collect();
         prop_assume!(names.len() == registry.queues().count() && !names.is_empty());
         let units: std::collections::BTreeSet<_> = registry.units().map(|(.., unit)| &unit.name).collect();

@@ -204,7 +204,7 @@ proptest! {
 }
 
 #[test]
-fn who_lacks_a_partition_field_is_in_no_view() {
+fn records_without_a_partition_field_have_no_entry() {
     assert!(suspensions().entries(&record(0, 1, 0)).is_empty());
     // Without an order field, the record is in the view that sorts nulls, and not in the view that skips them.
     assert_eq!(suspensions().entries(&record(1, 0, 1)).len(), 1);
@@ -401,7 +401,7 @@ partition = ["born"]
 }
 
 #[test]
-fn what_changes_within_a_rounding_moves_no_entry() {
+fn changes_within_a_rounding_move_no_entry() {
     let schema = r#"
 [collection.sessions]
 fields = { id = "int", team = "text", seen = "timestamp" }

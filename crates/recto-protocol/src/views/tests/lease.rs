@@ -238,7 +238,7 @@ fn breaks_in(leases: Leases, property: &'static str) {
 }
 
 #[test]
-fn who_is_found_dead_has_no_lease() {
+fn a_process_found_dead_has_no_lease() {
     let checker = Leases::default().checker().spawn_bfs().join();
     eprintln!("leases: {} states", checker.unique_state_count());
     checker.assert_properties();

@@ -279,6 +279,6 @@ fn a_young_orphan_can_hide_a_record() {
 }
 
 #[test]
-fn what_is_judged_is_judged_by_all_rules() {
+fn the_default_includes_all_rules() {
     assert_eq!(Rules::default(), Rules::without([None, None]));
 }

@@ -311,7 +311,7 @@ fn versions_one_apart() {
 /// Checks the outcome when a hot record changed so often since it was read that it no longer remembers the expected
 /// token. A write that was sent once is known to be lost. The outcome of a write that was sent again is unknown.
 #[test]
-fn what_is_lost_at_once_is_known_to_be_lost() {
+fn a_lost_write_sent_once_is_known_to_be_lost() {
     let schema = Tiny::new(1, &[BY_PLACE]);
     let here = |token| Here {
         schema: &schema,

@@ -105,7 +105,7 @@ fn is_strict(cell: &[u8]) -> Result<(), TestCaseError> {
 }
 
 #[test]
-fn what_was_cut_extended_or_altered_is_refused_or_says_so() -> Result<(), TestCaseError> {
+fn detects_truncated_extended_and_altered_bytes() -> Result<(), TestCaseError> {
     let tokens = golden_tokens().into_iter().map(|(_, cell)| cell);
     for cell in tokens.chain(golden_heads().into_iter().map(|(_, cell)| cell)) {
         for length in 0..cell.len() {
@@ -217,7 +217,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_written_is_read(
+    fn decodes_encoded_values(
         head in heads(),
         tokens in proptest::collection::vec(any::<u128>().prop_map(Token), 1..=MAX_TOKENS),
     ) {
@@ -312,7 +312,7 @@ fn rows_are_read_as_they_were_written() {
 }
 
 #[test]
-fn a_row_without_tokens_is_absent_and_one_with_half_of_it_damaged() {
+fn rows_without_tokens_are_absent_or_damaged() {
     let base = base();
     let row = row(None, None);
     let without = |column: usize| {
@@ -390,7 +390,7 @@ fn golden_rows() -> impl Iterator<Item = (Vec<&'static str>, Cells)> {
 }
 
 #[test]
-fn writers_and_intents_of_version_1_are_written_and_read_as_ever() {
+fn writers_and_intents_match_version_1() {
     for (line, cells) in golden_rows() {
         let table = if line[0] == "writer" {
             check_writer(&line, &cells);

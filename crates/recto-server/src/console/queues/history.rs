@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_bounded_and_is_of_one_queue() {
+    fn keeps_bounded_samples_per_queue() {
         let environment = Environment::seeded(1, 0);
         let histories = Histories::new(environment.clone());
         let looks = |name: &str| histories.of(name).looks.len();

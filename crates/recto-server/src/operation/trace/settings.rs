@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_followed_is_said_once() {
+    fn reports_each_unsupported_variable_once() {
         let fine = [
             ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf"),
             ("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip"),

@@ -235,7 +235,7 @@ fn bytes_attributes_groups_and_ids_come_back() {
 }
 
 #[test]
-fn a_body_that_is_text_comes_back_as_text_and_a_look_shows_the_id() {
+fn returns_utf8_bodies_as_text_with_deduplication_ids() {
     with_jobs(async |client| {
         let message = json!({ "body_base64": "w6k=", "deduplication_id": "once" });
         done(&client, "send", json!({ "messages": [message] })).await;
@@ -277,7 +277,7 @@ fn an_ordered_queue_has_any_name_and_one_delay_for_all() {
 }
 
 #[test]
-fn a_look_shows_messages_by_position_and_those_of_much_later_apart() {
+fn lists_messages_by_position_and_much_later_ones_last() {
     with_jobs(async |client| {
         send(&client, &["a"]).await;
         for (body, delay) in [("later", 3_600), ("soon", 900), ("b", 0)] {
@@ -299,7 +299,7 @@ fn a_look_shows_messages_by_position_and_those_of_much_later_apart() {
 }
 
 #[test]
-fn what_is_wrong_with_one_message_is_said_of_that_one() {
+fn reports_invalid_messages_individually() {
     with_jobs(async |client| {
         let messages = json!([
             { "body": "a" }, { "body": "b", "body_base64": "Yg==" }, { "body_base64": "?" }, {},
@@ -697,7 +697,7 @@ fn without_a_grant_a_queue_is_as_if_it_were_not_there() {
 }
 
 #[test]
-fn whoever_moves_messages_may_send_them() {
+fn requires_the_send_right_to_redrive_messages() {
     on_store(async |recto| {
         let all = jobs_of(&recto).await;
         send(&all, &["a"]).await;
@@ -915,7 +915,7 @@ fn whole_numbers_may_have_a_point() {
 }
 
 #[test]
-fn what_is_granted_for_a_queue_is_for_its_units() {
+fn applies_queue_grants_to_work_units() {
     on_store(async |recto| {
         let all = jobs_of(&recto).await;
         let unit = format!("{JOBS}/units/night");

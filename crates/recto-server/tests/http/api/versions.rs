@@ -92,14 +92,14 @@ on_each_store! {
     a_patch_changes_what_it_names,
     conditions_that_are_none_are_refused,
     each_change_of_a_batch_has_an_outcome,
-    what_a_token_does_not_see_is_neither_shown_nor_changed,
+    hides_and_protects_records_outside_the_row_filter,
     pages_and_exports_tell_versions,
-    what_cannot_be_is_refused_and_changes_nothing,
+    rejects_invalid_requests_and_changes_nothing,
 }
 
 /// Checks unique fields on a store with transactions.
 #[test]
-fn what_another_record_has_is_told_with_its_field() {
+fn names_the_field_of_a_uniqueness_conflict() {
     let folder = tempfile::tempdir().unwrap();
     run(async {
         let recto = Recto::open_with(folder.path().join("store"), OpenOptions::new().create())
@@ -371,7 +371,7 @@ async fn each_change_of_a_batch_has_an_outcome(recto: Recto) {
     assert_eq!(client.get(&user(9)).await.status, 404, "nothing was written");
 }
 
-async fn what_a_token_does_not_see_is_neither_shown_nor_changed(recto: Recto) {
+async fn hides_and_protects_records_outside_the_row_filter(recto: Recto) {
     let all = Client::over(recto.clone(), Kind::Embedded, Access::all()).await;
     let granted = |rights: &[Right], rows: &str| {
         let grant = Grant {
@@ -490,7 +490,7 @@ async fn pages_and_exports_tell_versions(recto: Recto) {
         .problem(400, "invalid-parameter");
 }
 
-async fn what_cannot_be_is_refused_and_changes_nothing(recto: Recto) {
+async fn rejects_invalid_requests_and_changes_nothing(recto: Recto) {
     let client = client(recto).await;
     let kept = put(&client, 1, &[], json!({ "status": "here" })).await;
     let tag = kept.header("etag").to_owned();

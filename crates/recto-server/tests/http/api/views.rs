@@ -136,7 +136,7 @@ fn views_are_listed_with_their_states() {
 }
 
 #[test]
-fn what_differs_is_found_and_repaired() {
+fn finds_and_repairs_differences() {
     run(async {
         let (_, client) = drifted().await;
         assert_eq!(listed_here(&client).await, 0);
@@ -162,7 +162,7 @@ fn what_differs_is_found_and_repaired() {
 }
 
 #[test]
-fn what_is_asked_wrongly_is_refused() {
+fn rejects_invalid_verify_and_repair_requests() {
     run(async {
         let (_, client) = drifted().await;
         for (body, field) in [
@@ -199,7 +199,7 @@ fn what_is_asked_wrongly_is_refused() {
 }
 
 #[test]
-fn who_compares_reads_and_who_mends_writes() {
+fn requires_read_to_verify_and_write_to_repair() {
     run(async {
         let (recto, client) = drifted().await;
         let both: &[Right] = &[Right::Verify, Right::Repair];

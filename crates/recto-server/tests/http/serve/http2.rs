@@ -278,7 +278,7 @@ async fn streams_beyond_the_limit_are_refused_one_by_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn streams_opened_and_reset_in_haste_end_the_connection_and_nothing_else() {
+async fn closes_a_connection_that_resets_streams_rapidly() {
     let served = serve(|_| {}).await;
     let mut well_behaved = Client::to(&served).await;
     let mut stream = served.connect().await;

@@ -38,7 +38,7 @@ async fn long_urls_many_headers_and_large_ones_are_refused() {
 
 /// The response names the form of request that accepts text that is too long for a URL.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_too_long_for_a_url_fits_in_a_body() {
+async fn accepts_a_filter_too_long_for_a_url_in_a_body() {
     let served = serve(|config| config.limits.url_bytes = 1_000).await;
     let list = "/v1/collections/orders/records";
     let none = "x".repeat(1_000);
@@ -79,7 +79,7 @@ async fn what_is_too_long_for_a_url_fits_in_a_body() {
 /// If the bytes are not a request, hyper writes the response before the server's own code runs. The response therefore
 /// has no headers of the server, and no content that a browser could interpret.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_no_request_gets_an_empty_answer() {
+async fn answers_malformed_requests_with_an_empty_body() {
     let served = serve(|_| {}).await;
     let bomb = format!(
         "GET / HTTP/1.1\r\nHost: localhost\r\nX: {}\r\n\r\n",
@@ -129,7 +129,7 @@ async fn large_bodies_are_refused_told_or_untold() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_asks_too_often_waits() {
+async fn throttles_clients_that_exceed_the_request_rate() {
     let served = serve(|config| {
         config.limits.requests_per_second = Some(1);
         config.limits.request_burst = 3;
@@ -211,7 +211,7 @@ async fn a_body_that_never_comes_is_told_and_changes_nothing() {
 
 /// A busy server answers probes and metrics, under any host name.
 #[tokio::test(flavor = "multi_thread")]
-async fn probes_and_metrics_are_answered_by_a_busy_server_for_any_host() {
+async fn answers_probes_and_metrics_while_busy_for_any_host() {
     let served = serve(|config| config.limits.concurrent_requests = 1).await;
     let slow = stalled_put(&served).await;
     // Do not wait with a request for the only slot: that request could take the slot first.
@@ -352,7 +352,7 @@ async fn compressed_bodies_are_taken_up_to_the_limit() {
 
 /// Responses outside the API also say what is wrong, in the format that the client accepts.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_not_there_is_told_as_the_client_reads_it() {
+async fn returns_errors_in_the_format_the_client_accepts() {
     let served = serve(|_| {}).await;
     let html = ["Accept: text/html,application/xhtml+xml;q=0.9,*/*;q=0.8"];
     for (method, path, status) in [

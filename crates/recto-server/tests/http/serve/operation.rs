@@ -77,7 +77,7 @@ partition = ["city"]
 
 /// The console proposes views for earlier queries of all clients, served or not, without their values.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_asked_is_designed_for() {
+async fn proposes_views_for_earlier_queries() {
     let served = serve(|_| {}).await;
     let design = "/collections/orders/design";
     assert!(

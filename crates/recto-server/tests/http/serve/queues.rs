@@ -72,7 +72,7 @@ async fn asking_with(served: &Served, seconds: u32, token: &str) -> TcpStream {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_waits_is_answered_with_the_message() {
+async fn returns_a_message_to_a_waiting_receive() {
     let served = served(|_| {}).await;
     let mut stream = waiting(&served, 20).await;
     let began = Instant::now();
@@ -84,7 +84,7 @@ async fn whoever_waits_is_answered_with_the_message() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_in_time_is_no_failure_though_it_takes_longer_than_a_request_may() {
+async fn lets_a_receive_wait_beyond_the_request_timeout() {
     let served = served(|limits| limits.request_time = Duration::from_millis(300)).await;
     let began = Instant::now();
     let answer = post(&served, "receive", &json!({ "wait_seconds": 2 })).await;
@@ -93,7 +93,7 @@ async fn nothing_in_time_is_no_failure_though_it_takes_longer_than_a_request_may
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_waits_takes_no_place_of_other_requests_and_there_is_a_limit() {
+async fn limits_waiting_receives_apart_from_other_requests() {
     let served = served(|limits| {
         limits.concurrent_requests = 1;
         limits.waiting_receives = 3;
@@ -124,7 +124,7 @@ async fn whoever_waits_takes_no_place_of_other_requests_and_there_is_a_limit() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_waits_is_answered_at_once_when_the_server_stops() {
+async fn answers_waiting_receives_at_once_on_shutdown() {
     let mut served = served(|_| {}).await;
     let mut streams = vec![waiting(&served, 20).await, waiting(&served, 20).await];
     let began = Instant::now();
@@ -139,7 +139,7 @@ async fn whoever_waits_is_answered_at_once_when_the_server_stops() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_goes_receives_nothing_and_the_next_does_at_once() {
+async fn delivers_nothing_to_a_disconnected_client() {
     let served = served(|_| {}).await;
     for round in 0..5 {
         let stream = waiting(&served, 20).await;
@@ -160,7 +160,7 @@ async fn a_client_that_goes_receives_nothing_and_the_next_does_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_received_for_a_client_that_goes_is_given_back() {
+async fn gives_back_messages_of_a_disconnected_client() {
     let served = served(|_| {}).await;
     // A client that disconnects while the server sends it a message may have received the message. The server gives
     // back all other messages.
@@ -426,7 +426,7 @@ async fn metrics_tell_of_queues_whoever_may_read_them_all() {
 
 /// This takes as long as the interval of the maintenance task.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_worker_had_that_died_is_a_dead_letter_though_nobody_asks() {
+async fn moves_dead_letters_in_the_background() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store");
     {

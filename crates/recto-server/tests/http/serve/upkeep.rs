@@ -133,7 +133,7 @@ async fn half_a_load(served: &Served) -> tokio::net::TcpStream {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_of_a_kind_is_done_at_a_time_and_a_stop_names_what_it_cuts() {
+async fn runs_one_load_at_a_time_and_names_it_on_shutdown() {
     let mut served = serve(|config| {
         config.limits.shutdown_time = Duration::from_millis(200);
         config.limits.concurrent_requests = 1;

@@ -196,7 +196,7 @@ fn an_open_quote_is_not_followed_for_ever() {
 }
 
 #[test]
-fn a_line_that_is_too_long_is_one_bad_row_and_memory_stays_small() {
+fn rejects_a_long_line_as_one_row_in_bounded_memory() {
     let mut text = b"1\n".to_vec();
     text.extend(std::iter::repeat_n(b'x', 10_000));
     text.extend_from_slice(b"\n2\n");

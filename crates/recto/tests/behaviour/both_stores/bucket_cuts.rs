@@ -265,7 +265,7 @@ pub(crate) async fn cursors_go_on_through_them(recto: Recto) {
     at_the_ends_of_buckets(&recto, &edges, &all).await;
     under_budgets(&recto).await;
     by_fewer_than_a_majority(&fresh).await;
-    what_was_asked_is_told(&recto).await;
+    assert_plan_reports_read_buckets(&recto).await;
 }
 
 /// A read at less than a majority is rejected, because it might not see a split.
@@ -296,7 +296,7 @@ async fn explained(recto: &Recto, filter: &str, page_size: i64) -> Explanation {
 
 /// Checks that the plan reports the buckets that a page read, and that the page found them without reading
 /// the range map.
-async fn what_was_asked_is_told(recto: &Recto) {
+async fn assert_plan_reports_read_buckets(recto: &Recto) {
     let buckets = buckets(recto).await;
     for page_size in [1, 100, 300] {
         let mut told = explained(recto, r#"list = "a""#, page_size).await;

@@ -228,7 +228,7 @@ async fn put(recto: &Recto, stream: &str, at: i64) {
     events.put(&event).await.unwrap();
 }
 
-pub(crate) async fn what_is_planted_is_found_and_repaired(recto: Recto) {
+pub(crate) async fn finds_and_repairs_planted_faults(recto: Recto) {
     let fresh = Fresh::new(kind_of(&recto));
     let recto = fresh.open().await;
     recto.apply(&parse(SCHEMA)).await.unwrap();

@@ -127,7 +127,7 @@ async fn plant_all(cql: &PlainCql) {
     plant(cql, bucket(0), EACH * 7 + 1_000 * EACH).await;
 }
 
-pub(crate) async fn what_is_planted_by_time_is_found_and_repaired(recto: Recto) {
+pub(crate) async fn finds_and_repairs_faults_in_buckets_by_time(recto: Recto) {
     let fresh = Fresh::new(kind_of(&recto));
     let recto = fresh.open().await;
     recto.apply(&parse(SCHEMA)).await.unwrap();

@@ -361,7 +361,7 @@ pub(crate) async fn entries_move_with_their_texts(recto: Recto) {
     people.assert_exact().await;
 }
 
-pub(crate) async fn what_it_does_not_serve_is_refused(recto: Recto) {
+pub(crate) async fn rejects_unsupported_queries_and_long_keys(recto: Recto) {
     let people = People::new(&recto, &schema(GERMAN)).await;
     let refused = people.query(r#"startsWith(name, "A")"#).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::InvalidQuery);

@@ -514,7 +514,7 @@ pub(crate) async fn a_cursor_goes_on_in_a_view_of_all_fields(recto: Recto) {
     assert_eq!(back, expected[1..3]);
 }
 
-pub(crate) async fn what_no_view_serves_is_checked_on_rows_that_all_have(recto: Recto) {
+pub(crate) async fn applies_other_conditions_to_common_rows(recto: Recto) {
     // Ten of 300 records match both fields, and the further condition leaves one of them. A scan of one view
     // would read 150 rows.
     let recto = items(&recto, 300, |id| (id % 2, i64::from(id % 15 == 1))).await;
@@ -530,7 +530,7 @@ pub(crate) async fn what_no_view_serves_is_checked_on_rows_that_all_have(recto: 
     assert!(page.cost().rows_read <= 100, "{:?}", page.cost());
 }
 
-pub(crate) async fn what_matches_nothing_reads_little(recto: Recto) {
+pub(crate) async fn reads_few_rows_if_nothing_matches(recto: Recto) {
     // Few records match the first field. None of them matches the second field, which many other records
     // match.
     let apart = items(&recto, 300, |id| (i64::from(id >= 7), i64::from(id < 7))).await;

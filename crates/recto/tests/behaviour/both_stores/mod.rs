@@ -156,8 +156,8 @@ crate::on_both_stores! { super::super::SCHEMA;
         a_batch_of_several_collections,
         records_expire,
         numbers_are_exact_or_refused,
-        what_is_not_a_record_is_refused,
-        what_is_not_a_key_is_refused,
+        rejects_invalid_records,
+        rejects_invalid_keys,
         appended_records_are_kept,
         an_append_of_another_record_is_a_conflict_where_the_store_sees_it,
         two_puts_of_one_key_in_one_batch,
@@ -170,9 +170,9 @@ crate::on_both_stores! { super::super::SCHEMA;
         another_schema_is_refused_with_the_difference,
         a_collection_may_be_added,
         several_who_apply_at_once,
-        what_this_release_cannot_do_is_refused_by_name,
+        rejects_unsupported_features_by_name,
         opening_again_finds_schema_and_records,
-        what_is_not_there_is_not_found,
+        reports_a_missing_store_or_collection,
     }
     closing {
         gives_the_store_up_for_every_handle,
@@ -208,7 +208,7 @@ crate::on_both_stores! { super::super::SCHEMA;
     typed {
         records_are_the_dynamic_ones,
         a_type_that_differs_is_refused,
-        what_is_a_field_is_a_condition_and_a_key,
+        accepts_field_values_as_keys_and_conditions,
         an_update_is_checked_against_the_type,
         other_records_of_a_page_can_be_read,
         a_type_keeps_options_it_does_not_name,
@@ -223,14 +223,14 @@ crate::on_both_stores! { super::super::SCHEMA;
     }
     checked_buckets {
         #[ignore = "slow: a minute and a half on Cassandra"]
-        what_is_planted_is_found_and_repaired,
+        finds_and_repairs_planted_faults,
     }
     checked_shards {
         rows_in_others_are_found_and_taken_home,
     }
     checked_registry {
         #[ignore = "slow: half a minute on Cassandra"]
-        what_is_planted_by_time_is_found_and_repaired,
+        finds_and_repairs_faults_in_buckets_by_time,
     }
     times {
         are_read_as_one_partition,
@@ -270,9 +270,9 @@ crate::on_both_stores! { super::super::SCHEMA;
     plain_views {
         appended_records_come_and_go_with_their_entries,
         another_appended_record_is_a_conflict_in_views_too,
-        who_knows_less_puts_entries_of_what_is_there,
+        keeps_entries_exact_for_types_with_fewer_fields,
         overwritten_records_are_so_in_views,
-        what_is_too_much_is_refused_whole,
+        rejects_oversized_records_as_a_whole,
     }
     rounding {
         records_stand_in_the_order_of_what_is_rounded,
@@ -289,7 +289,7 @@ crate::on_both_stores! { super::super::SCHEMA;
         ranges_go_by_the_collation_everywhere,
         views_are_intersected_by_it,
         entries_move_with_their_texts,
-        what_it_does_not_serve_is_refused,
+        rejects_unsupported_queries_and_long_keys,
         they_are_kept_in_buckets,
         #[ignore = "slow: two minutes on Cassandra"]
         a_collation_is_added_changed_and_dropped,
@@ -300,8 +300,8 @@ crate::on_both_stores! { super::super::SCHEMA;
         every_combination_is_served_by_views_of_a_field_each,
         key_fields_that_other_views_pin_are_no_part_of_the_order,
         a_cursor_goes_on_in_a_view_of_all_fields,
-        what_no_view_serves_is_checked_on_rows_that_all_have,
-        what_matches_nothing_reads_little,
+        applies_other_conditions_to_common_rows,
+        reads_few_rows_if_nothing_matches,
         the_sparsest_is_read_on,
         a_budget_ends_it_at_what_is_decided,
         it_is_explained,

@@ -193,7 +193,7 @@ pub(crate) async fn another_appended_record_is_a_conflict_in_views_too(recto: Re
     assert_eq!(assert_views_are_exact(&recto, "visits").await, 2);
 }
 
-pub(crate) async fn who_knows_less_puts_entries_of_what_is_there(recto: Recto) {
+pub(crate) async fn keeps_entries_exact_for_types_with_fewer_fields(recto: Recto) {
     let recto = store(&recto).await;
     let (visits, seen) = (
         recto.collection::<Visit>().unwrap(),
@@ -252,7 +252,7 @@ pub(crate) async fn overwritten_records_are_so_in_views(recto: Recto) {
     assert_eq!(assert_views_are_exact(&recto, "readings").await, 1);
 }
 
-pub(crate) async fn what_is_too_much_is_refused_whole(recto: Recto) {
+pub(crate) async fn rejects_oversized_records_as_a_whole(recto: Recto) {
     let recto = store(&recto).await;
     let visits = recto.collection::<Visit>().unwrap();
     let page = "x".repeat(9_000);

@@ -185,7 +185,7 @@ pub(crate) async fn several_who_apply_at_once(recto: Recto) {
     }
 }
 
-pub(crate) async fn what_this_release_cannot_do_is_refused_by_name(recto: Recto) {
+pub(crate) async fn rejects_unsupported_features_by_name(recto: Recto) {
     let own = fresh(&recto).open().await;
     let view = "[collection.notes.view.by_text]\npartition = [\"text\"]\n";
     let beyond = format!("{NOTES}\n{view}bucket = {{ target = \"1KB\" }}\n").replace("overwrite", "append");
@@ -224,7 +224,7 @@ pub(crate) async fn opening_again_finds_schema_and_records(recto: Recto) {
     assert!(again.dynamic("notes").unwrap().get((1,)).await.unwrap().is_some());
 }
 
-pub(crate) async fn what_is_not_there_is_not_found(recto: Recto) {
+pub(crate) async fn reports_a_missing_store_or_collection(recto: Recto) {
     let store = fresh(&recto);
     let error = Recto::open_with(&store.address, OpenOptions::new())
         .await

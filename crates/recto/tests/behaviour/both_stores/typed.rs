@@ -126,7 +126,7 @@ struct Order {
     seen: HashSet<i32>,
 }
 
-pub(crate) async fn what_is_a_field_is_a_condition_and_a_key(recto: Recto) {
+pub(crate) async fn accepts_field_values_as_keys_and_conditions(recto: Recto) {
     let orders = recto.collection::<Order>().unwrap();
     // The time is finer than a millisecond, like the times of clocks.
     let created: jiff::Timestamp = "2013-01-31T10:00:00.123456789Z".parse().unwrap();

@@ -273,7 +273,7 @@ pub(crate) async fn numbers_are_exact_or_refused(recto: Recto) {
     }
 }
 
-pub(crate) async fn what_is_not_a_record_is_refused(recto: Recto) {
+pub(crate) async fn rejects_invalid_records(recto: Recto) {
     let subject = Subject::new(&recto, "readings");
     let definition = || Arc::clone(&subject.definition);
     let parse = |json: Json| DynamicRecord::from_json(definition(), json.as_object().unwrap());
@@ -308,7 +308,7 @@ pub(crate) async fn what_is_not_a_record_is_refused(recto: Recto) {
     );
 }
 
-pub(crate) async fn what_is_not_a_key_is_refused(recto: Recto) {
+pub(crate) async fn rejects_invalid_keys(recto: Recto) {
     let subject = Subject::new(&recto, "readings");
     let errors = [
         subject.collection.get(("one".to_owned(),)).await.unwrap_err(),

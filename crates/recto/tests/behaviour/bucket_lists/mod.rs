@@ -197,7 +197,7 @@ async fn edges_at_nulls_are_told_and_found() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_not_right_is_refused() {
+async fn rejects_invalid_requests() {
     let folder = tempfile::tempdir().unwrap();
     let session = session(&folder).await;
     let tools = session.tools().unwrap();

@@ -82,14 +82,14 @@ on_both! {
     pages_go_on_while_a_schema_is_applied,
     an_older_program_beside_a_newer_one,
     older_and_newer_programs_append,
-    what_a_schema_does_not_name_stays,
+    keeps_parts_that_a_schema_does_not_name,
     a_collection_is_removed_by_name,
     an_interrupted_removal_is_finished,
-    who_lost_to_another_removes_nothing,
+    removes_nothing_after_losing_to_another_apply,
     a_table_that_is_gone_is_made_again,
     a_table_of_another_order_is_refused_and_the_others_go_on,
     a_column_of_another_type_is_refused,
-    what_cannot_be_done_is_refused_and_changes_nothing,
+    rejects_incompatible_schemas_and_changes_nothing,
     an_interrupted_apply_is_finished,
     an_addition_that_lost_is_in_nobodys_way,
     two_who_apply_at_once,
@@ -469,7 +469,7 @@ key = ["id"]
 writes = "append"
 "#;
 
-async fn what_a_schema_does_not_name_stays(kind: Kind) {
+async fn keeps_parts_that_a_schema_does_not_name(kind: Kind) {
     let recto = Fresh::new(kind).open().await;
     recto.apply(&parse(AFTER)).await.unwrap();
     let settings = recto.dynamic("settings").unwrap();
@@ -568,7 +568,7 @@ async fn an_interrupted_removal_is_finished(kind: Kind) {
 
 /// One handle removes a collection while another adds a field to it. If the removal fails, the rows are still
 /// there.
-async fn who_lost_to_another_removes_nothing(kind: Kind) {
+async fn removes_nothing_after_losing_to_another_apply(kind: Kind) {
     let fresh = Fresh::new(kind);
     let (one, two) = two_handles(&fresh, kind).await;
     put(&one.dynamic("settings").unwrap(), &[json!({ "name": "a" })]).await;
@@ -746,7 +746,7 @@ async fn a_column_of_another_type_is_refused(kind: Kind) {
     assert_eq!(recto.unavailable_collections().len(), 1);
 }
 
-async fn what_cannot_be_done_is_refused_and_changes_nothing(kind: Kind) {
+async fn rejects_incompatible_schemas_and_changes_nothing(kind: Kind) {
     let recto = Fresh::new(kind).open().await;
     recto.apply(&parse(AFTER)).await.unwrap();
     let tables = recto.store().list_tables().await.unwrap();

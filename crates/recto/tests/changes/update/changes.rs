@@ -165,7 +165,7 @@ pub(crate) async fn versions_are_asked_for(recto: Recto) {
     assert!(error.message().contains("(ada)"), "{error}");
 }
 
-pub(crate) async fn what_is_refused_changes_nothing(recto: Recto) {
+pub(crate) async fn rejects_invalid_changes_and_keeps_the_record(recto: Recto) {
     let all = suspensions(&recto);
     all.insert(&suspension("ada", "open", 1)).await.unwrap();
     for (update, field, says) in [
@@ -271,7 +271,7 @@ pub(crate) async fn nobody_is_lost_of_many_at_once(recto: Recto) {
     assert_eq!(assert_views_are_exact(&recto, "suspensions").await, 2);
 }
 
-pub(crate) async fn who_knows_less_leaves_the_rest(recto: Recto) {
+pub(crate) async fn keeps_fields_that_the_type_does_not_have(recto: Recto) {
     let (all, narrow) = (suspensions(&recto), recto.collection::<Narrow>().unwrap());
     all.insert(&suspension("ada", "open", 1)).await.unwrap();
     let known = |user: &str, status: &str| Narrow {
@@ -362,7 +362,7 @@ pub(crate) async fn handles_from_before_a_field_leave_it(recto: Recto) {
     assert_eq!(assert_views_are_exact(&recto, "suspensions").await, 1);
 }
 
-pub(crate) async fn what_cannot_stand_in_a_view_is_refused(recto: Recto) {
+pub(crate) async fn rejects_values_too_large_for_a_view(recto: Recto) {
     let all = suspensions(&recto);
     all.insert(&suspension("ada", "open", 1)).await.unwrap();
     let status = "x".repeat(9_000);
@@ -380,7 +380,7 @@ pub(crate) async fn what_cannot_stand_in_a_view_is_refused(recto: Recto) {
 
 /// Rejects a change that would make a record too large, although each of the two changes alone is small
 /// enough.
-pub(crate) async fn what_would_become_too_large_is_refused(recto: Recto) {
+pub(crate) async fn rejects_changes_that_make_a_record_too_large(recto: Recto) {
     let letters = recto.dynamic("letters").unwrap();
     let half = "x".repeat(600 << 10);
     letters.update(1).set("front", "").await.unwrap_err();

@@ -35,7 +35,7 @@ async fn open(folder: &Path) -> Recto {
 }
 
 #[test]
-#[ignore = "child: started by who_is_killed_leaves_views_exact_and_what_was_acknowledged"]
+#[ignore = "child: started by keeps_acknowledged_writes_and_exact_views_after_kills"]
 fn writer_that_gets_killed() {
     run(async {
         let recto = open(Path::new(&std::env::var(FOLDER).unwrap())).await;
@@ -56,7 +56,7 @@ fn writer_that_gets_killed() {
 }
 
 #[test]
-fn who_is_killed_leaves_views_exact_and_what_was_acknowledged() {
+fn keeps_acknowledged_writes_and_exact_views_after_kills() {
     let folder = tempfile::tempdir().unwrap();
     let mut random = generate::rng(seed());
     let mut acknowledged: BTreeMap<String, i64> = BTreeMap::new();

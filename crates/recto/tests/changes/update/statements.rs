@@ -178,7 +178,7 @@ async fn assert_sends(sent: &Sent, expected: &[(usize, &str)], change: impl Asyn
 }
 
 #[test]
-fn a_change_takes_three_stages_and_leaves_no_deletion_in_the_log() {
+fn changes_in_three_stages_with_no_deletion_in_the_log() {
     let _scope = Scope::new(&TESTS);
     run(async {
         let fresh = Fresh::new(Kind::Cassandra);

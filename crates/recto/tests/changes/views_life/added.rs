@@ -99,7 +99,7 @@ const OLD: Duration = Duration::from_secs(16);
 
 /// A process that never writes learns of the dropped view only from the catalog, and the table of the view
 /// may exist for a long time.
-pub(crate) async fn who_only_reads_learns_that_a_view_is_dropped(recto: Recto) {
+pub(crate) async fn notices_a_dropped_view_in_a_reading_process(recto: Recto) {
     recto.apply(&with_views()).await.unwrap();
     fill(&recto, 100).await;
     let clocks = Clocks::default();

@@ -234,7 +234,7 @@ const FEW_ROWS: u32 = 20;
 
 /// The comparison reads each step again to find missing entries. At that time, other rows are between the
 /// rows of the step.
-pub(crate) async fn what_is_missing_is_found_beside_who_inserts(recto: Recto) {
+pub(crate) async fn finds_missing_entries_during_inserts(recto: Recto) {
     recto.apply(&with_views()).await.unwrap();
     let people = recto.dynamic("people").unwrap();
     let put = async |number: i32| {
@@ -282,7 +282,7 @@ pub(crate) async fn what_is_missing_is_found_beside_who_inserts(recto: Recto) {
 /// Maximum time until a stale entry that a page met is removed.
 const GONE: Duration = Duration::from_secs(10);
 
-pub(crate) async fn what_a_page_meets_left_over_is_removed(recto: Recto) {
+pub(crate) async fn removes_stale_entries_found_by_a_page(recto: Recto) {
     recto.apply(&with_views()).await.unwrap();
     fill(&recto, RECORDS).await;
     let rows = Rows::read(&recto, "by_city").await;
@@ -312,7 +312,7 @@ pub(crate) async fn what_a_page_meets_left_over_is_removed(recto: Recto) {
     assert_eq!(Rows::read(&recto, "by_city").await.cells.len(), rows.cells.len());
 }
 
-pub(crate) async fn what_drifted_is_found_and_repaired(recto: Recto) {
+pub(crate) async fn finds_and_repairs_wrong_entries(recto: Recto) {
     recto.apply(&with_views()).await.unwrap();
     fill(&recto, RECORDS).await;
     assert_all_is_well(&recto).await;
@@ -410,7 +410,7 @@ pub(crate) async fn old_orphans_are_removed_and_records_keep_their_versions(rect
 
 /// An entry that is too new to be replaced, or that may be too new, stays until it is older. `verify` reports
 /// the first kind, and `repair` reports both.
-pub(crate) async fn what_cannot_be_repaired_is_told_before_and_after(recto: Recto) {
+pub(crate) async fn reports_entries_that_are_too_new_to_repair(recto: Recto) {
     recto.apply(&with_views()).await.unwrap();
     fill(&recto, RECORDS).await;
     let ahead = "ahead of the clock here";

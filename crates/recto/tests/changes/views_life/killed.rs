@@ -40,7 +40,7 @@ async fn apply_for(store: &Arc<dyn Store>, calls: i64, cut: Cut, schema: &Schema
 }
 
 #[test]
-fn who_adds_changes_and_drops_views_is_killed_at_any_call() {
+fn completes_view_changes_after_a_kill_at_any_call() {
     let before = with_views();
     // One view is added, one is changed, and one is removed.
     let changed = VIEWS.replace(r#"order = ["age"]"#, r#"order = ["-age"]"#);
@@ -118,7 +118,7 @@ async fn repair_for(transactions: bool, calls: i64, cut: Cut) -> bool {
 }
 
 #[test]
-fn who_repairs_is_killed_at_any_call() {
+fn completes_a_repair_after_a_kill_at_any_call() {
     // With a paused clock, waits take no time.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

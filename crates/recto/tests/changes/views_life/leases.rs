@@ -102,7 +102,7 @@ fn a_change_waits_for_the_lease() {
 }
 
 #[test]
-fn a_change_that_waits_is_made_by_the_next_registration_when_this_one_is_lost() {
+fn applies_a_waiting_change_under_the_next_registration() {
     in_virtual_time(async {
         let world = World::new();
         let (one, _) = world.process(1, 0).await;
@@ -162,7 +162,7 @@ fn a_change_whose_lease_ends_before_it_is_decided_waits_for_it() {
 }
 
 #[test]
-fn a_change_whose_process_is_found_dead_before_it_is_decided_is_made_by_the_next_registration() {
+fn applies_an_undecided_change_after_being_found_dead() {
     in_virtual_time(async {
         let world = World::new();
         let (one, _) = world.process(1, 0).await;
@@ -179,7 +179,7 @@ fn a_change_whose_process_is_found_dead_before_it_is_decided_is_made_by_the_next
 }
 
 #[test]
-fn a_change_whose_lease_does_not_come_back_is_told_so_when_its_time_is_over() {
+fn reports_a_timeout_if_the_lease_is_not_renewed() {
     in_virtual_time(async {
         let world = World::new();
         let (one, _) = world.process(1, 0).await;
@@ -202,7 +202,7 @@ fn a_change_whose_lease_does_not_come_back_is_told_so_when_its_time_is_over() {
 }
 
 #[test]
-fn a_deletion_of_a_plain_record_whose_lease_ends_while_that_is_read_waits_for_it() {
+fn delays_a_plain_deletion_until_the_lease_is_renewed() {
     in_virtual_time(async {
         let world = World::new();
         let (one, _) = world.process(1, 0).await;
@@ -230,7 +230,7 @@ fn a_deletion_of_a_plain_record_whose_lease_ends_while_that_is_read_waits_for_it
 }
 
 #[test]
-fn who_ends_is_waited_for_while_a_plain_write_of_it_is_under_way() {
+fn stays_registered_until_a_plain_write_finishes() {
     in_virtual_time(async {
         let world = World::new();
         let (one, _) = world.process(1, 0).await;
@@ -266,7 +266,7 @@ fn who_ends_is_waited_for_while_a_plain_write_of_it_is_under_way() {
 }
 
 #[test]
-fn what_the_dead_left_of_a_collection_that_was_made_anew_keeps_nobody_waiting() {
+fn does_not_wait_for_intents_of_a_replaced_collection() {
     let by_two = "[collection.people]\nfields = { tenant = \"int\", id = \"int\", city = \"text\" }\n\
                   key = [\"tenant\", \"id\"]\n";
     let by_bigint = PEOPLE.replace("id = \"int\"", "id = \"bigint\"");
@@ -397,7 +397,7 @@ fn a_plain_write_that_was_applied_is_not_said_to_have_failed() {
 }
 
 #[test]
-fn a_deletion_of_intents_that_stands_still_does_not_cost_the_lease() {
+fn keeps_the_lease_while_deletion_of_intents_stalls() {
     for stands in [Door::Writes, Door::Reads("recto_catalog")] {
         in_virtual_time(async {
             let world = World::new();

@@ -85,31 +85,31 @@ behaviours! {
     added::a_table_that_is_gone_is_filled_anew,
     added::a_field_that_is_added_is_in_full_views,
     drift::old_orphans_are_removed_and_records_keep_their_versions,
-    drift::what_drifted_is_found_and_repaired,
-    resumed::who_goes_on_finds_what_is_before_and_after,
-    resumed::who_repairs_goes_on_with_what_is_left,
+    drift::finds_and_repairs_wrong_entries,
+    resumed::reports_the_same_findings_after_a_stop,
+    resumed::repairs_the_remaining_faults_after_a_stop,
 }
 
 mod memory_by_writer {
     /// Runs in virtual time: the clock of Tokio advances while all tasks wait.
     #[tokio::test(start_paused = true)]
-    async fn who_only_reads_learns_that_a_view_is_dropped() {
+    async fn notices_a_dropped_view_in_a_reading_process() {
         let recto = crate::common::stores::in_memory(false).await;
-        super::added::who_only_reads_learns_that_a_view_is_dropped(recto).await;
+        super::added::notices_a_dropped_view_in_a_reading_process(recto).await;
     }
 
     #[test]
-    fn who_goes_on_finds_what_is_before_and_after() {
+    fn reports_the_same_findings_after_a_stop() {
         super::run(async {
             let recto = crate::common::stores::in_memory(false).await;
-            super::resumed::who_goes_on_finds_what_is_before_and_after(recto).await;
+            super::resumed::reports_the_same_findings_after_a_stop(recto).await;
         });
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_missing_is_found_beside_who_inserts() {
+    async fn finds_missing_entries_during_inserts() {
         let recto = crate::common::stores::in_memory(false).await;
-        super::drift::what_is_missing_is_found_beside_who_inserts(recto).await;
+        super::drift::finds_missing_entries_during_inserts(recto).await;
     }
 
     #[tokio::test(start_paused = true)]
@@ -119,9 +119,9 @@ mod memory_by_writer {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_drifted_is_found_and_repaired() {
+    async fn finds_and_repairs_wrong_entries() {
         let recto = crate::common::stores::in_memory(false).await;
-        super::drift::what_drifted_is_found_and_repaired(recto).await;
+        super::drift::finds_and_repairs_wrong_entries(recto).await;
     }
 }
 
@@ -130,39 +130,39 @@ mod cassandra {
 
     #[test]
     #[ignore = "slow: a minute on Cassandra"]
-    fn who_goes_on_finds_what_is_before_and_after() {
+    fn reports_the_same_findings_after_a_stop() {
         let _scope = Scope::new(&TESTS);
         run(async {
             let recto = Fresh::new(Kind::Cassandra).open().await;
-            resumed::who_goes_on_finds_what_is_before_and_after(recto).await;
+            resumed::reports_the_same_findings_after_a_stop(recto).await;
         });
     }
 
     #[test]
     #[ignore = "slow: a minute on Cassandra"]
-    fn who_repairs_goes_on_with_what_is_left() {
+    fn repairs_the_remaining_faults_after_a_stop() {
         let _scope = Scope::new(&TESTS);
         run(async {
             let recto = Fresh::new(Kind::Cassandra).open().await;
-            resumed::who_repairs_goes_on_with_what_is_left(recto).await;
+            resumed::repairs_the_remaining_faults_after_a_stop(recto).await;
         });
     }
 
     #[test]
-    fn what_cannot_be_repaired_is_told_before_and_after() {
+    fn reports_entries_that_are_too_new_to_repair() {
         let _scope = Scope::new(&TESTS);
         run(async {
             let recto = Fresh::new(Kind::Cassandra).open().await;
-            drift::what_cannot_be_repaired_is_told_before_and_after(recto).await;
+            drift::reports_entries_that_are_too_new_to_repair(recto).await;
         });
     }
 
     #[test]
-    fn what_drifted_is_found_and_repaired() {
+    fn finds_and_repairs_wrong_entries() {
         let _scope = Scope::new(&TESTS);
         run(async {
             let recto = Fresh::new(Kind::Cassandra).open().await;
-            drift::what_drifted_is_found_and_repaired(recto).await;
+            drift::finds_and_repairs_wrong_entries(recto).await;
         });
     }
 
@@ -177,11 +177,11 @@ mod cassandra {
     }
 
     #[test]
-    fn what_a_page_meets_left_over_is_removed() {
+    fn removes_stale_entries_found_by_a_page() {
         let _scope = Scope::new(&TESTS);
         run(async {
             let recto = Fresh::new(Kind::Cassandra).open().await;
-            drift::what_a_page_meets_left_over_is_removed(recto).await;
+            drift::removes_stale_entries_found_by_a_page(recto).await;
         });
     }
 

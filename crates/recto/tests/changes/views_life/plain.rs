@@ -130,7 +130,7 @@ pub(crate) async fn two_with_a_view(world: &World, count: i32) -> (String, Recto
 }
 
 #[test]
-fn who_adds_a_view_waits_for_a_plain_write_that_does_not_know_it() {
+fn waits_for_writes_that_do_not_know_the_view() {
     in_virtual_time(async {
         let world = World::new();
         let (one, _) = world.process(1, 0).await;
@@ -156,7 +156,7 @@ fn who_adds_a_view_waits_for_a_plain_write_that_does_not_know_it() {
 }
 
 #[test]
-fn who_is_waited_for_is_told_and_not_for_ever() {
+fn reports_awaited_processes_and_times_out() {
     in_virtual_time(async {
         let world = World::new();
         let (one, _) = world.process(1, 0).await;
@@ -205,7 +205,7 @@ fn who_is_waited_for_is_told_and_not_for_ever() {
 }
 
 #[test]
-fn who_adds_a_view_waits_for_a_write_that_nobody_waits_for_any_more() {
+fn waits_for_an_abandoned_write() {
     in_virtual_time(async {
         let world = World::new();
         let (one, _) = world.process(1, 0).await;
@@ -229,7 +229,7 @@ fn who_adds_a_view_waits_for_a_write_that_nobody_waits_for_any_more() {
 }
 
 #[test]
-fn a_plain_write_of_who_was_frozen_is_in_views_that_were_added_meanwhile() {
+fn adds_late_writes_of_a_frozen_process_to_new_views() {
     in_virtual_time(async {
         let world = World::new();
         let (before, one, other, doors) = two_with_a_view(&world, RECORDS).await;
@@ -263,7 +263,7 @@ fn a_plain_write_of_who_was_frozen_is_in_views_that_were_added_meanwhile() {
 }
 
 #[test]
-fn who_ends_in_good_order_leaves_nothing_and_is_not_waited_for() {
+fn closes_cleanly_and_blocks_no_later_apply() {
     let people = "[collection.people]\nfields = { id = \"int\", city = \"text\" }\nkey = [\"id\"]\n\
                   [collection.people.view.by_city]\npartition = [\"city\"]\n";
     in_virtual_time(async {
@@ -297,7 +297,7 @@ fn who_ends_in_good_order_leaves_nothing_and_is_not_waited_for() {
 }
 
 #[test]
-fn views_of_plain_records_are_exact_after_they_were_added_while_others_wrote() {
+fn adds_exact_views_during_concurrent_writes() {
     for seed in 0..20 {
         in_virtual_time(async {
             let world = World::new();

@@ -84,7 +84,7 @@ fn found(report: &VerifyReport) -> BTreeMap<String, VerifiedView> {
     sorted.collect()
 }
 
-pub(crate) async fn who_goes_on_finds_what_is_before_and_after(recto: Recto) {
+pub(crate) async fn reports_the_same_findings_after_a_stop(recto: Recto) {
     recto.apply(&with_views()).await.unwrap();
     fill(&recto, RECORDS).await;
     let planted = drift::plant(&recto, "by_what").await.len() + drift::plant(&recto, "by_city").await.len();
@@ -137,7 +137,7 @@ pub(crate) async fn who_goes_on_finds_what_is_before_and_after(recto: Recto) {
     assert_eq!(verify(&recto, &little(None)).await.wrong(), 0);
 }
 
-pub(crate) async fn who_repairs_goes_on_with_what_is_left(recto: Recto) {
+pub(crate) async fn repairs_the_remaining_faults_after_a_stop(recto: Recto) {
     recto.apply(&with_views()).await.unwrap();
     fill(&recto, RECORDS).await;
     let planted = drift::plant(&recto, "by_what").await.len() + drift::plant(&recto, "by_city").await.len();
@@ -305,7 +305,7 @@ fn no_more_is_read_at_once_than_two_views_by_eight_ranges() {
 }
 
 #[test]
-fn a_comparison_takes_the_memory_it_is_given_and_that_of_what_it_reads() {
+fn compares_views_in_bounded_memory() {
     const MEMORY_BYTES: u64 = 512 << 10;
     /// Memory of the rows that are read, and of the data made from them, in bytes.
     const READ_BYTES: u64 = 5 << 18;

@@ -64,7 +64,7 @@ fn a_cassandra_store_that_has_records() {
 }
 
 #[test]
-fn what_is_declared_otherwise_or_not_there_or_the_same_store() {
+fn rejects_other_schemas_missing_collections_and_itself() {
     let _scope = Scope::new(&TESTS);
     run(async {
         let (source, target) = (
@@ -96,7 +96,7 @@ fn what_is_declared_otherwise_or_not_there_or_the_same_store() {
 /// A collection that was copied and then removed is copied again, although a checkpoint records its progress.
 /// No hint recommends to remove the copied records.
 #[test]
-fn what_was_removed_is_copied_again() {
+fn copies_a_removed_collection_again() {
     let _scope = Scope::new(&TESTS);
     run(async {
         let (source, target) = filled_and_empty(Kind::Embedded).await;
@@ -172,7 +172,7 @@ fn block_on_elsewhere<T: Send>(call: impl IntoFuture<Output = recto::Result<T>, 
 /// The report names queues, and a record that reached the source too late. A later copy still recognizes the
 /// copied records.
 #[test]
-fn what_is_left_out_is_said() {
+fn reports_omitted_queues_and_late_records() {
     let _scope = Scope::new(&TESTS);
     run(async {
         let (source, target) = filled_and_empty(Kind::Embedded).await;

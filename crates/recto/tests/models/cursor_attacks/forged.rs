@@ -95,7 +95,7 @@ pub(crate) async fn two_cursors_do_not_make_a_third(recto: Recto) {
     }
 }
 
-pub(crate) async fn what_is_no_cursor_is_refused(recto: Recto) {
+pub(crate) async fn rejects_malformed_cursors(recto: Recto) {
     let query = events(&recto, "nonsense", 3).await;
     let long = "A".repeat(MAX_CURSOR_CHARACTERS + 1);
     let longest = format!("AQ{}", "A".repeat(MAX_CURSOR_CHARACTERS - 2));

@@ -23,7 +23,7 @@ crate::on_both_stores! { super::super::SCHEMA;
         every_flipped_bit_is_refused,
         every_truncation_and_extension_is_refused,
         two_cursors_do_not_make_a_third,
-        what_is_no_cursor_is_refused,
+        rejects_malformed_cursors,
     }
     foreign {
         another_query_of_the_collection_is_refused,
@@ -36,7 +36,7 @@ crate::on_both_stores! { super::super::SCHEMA;
         every_flipped_bit_is_refused,
         every_truncation_and_extension_is_refused,
         two_cursors_do_not_make_a_third,
-        what_is_no_cursor_is_refused,
+        rejects_malformed_cursors,
         those_of_others_are_refused,
     }
     telling {
@@ -50,7 +50,7 @@ crate::on_both_stores! { super::super::SCHEMA;
         a_handle_that_looks_takes_over_keys_and_schemas,
         unknown_keys_are_asked_for_at_a_limited_rate,
         two_who_rotate_at_once_both_succeed,
-        what_cannot_be_rotated_is_refused,
+        rejects_too_many_keys_and_configured_keys,
         keys_stored_by_an_earlier_release_open_and_rotate,
     }
     scans {

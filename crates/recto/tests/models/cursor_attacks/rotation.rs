@@ -191,7 +191,7 @@ pub(crate) async fn two_who_rotate_at_once_both_succeed(recto: Recto) {
     assert_eq!(one.export_cursor_keys(), two.export_cursor_keys());
 }
 
-pub(crate) async fn what_cannot_be_rotated_is_refused(recto: Recto) {
+pub(crate) async fn rejects_too_many_keys_and_configured_keys(recto: Recto) {
     let recto = fresh(kind(&recto), SCHEMA, OpenOptions::new()).await;
     let keys = recto.export_cursor_keys();
     let error = recto

@@ -19,8 +19,8 @@ pub(crate) async fn two_cursors_do_not_make_a_third(recto: Recto) {
     forged::two_cursors_do_not_make_a_third(viewed(kind(&recto), FULL).await).await;
 }
 
-pub(crate) async fn what_is_no_cursor_is_refused(recto: Recto) {
-    forged::what_is_no_cursor_is_refused(viewed(kind(&recto), NARROW).await).await;
+pub(crate) async fn rejects_malformed_cursors(recto: Recto) {
+    forged::rejects_malformed_cursors(viewed(kind(&recto), NARROW).await).await;
 }
 
 pub(crate) async fn those_of_others_are_refused(recto: Recto) {

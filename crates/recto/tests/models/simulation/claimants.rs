@@ -80,7 +80,7 @@ async fn dies_after(calls: i64, cut: Cut) -> bool {
     ended
 }
 
-pub(crate) async fn who_changes_a_handle_is_killed_at_any_call() {
+pub(crate) async fn keeps_handles_unique_after_a_kill_at_any_call() {
     for calls in 0..MOST_CALLS {
         let ended = dies_after(calls, Cut::Before).await;
         if dies_after(calls, Cut::After).await || ended {

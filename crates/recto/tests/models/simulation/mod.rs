@@ -76,8 +76,8 @@ fn a_recovering_process_is_killed_at_any_call() {
 }
 
 #[test]
-fn who_changes_a_handle_is_killed_at_any_call() {
-    in_virtual_time(claimants::who_changes_a_handle_is_killed_at_any_call());
+fn keeps_handles_unique_after_a_kill_at_any_call() {
+    in_virtual_time(claimants::keeps_handles_unique_after_a_kill_at_any_call());
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn claims_that_are_lost_are_noticed() {
 }
 
 #[test]
-fn who_changes_a_record_by_an_older_schema_is_waited_for() {
+fn waits_for_changes_by_an_older_schema() {
     let added = |broken| in_virtual_time(adding::a_view_is_added_beside_a_change(broken));
     added(None).unwrap();
     let wrong = added(Some(Broken::Barrier)).unwrap_err();
@@ -174,7 +174,7 @@ fn who_changes_a_record_by_an_older_schema_is_waited_for() {
 }
 
 #[test]
-fn who_writes_to_a_view_that_is_dropped_is_waited_for() {
+fn waits_for_writes_to_a_dropped_view() {
     let dropped = |broken| in_virtual_time(dropping::a_view_is_dropped_beside_a_write(broken));
     dropped(None).unwrap();
     let wrong = dropped(Some(Broken::Barrier)).unwrap_err();
@@ -188,7 +188,7 @@ fn verified_pages_by_records_as_they_were_are_noticed() {
 }
 
 #[test]
-fn conditional_writes_that_are_refused_and_acknowledged_are_noticed() {
+fn notices_rejected_writes_that_are_acknowledged() {
     notices(Broken::Decisions);
 }
 

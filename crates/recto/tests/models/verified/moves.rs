@@ -306,7 +306,7 @@ impl Case {
 }
 
 #[test]
-fn what_stays_is_neither_lost_nor_doubled() {
+fn returns_unchanged_records_exactly_once() {
     run(async {
         for seed in 0..TRAVERSALS {
             println!("seed {seed}");

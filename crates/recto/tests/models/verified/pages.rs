@@ -123,7 +123,7 @@ fn nothing_is_shown_that_is_not_so() {
 }
 
 #[test]
-fn what_a_page_met_left_over_the_next_does_not_meet() {
+fn removes_stale_entries_for_the_next_page() {
     run(async {
         let mut planted = open().await;
         let left = leave_behind(&mut planted).await.len() as u64;
@@ -201,7 +201,7 @@ fn both_ends_are_told_of_what_is_so() {
 }
 
 #[test]
-fn what_is_dropped_counts_as_looked_at() {
+fn counts_dropped_entries_against_the_scan_budget() {
     run(async {
         let mut planted = open().await;
         for id in 2..12 {

@@ -38,7 +38,7 @@ async fn four() -> Planted {
 }
 
 #[test]
-fn what_was_deleted_or_has_expired_is_no_record() {
+fn hides_deleted_and_expired_records() {
     run(async {
         let planted = four().await;
         let collection = planted.recto.dynamic("suspensions").unwrap();

@@ -68,7 +68,7 @@ fn storm(is_apart: bool) {
 
 #[test]
 #[ignore = "slow: eight processes keep both processors busy, two minutes"]
-fn eight_processes_with_clocks_an_hour_apart_write_and_page_one_partition() {
+fn writes_and_pages_with_clocks_an_hour_apart() {
     storm(true);
 }
 

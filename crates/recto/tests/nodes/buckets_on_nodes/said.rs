@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_of_unknown_outcome_may_be_there_or_not() {
+    fn allows_rows_of_unknown_outcome_to_exist_or_not() {
         let lines = ["tries Log 10 +7:1", "failed Log 20 +7:1"];
         for list in ["log false", "odd true"] {
             for rows in ["", " 7:1"] {

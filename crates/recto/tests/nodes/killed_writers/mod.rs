@@ -40,7 +40,7 @@ const PROCESSES: usize = 3;
 const KILLS: usize = 9;
 
 #[test]
-#[ignore = "child: started by what_killed_processes_left_is_made_whole and its like under faults"]
+#[ignore = "child: started by recovers_exact_views_and_acknowledged_changes and its like under faults"]
 fn writer_that_gets_killed() {
     run(change_until_killed());
 }
@@ -85,7 +85,7 @@ async fn check(recto: &Recto, tables: &Tables, history: &History) {
 }
 
 #[test]
-fn what_killed_processes_left_is_made_whole() {
+fn recovers_exact_views_and_acknowledged_changes() {
     let fresh = Fresh::new(Kind::Cassandra);
     let tables = Tables::new(false);
     let recto = run(async {

@@ -81,7 +81,7 @@ fn replace(living: &mut [Child], children: &Children<'_>, random: &mut Rng, star
 
 #[test]
 #[ignore = "slow: three nodes are killed in turn beside processes that write, minutes in all"]
-fn what_is_left_under_faults_of_nodes_is_made_whole() {
+fn recovers_exact_views_after_node_failures() {
     let lease = Lease::new();
     let cluster = lease.cluster();
     let store = address(cluster);

@@ -26,7 +26,7 @@ const QUIET: Duration = Duration::from_secs(10);
 
 #[test]
 #[ignore = "slow: repairs of three nodes, minutes in all"]
-fn done_jobs_fire_again_where_rows_are_deleted_and_never_in_recto() {
+fn repeats_no_finished_jobs_unlike_a_naive_queue() {
     let lease = Lease::new();
     let cluster = lease.cluster();
     let kept = tempfile::tempdir().unwrap();

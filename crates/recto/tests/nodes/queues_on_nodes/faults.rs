@@ -42,7 +42,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 #[test]
 #[ignore = "slow: three nodes are killed in turn beside processes that work, minutes in all"]
-fn every_message_is_worked_on_while_nodes_and_workers_die_and_tables_are_emptied() {
+fn handles_every_message_despite_dying_nodes_and_workers() {
     let lease = Lease::new();
     let cluster = lease.cluster();
     let store = address(cluster);

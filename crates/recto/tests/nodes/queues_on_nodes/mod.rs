@@ -20,7 +20,7 @@ mod tombstones;
 const SCALE_VARIABLE: &str = "RECTO_TEST_SCALE";
 
 #[test]
-#[ignore = "child: started by every_message_is_worked_on_while_nodes_and_workers_die_and_tables_are_emptied"]
+#[ignore = "child: started by handles_every_message_despite_dying_nodes_and_workers"]
 fn worker_that_gets_killed() {
     crate::common::run(children::send_and_work_until_killed());
 }

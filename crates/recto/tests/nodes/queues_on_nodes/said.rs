@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_begun_again_before_it_is_done_with_is_right() {
+    fn accepts_redelivery_before_completion() {
         let right = said(&[
             "sent 1",
             "begun 1 9 10 id",
@@ -217,13 +217,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_never_done_with_is_lost() {
+    fn reports_unfinished_messages_as_lost() {
         assert!(wrong(&["sent 1", "begun 1 9 10 id"], Clocks::Apart).contains("lost"));
         assert!(wrong(&["sent 1"], Clocks::Apart).contains("lost"));
     }
 
     #[test]
-    fn what_is_begun_after_it_is_done_with_is_wrong() {
+    fn rejects_delivery_after_completion() {
         let lines = ["acking 1 20", "done 1 20", "begun 1 19 21 id"];
         assert!(wrong(&lines, Clocks::Near).contains("after it was done with"));
         said(&lines).check(true, Clocks::Apart).unwrap();
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_two_have_at_a_time_is_wrong_where_clocks_are_near() {
+    fn rejects_concurrent_delivery_with_near_clocks() {
         let lines = ["begun 1 9 10 id", "begun 1 19 20 id 2"];
         assert!(wrong(&lines, Clocks::Near).contains("two at a time"));
         said(&lines).check(true, Clocks::Apart).unwrap();
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_as_if_it_were_new_was_a_dead_letter() {
+    fn treats_repeated_attempt_counts_as_dead_letters() {
         let lines = [
             "sent 1",
             "begun 1 9 10 id 3",
@@ -261,13 +261,13 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_there_twice_is_wrong() {
+    fn rejects_a_message_with_two_ids() {
         let lines = ["begun 1 9 10 id", "begun 1 9 5000009 other"];
         assert!(wrong(&lines, Clocks::Apart).contains("twice"));
     }
 
     #[test]
-    fn what_is_begun_before_what_was_sent_before_it_is_wrong() {
+    fn rejects_delivery_before_an_earlier_message() {
         let one = ["sent 1", "begun 1 1 2 id", "acking 1 30"];
         let two = ["sent 2", "begun 2 19 20 two", "acking 2 40"];
         let lines = [&one[..], &two[..]].concat();

@@ -28,7 +28,7 @@ const EMPTIED: Duration = Duration::from_secs(60);
 
 #[test]
 #[ignore = "slow: thousands of messages on three nodes, minutes in all"]
-fn a_receive_crosses_tombstones_where_rows_are_deleted_and_recto_writes_none() {
+fn writes_none_unlike_a_naive_queue() {
     let lease = Lease::new();
     let cluster = lease.cluster();
     run(async {

@@ -123,7 +123,7 @@ fn allowed(writes: &[Write], span: Span) -> Vec<State> {
 }
 
 #[test]
-fn a_read_may_see_what_was_acknowledged_and_what_nobody_knows_of() {
+fn allows_acknowledged_and_unknown_writes_in_reads() {
     let history = History::default();
     let key = Key {
         collection: 0,

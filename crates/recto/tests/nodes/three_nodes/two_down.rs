@@ -31,7 +31,7 @@ const LOST: i64 = 1_000_000;
 
 #[test]
 #[ignore = "slow: three nodes, of which two are killed, minutes in all"]
-fn without_a_quorum_requests_fail_at_once_and_come_back_with_the_nodes() {
+fn without_a_quorum_requests_fail_fast_and_recover() {
     let lease = Lease::new();
     let cluster = lease.cluster();
     super::runtime().block_on(async {

@@ -121,7 +121,7 @@ fn is_type(wanted: &str, value: &Json) -> bool {
 }
 
 #[test]
-fn what_does_not_fit_is_found() {
+fn finds_invalid_values() {
     use serde_json::json;
     let document = json!({ "a": { "type": "integer", "minimum": 0 } });
     let schema = json!({
