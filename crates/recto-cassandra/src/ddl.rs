@@ -363,6 +363,7 @@ impl SchemaTable {
             gc_grace_seconds: self.gc_grace_seconds,
             automatic_snapshots: self.automatic_snapshots,
             counts_partitions: false,
+            counts_rows: false,
             buckets: None,
             allows_empty_partition: version == COMMENT_VERSION,
         };
@@ -634,6 +635,7 @@ mod tests {
                 gc_grace_seconds: 14_400,
                 automatic_snapshots: false,
                 counts_partitions: false,
+                counts_rows: false,
                 buckets: None,
                 allows_empty_partition: false,
             },

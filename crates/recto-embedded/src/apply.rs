@@ -1,13 +1,15 @@
 //! Applies changes inside a write transaction of the engine.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use recto_store::{RowsMet, StoreError};
 use redb::{ReadableTable as _, WriteTransaction};
 
 use crate::batch::{Action, Batch, Change};
+use crate::blocks::{self, BlockDeltas};
 use crate::catalog::{Catalog, StoredTable, different};
-use crate::counts::{Deltas, Size, TableDeltas, Tally};
+use crate::counts::{Deltas, Sizes, TableDeltas, Tally};
 use crate::damage::damaged;
 use crate::error::engine;
 use crate::row::{Damage, Row, StoredRow};
@@ -25,6 +27,10 @@ pub(crate) struct OpenTables<'t> {
     open: HashMap<u32, RowsTable<'t>>,
     /// Changes of counts.
     deltas: Deltas,
+    /// Open tables of blocks, by the numbers of the tables whose blocks they have.
+    blocks: HashMap<u32, RowsTable<'t>>,
+    /// Changes of blocks.
+    block_deltas: BlockDeltas,
     /// Number of the request, within the group, that is being applied.
     request: usize,
 }
@@ -35,6 +41,8 @@ impl<'t> OpenTables<'t> {
             transaction,
             open: HashMap::new(),
             deltas: Deltas::default(),
+            blocks: HashMap::new(),
+            block_deltas: BlockDeltas::default(),
             request: 0,
         }
     }
@@ -58,7 +66,36 @@ impl<'t> OpenTables<'t> {
     /// Closes a table that is about to be dropped.
     pub(crate) fn close(&mut self, table: &StoredTable) {
         self.open.remove(&table.id);
+        self.blocks.remove(&table.id);
         self.deltas.forget(table);
+        self.block_deltas.forget(table);
+    }
+
+    /// Opens the blocks of a table for the caller, who gives them back. Returns `None` if the table has no blocks.
+    pub(crate) fn take_blocks(&mut self, table: &StoredTable) -> Result<Option<RowsTable<'t>>, StoreError> {
+        let Some(blocks) = &table.blocks else {
+            return Ok(None);
+        };
+        if let Some(open) = self.blocks.remove(&table.id) {
+            return Ok(Some(open));
+        }
+        let open = self.transaction.open_table(RowsDefinition::new(&blocks.rows));
+        open.map(Some).map_err(engine)
+    }
+
+    pub(crate) fn return_blocks(&mut self, table: u32, blocks: RowsTable<'t>) {
+        self.blocks.insert(table, blocks);
+    }
+
+    /// Writes all changes of blocks.
+    pub(crate) fn put_down_blocks(&mut self) -> Result<(), StoreError> {
+        while let Some((table, deltas)) = self.block_deltas.pop() {
+            if let Some(mut blocks) = self.take_blocks(&table)? {
+                blocks::put_down(&table, &mut blocks, self.rows(&table)?, &deltas)?;
+                self.return_blocks(table.id, blocks);
+            }
+        }
+        Ok(())
     }
 
     /// Writes all changes of counts. If this fails, returns the number of the request that gets the error.
@@ -102,10 +139,10 @@ pub(crate) struct Moment {
 
 /// Applies a batch that is [sorted](Batch::sort). If an insert conflicts, applies nothing of the batch, unless the
 /// batch is applied row by row.
-pub(crate) fn apply(
+pub(crate) fn apply<'t>(
     batch: &Batch,
     catalog: &Catalog,
-    tables: &mut OpenTables<'_>,
+    tables: &mut OpenTables<'t>,
     now: Moment,
 ) -> Result<Reply, StoreError> {
     for table in &batch.tables {
@@ -127,14 +164,16 @@ pub(crate) fn apply(
     let mut changes = batch.changes.as_slice();
     while let Some((change, rest)) = changes.split_first() {
         let table = &batch.tables[change.table];
+        applier.enter(table, tables)?;
         let rows = tables.rows(table)?;
-        applier.tally.enter(table);
         if let Some(in_order @ 1..) = changes.len().checked_sub(not_in_order) {
             let found = runs.insert(batch, &changes[..in_order], table, rows)?;
             let (run, after) = changes.split_at(found);
             if !run.is_empty() {
                 for change in run {
-                    applier.tally.note_new(batch.key(change), change.cells)?;
+                    let key = batch.key(change);
+                    let place = (key, table.key_checksum(key));
+                    applier.tally.note_new(place, batch.value(change), change.cells)?;
                 }
                 if batch.may_be_undone() {
                     undo.extend(run.iter().map(|change| Before { change, row: None }));
@@ -160,7 +199,7 @@ pub(crate) fn apply(
             }
         }
     }
-    applier.tally.finish(&mut tables.deltas, tables.request);
+    applier.finish(tables);
     Ok(if batch.row_by_row {
         Reply::Counted(met_rows)
     } else {
@@ -198,7 +237,7 @@ enum Met {
     Other,
 }
 
-struct Applier {
+struct Applier<'t> {
     now_seconds: u32,
     now_micros: i64,
     /// Minimum timestamp of the current change, if it has no timestamp.
@@ -206,12 +245,34 @@ struct Applier {
     /// Whether a caller needs to know the rows that puts met.
     tells_met: bool,
     /// Changes of rows, as the counts need them.
-    tally: Tally,
+    tally: Tally<'t>,
     merged: Vec<u8>,
     old: Vec<u8>,
 }
 
-impl Applier {
+impl<'t> Applier<'t> {
+    /// Continues with changes of `table`.
+    fn enter(&mut self, table: &Arc<StoredTable>, tables: &mut OpenTables<'t>) -> Result<(), StoreError> {
+        self.tally.enter(table);
+        if self.tally.blocks.is_in(table) {
+            return Ok(());
+        }
+        let blocks = tables.take_blocks(table)?;
+        if let Some((before, blocks)) = self.tally.blocks.enter(table, blocks) {
+            tables.return_blocks(before, blocks);
+        }
+        Ok(())
+    }
+
+    /// Passes the recorded changes of counts and blocks to the transaction.
+    fn finish(self, tables: &mut OpenTables<'t>) {
+        let mut blocks = self.tally.finish(&mut tables.deltas, tables.request);
+        if let Some((table, open)) = blocks.leave() {
+            tables.return_blocks(table, open);
+        }
+        blocks.finish(&mut tables.block_deltas);
+    }
+
     fn apply(
         &mut self,
         batch: &Batch,
@@ -232,7 +293,7 @@ impl Applier {
                     .map_err(engine)?
                     .map(|old| self.tally.size(table.key_checksum(key), old.value()));
                 match removed {
-                    Some(before) => self.tally.note(key, before, Size::Nothing)?,
+                    Some(before) => self.tally.note(key, before, Sizes::NOTHING)?,
                     None => check_nothing(table, key, rows)?,
                 }
             }
@@ -255,7 +316,7 @@ impl Applier {
         let checksum = table.key_checksum(key);
         let (met, before) = match rows.insert(key, value).map_err(engine)? {
             None => {
-                self.tally.note_new(key, cells)?;
+                self.tally.note_new((key, checksum), value, cells)?;
                 return Ok(Met::Nothing);
             }
             Some(old) => {
@@ -311,7 +372,7 @@ impl Applier {
         let open = |value| StoredRow::open(checksum, value).map_err(damage);
         match rows.insert(key, value).map_err(engine)? {
             None => {
-                self.tally.note_new(key, cells)?;
+                self.tally.note_new((key, checksum), value, cells)?;
                 return Ok(Met::Nothing);
             }
             Some(old) => {
@@ -382,7 +443,7 @@ impl Applier {
         let (before, exists) = {
             let old = find(table, rows, key)?;
             let old = old.as_ref().map(redb::AccessGuard::value);
-            let before = old.map_or(Size::Nothing, |old| self.tally.size(checksum, old));
+            let before = old.map_or(Sizes::NOTHING, |old| self.tally.size(checksum, old));
             (before, self.merge(table, key, checksum, old, value)?)
         };
         self.store(key, checksum, (before, exists), rows)
@@ -425,10 +486,10 @@ impl Applier {
         &mut self,
         key: &[u8],
         checksum: u32,
-        (before, exists): (Size, bool),
+        (before, exists): (Sizes, bool),
         rows: &mut RowsTable<'_>,
     ) -> Result<(), StoreError> {
-        let mut after = Size::Nothing;
+        let mut after = Sizes::NOTHING;
         if exists {
             rows.insert(key, self.merged.as_slice()).map_err(engine)?;
             after = self.tally.size(checksum, &self.merged);
@@ -449,7 +510,9 @@ impl Applier {
         let found = match rows.remove(key).map_err(engine)? {
             None => None,
             // A damaged row has no content to keep.
-            Some(old) if is_damaged(checksum, old.value()) => Some((Left::Nothing, Size::Unknown)),
+            Some(old) if is_damaged(checksum, old.value()) => {
+                Some((Left::Nothing, self.tally.size(checksum, old.value())))
+            }
             Some(old) => {
                 let before = self.tally.size(checksum, old.value());
                 Some((self.left(table, key, old.value(), stamp)?, before))
@@ -468,11 +531,11 @@ impl Applier {
         &mut self,
         key: &[u8],
         checksum: u32,
-        (before, left): (Size, Left),
+        (before, left): (Sizes, Left),
         rows: &mut RowsTable<'_>,
     ) -> Result<(), StoreError> {
         if left == Left::Nothing {
-            return self.tally.note(key, before, Size::Nothing);
+            return self.tally.note(key, before, Sizes::NOTHING);
         }
         rows.insert(key, self.merged.as_slice()).map_err(engine)?;
         let after = self.tally.size(checksum, &self.merged);
@@ -523,7 +586,7 @@ impl Applier {
         let checksum = table.key_checksum(key);
         let before = self.tally.size(checksum, stored);
         let after = match left {
-            Left::Nothing => Size::Nothing,
+            Left::Nothing => Sizes::NOTHING,
             Left::All => before,
             Left::Part => self.tally.size(checksum, &self.merged),
         };
@@ -543,6 +606,7 @@ impl Applier {
             find_edge(table, rows, edge)?;
         }
         loop {
+            self.tally.blocks.look_ahead(from, to)?;
             let mut partly: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
             let mut failed = None;
             rows.retain_in::<&[u8], _>(from..to, |key, stored| {

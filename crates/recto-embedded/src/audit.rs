@@ -5,6 +5,7 @@ use std::sync::Arc;
 use recto_store::{PartitionCount, StoreError};
 use redb::{Range, ReadableTableMetadata as _};
 
+use crate::blocks::Tell;
 use crate::catalog::StoredTable;
 use crate::counts::{Counted, Counter, decode};
 use crate::damage::damaged;
@@ -14,9 +15,6 @@ use crate::scan::partition_of;
 use crate::state::State;
 
 type Bytes = &'static [u8];
-
-/// Function that receives each problem: the key concerned, and a description.
-pub(crate) type Tell<'a> = &'a mut dyn FnMut(&[u8], String);
 
 /// Comparison of counts with rows. The caller passes the rows in key order.
 pub(crate) struct Audit<'a> {

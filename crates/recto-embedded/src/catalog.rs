@@ -12,16 +12,18 @@ use redb::{ReadableDatabase, ReadableTable, ReadableTableMetadata as _, TableDef
 
 use crate::error::{corrupt, engine};
 
-/// Newest version of stored table definitions. Only definitions that need it have it. Other definitions have version 1
-/// or 2, which earlier releases read.
-pub const TABLE_FORMAT_VERSION: u8 = 3;
+/// Newest version of stored table definitions. Only definitions that need it have it. Other definitions have an earlier
+/// version, which earlier releases read.
+pub const TABLE_FORMAT_VERSION: u8 = 4;
 
 /// Option of a definition: compaction for tombstones.
 const COMPACTION_BIT: u8 = 1;
 /// Option of a definition, from version 2 on: no automatic snapshots.
 const WITHOUT_SNAPSHOTS_BIT: u8 = 2;
-/// Option of a definition, only in version 3 and always set there: the rows of partitions are counted.
+/// Option of a definition, from version 3 on: the rows of partitions are counted.
 const COUNTS_BIT: u8 = 4;
+/// Option of a definition, from version 4 on: the rows are counted by block.
+const BLOCKS_BIT: u8 = 8;
 /// Maximum depth of nested types in a stored definition. CQL types in use have a depth of two or three.
 const MAX_TYPE_DEPTH: u32 = 32;
 
@@ -35,6 +37,8 @@ pub(crate) struct StoredTable {
     pub(crate) definition: Arc<Table>,
     /// Counts of its partitions, if the table counts them: stored rows, by the components of partitions.
     pub(crate) counts: Option<Arc<StoredTable>>,
+    /// Blocks of its rows, if the table counts its rows: stored rows, by the lower bounds of blocks.
+    pub(crate) blocks: Option<Arc<StoredTable>>,
     /// Word for an entry of this table, in messages.
     pub(crate) entry: &'static str,
     /// Checksum of the number. Checksums of rows begin with it, so that a row of another table is not taken for a row
@@ -45,24 +49,34 @@ pub(crate) struct StoredTable {
 impl StoredTable {
     pub(crate) fn new(id: u32, definition: Arc<Table>) -> Self {
         let checksum = crc32c::crc32c(&id.to_le_bytes());
-        let counts = definition.options().counts_partitions.then(|| {
+        let options = definition.options();
+        let companion = |entry, name: &str| {
             Arc::new(Self {
                 id,
-                rows: format!("counts {id}"),
+                rows: format!("{name} {id}"),
                 definition: Arc::clone(&definition),
                 counts: None,
-                entry: "count",
-                checksum: crc32c::crc32c_append(checksum, COUNTS),
+                blocks: None,
+                entry,
+                checksum: crc32c::crc32c_append(checksum, name.as_bytes()),
             })
-        });
+        };
+        let counts = options.counts_partitions.then(|| companion("count", COUNTS));
+        let blocks = options.counts_rows.then(|| companion("block", BLOCKS));
         Self {
             id,
             rows: format!("rows {id}"),
             definition,
             counts,
+            blocks,
             entry: "row",
             checksum,
         }
+    }
+
+    /// Returns the engine's tables that describe the rows of this table.
+    pub(crate) fn companions(&self) -> impl Iterator<Item = &Arc<Self>> {
+        self.counts.iter().chain(&self.blocks)
     }
 
     /// Returns the checksum of `key` in this table. The checksum of its row continues it.
@@ -72,8 +86,10 @@ impl StoredTable {
     }
 }
 
-/// Bytes that follow the table's number in the checksums of counts, so that a row is not taken for a count.
-const COUNTS: &[u8] = b"counts";
+/// Beginnings of the names of the engine's tables with counts and with blocks. They also follow the table's number in the
+/// checksums of their entries, so that a row is not taken for a count.
+const COUNTS: &str = "counts";
+const BLOCKS: &str = "blocks";
 
 /// Tables of a store, by name.
 #[derive(Debug, Default, Clone)]
@@ -95,10 +111,12 @@ impl Catalog {
         self.tables.remove(name);
     }
 
-    /// Returns the table whose rows or counts are stored in the engine's table of this name.
+    /// Returns the table whose rows, counts or blocks are stored in the engine's table of this name.
     pub(crate) fn of_engine(&self, name: &[u8]) -> Option<&Arc<StoredTable>> {
-        let mut each = self.iter().flat_map(|table| [Some(table), table.counts.as_ref()]);
-        each.find_map(|table| table.filter(|table| table.rows.as_bytes() == name))
+        let mut each = self
+            .iter()
+            .flat_map(|table| std::iter::once(table).chain(table.companions()));
+        each.find(|table| table.rows.as_bytes() == name)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<StoredTable>> {
@@ -133,7 +151,9 @@ pub(crate) fn different(name: &str) -> StoreError {
 
 /// Returns the version of a definition with these options.
 fn version_of(bits: u8) -> u8 {
-    if bits & COUNTS_BIT != 0 {
+    if bits & BLOCKS_BIT != 0 {
+        4
+    } else if bits & COUNTS_BIT != 0 {
         3
     } else if bits & WITHOUT_SNAPSHOTS_BIT != 0 {
         2
@@ -154,6 +174,9 @@ pub(crate) fn encode(id: u32, table: &Table) -> Vec<u8> {
     }
     if options.counts_partitions {
         bits |= COUNTS_BIT;
+    }
+    if options.counts_rows {
+        bits |= BLOCKS_BIT;
     }
     let mut out = vec![version_of(bits)];
     out.extend_from_slice(&id.to_le_bytes());
@@ -189,7 +212,8 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<StoredTable, StoreError> {
     let id = u32::from_le_bytes(reader.take()?);
     let name = reader.text()?;
     let bits = reader.byte()?;
-    if bits & !(COMPACTION_BIT | WITHOUT_SNAPSHOTS_BIT | COUNTS_BIT) != 0 || version != version_of(bits) {
+    let known = COMPACTION_BIT | WITHOUT_SNAPSHOTS_BIT | COUNTS_BIT | BLOCKS_BIT;
+    if bits & !known != 0 || version != version_of(bits) {
         return Err(damaged());
     }
     let compaction = if bits & COMPACTION_BIT == 0 {
@@ -215,6 +239,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<StoredTable, StoreError> {
         gc_grace_seconds,
         automatic_snapshots: bits & WITHOUT_SNAPSHOTS_BIT == 0,
         counts_partitions: bits & COUNTS_BIT != 0,
+        counts_rows: bits & BLOCKS_BIT != 0,
         buckets: None,
         // This store writes the same bytes in both cases.
         allows_empty_partition: false,

@@ -12,6 +12,7 @@ use recto_store::{StoreError, StoreErrorKind};
 use redb::{Builder, ReadableTableMetadata as _, StorageBackend};
 
 use crate::audit::Audit;
+use crate::blocks::BlockAudit;
 use crate::catalog::StoredTable;
 use crate::clock::Now;
 use crate::copy::{Counter, Report, total_rows};
@@ -169,6 +170,17 @@ impl Check<'_> {
             })?),
             None => None,
         };
+        let mut block_audit = match &stored.blocks {
+            Some(blocks) => Some(BlockAudit::begin(
+                self.state,
+                stored,
+                blocks,
+                &mut |key, what| {
+                    self.problem(table, key, what);
+                },
+            )?),
+            None => None,
+        };
         for entry in open.rows.range::<&[u8]>(..).map_err(engine)? {
             let (key, value) = entry.map_err(engine)?;
             let (key, value) = (key.value(), value.value());
@@ -186,6 +198,9 @@ impl Check<'_> {
             if let Some(audit) = &mut audit {
                 audit.row(key, value, &mut |key, what| self.problem(table, key, what))?;
             }
+            if let Some(audit) = &mut block_audit {
+                audit.row(key, value, &mut |key, what| self.problem(table, key, what))?;
+            }
             previous.clear();
             previous.extend_from_slice(key);
             self.found.rows += 1;
@@ -193,6 +208,9 @@ impl Check<'_> {
             self.counter.count();
         }
         if let Some(audit) = audit {
+            audit.finish(&mut |key, what| self.problem(table, key, what))?;
+        }
+        if let Some(audit) = block_audit {
             audit.finish(&mut |key, what| self.problem(table, key, what))?;
         }
         if count != expected {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use recto_store::StoreError;
 use redb::{CursorError, CursorMut, ReadableTableMetadata as _};
 
+use crate::blocks::{Block, Builder, TARGET_ROWS};
 use crate::catalog::{self, CATALOG, StoredTable};
 use crate::clock::Now;
 use crate::counts::{self, Counted};
@@ -110,22 +111,25 @@ pub(crate) fn copy(
                     .open_table(RowsDefinition::new(&stored.rows))
                     .map_err(engine)?;
                 let source = state.open_stored(stored)?;
-                let Some(counts) = &stored.counts else {
-                    copy_rows(state, &source, &mut target, (rows, None), &mut counter)?;
-                    continue;
+                let open = |companion: &Arc<StoredTable>| {
+                    transaction
+                        .open_table(RowsDefinition::new(&companion.rows))
+                        .map_err(engine)
                 };
-                let mut counted = transaction
-                    .open_table(RowsDefinition::new(&counts.rows))
-                    .map_err(engine)?;
-                let mut recount = Recount::begin(stored, counts, &mut counted)?;
-                copy_rows(
-                    state,
-                    &source,
-                    &mut target,
-                    (rows, Some(&mut recount)),
-                    &mut counter,
-                )?;
-                recount.finish()?;
+                let mut counts = stored.counts.as_ref().map(open).transpose()?;
+                let mut blocks = stored.blocks.as_ref().map(open).transpose()?;
+                let mut companions = Companions {
+                    counts: match stored.counts.as_deref().zip(counts.as_mut()) {
+                        Some((counts, target)) => Some(Recount::begin(stored, counts, target)?),
+                        None => None,
+                    },
+                    blocks: match stored.blocks.as_deref().zip(blocks.as_mut()) {
+                        Some((blocks, target)) => Some(BlockCopy::begin(stored, blocks, target)?),
+                        None => None,
+                    },
+                };
+                copy_rows(state, &source, &mut target, (rows, &mut companions), &mut counter)?;
+                companions.finish()?;
             }
         }
         transaction.commit().map_err(engine)?;
@@ -145,7 +149,7 @@ fn copy_rows(
     state: &State,
     source: &OpenTable,
     target: &mut RowsTable<'_>,
-    (rows, mut recount): (Rows, Option<&mut Recount<'_, '_>>),
+    (rows, companions): (Rows, &mut Companions<'_, '_>),
     counter: &mut Counter,
 ) -> Result<(), StoreError> {
     let table = &source.stored;
@@ -163,8 +167,11 @@ fn copy_rows(
                 CursorError::UnorderedKey => damage(Damage::Layout),
                 error => engine(redb::Error::from(error)),
             })?;
-            if let Some(recount) = &mut recount {
+            if let Some(recount) = &mut companions.counts {
                 recount.add(key, &row)?;
+            }
+            if let Some(blocks) = &mut companions.blocks {
+                blocks.add(key, value)?;
             }
         }
         counter.count();
@@ -172,7 +179,68 @@ fn copy_rows(
     cursor.close().map_err(engine)
 }
 
-/// Count of the copied rows, by partition. The existing counts are not copied.
+/// Counts and blocks of the copied rows. The existing ones are not copied.
+struct Companions<'t, 'c> {
+    counts: Option<Recount<'t, 'c>>,
+    blocks: Option<BlockCopy<'t, 'c>>,
+}
+
+impl Companions<'_, '_> {
+    fn finish(self) -> Result<(), StoreError> {
+        if let Some(counts) = self.counts {
+            counts.finish()?;
+        }
+        self.blocks.map_or(Ok(()), BlockCopy::finish)
+    }
+}
+
+/// Blocks of the copied rows.
+struct BlockCopy<'t, 'c> {
+    blocks: &'t StoredTable,
+    builder: Builder<'t>,
+    target: CursorMut<'c, &'static [u8], &'static [u8]>,
+    value: Vec<u8>,
+}
+
+impl<'t, 'c> BlockCopy<'t, 'c> {
+    /// Starts the blocks of the rows of `table`, which has no `blocks` yet.
+    fn begin(
+        table: &'t StoredTable,
+        blocks: &'t StoredTable,
+        target: &'c mut RowsTable<'_>,
+    ) -> Result<Self, StoreError> {
+        Ok(Self {
+            blocks,
+            builder: Builder::new(table, Vec::new(), TARGET_ROWS),
+            target: target
+                .upper_bound_mut(Bound::<&[u8]>::Unbounded)
+                .map_err(engine)?,
+            value: Vec::new(),
+        })
+    }
+
+    fn add(&mut self, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
+        let done = self.builder.add(key, value);
+        done.map_or(Ok(()), |(lower, block)| self.put(&lower, block))
+    }
+
+    fn put(&mut self, lower: &[u8], block: Block) -> Result<(), StoreError> {
+        self.value.clear();
+        block.encode(self.blocks.key_checksum(lower), &mut self.value);
+        put_entry(self.blocks, &mut self.target, lower, &self.value)
+    }
+
+    fn finish(self) -> Result<(), StoreError> {
+        let (lower, block) = self.builder.finish();
+        let (mut target, mut value) = (self.target, self.value);
+        value.clear();
+        block.encode(self.blocks.key_checksum(&lower), &mut value);
+        put_entry(self.blocks, &mut target, &lower, &value)?;
+        target.close().map_err(engine)
+    }
+}
+
+/// Count of the copied rows, by partition.
 struct Recount<'t, 'c> {
     counts: &'t StoredTable,
     counter: counts::Counter<'t>,
@@ -218,10 +286,17 @@ fn put_count(
     }
     let mut value = Vec::new();
     counts::encode(count, counts.key_checksum(&partition), &mut value);
-    target
-        .insert_before(partition.as_slice(), value.as_slice())
-        .map_err(|error| match error {
-            CursorError::UnorderedKey => damaged(counts, &partition, Damage::Layout),
-            error => engine(redb::Error::from(error)),
-        })
+    put_entry(counts, target, &partition, &value)
+}
+
+fn put_entry(
+    table: &StoredTable,
+    target: &mut CursorMut<'_, &'static [u8], &'static [u8]>,
+    key: &[u8],
+    value: &[u8],
+) -> Result<(), StoreError> {
+    target.insert_before(key, value).map_err(|error| match error {
+        CursorError::UnorderedKey => damaged(table, key, Damage::Layout),
+        error => engine(redb::Error::from(error)),
+    })
 }

@@ -15,6 +15,7 @@ use recto_store::read::ROW_OVERHEAD_BYTES;
 use recto_store::{PartitionCount, ReadOptions, StoreError};
 use redb::ReadableTable as _;
 
+use crate::blocks::{BlockTally, EntrySize};
 use crate::catalog::{StoredTable, different};
 use crate::clock::Deadline;
 use crate::damage::{damaged, hex};
@@ -28,6 +29,22 @@ use crate::walk::{RowsTable, Walk, find};
 
 /// Number of cells of a stored count: its rows, and its bytes.
 const CELLS: usize = 2;
+
+/// Sizes of a stored row, as counts and blocks need them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Sizes {
+    pub(crate) counted: Size,
+    /// `None`: there is no row, or the table has no blocks.
+    pub(crate) stored: Option<EntrySize>,
+}
+
+impl Sizes {
+    /// No row.
+    pub(crate) const NOTHING: Self = Self {
+        counted: Size::Nothing,
+        stored: None,
+    };
+}
 
 /// Size of a stored row, as counts need it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -386,9 +403,10 @@ impl Deltas {
     }
 }
 
-/// Record of the changes of counts by one request.
+/// Record of the changes of counts and blocks by one request.
 #[derive(Default)]
-pub(crate) struct Tally {
+pub(crate) struct Tally<'t> {
+    pub(crate) blocks: BlockTally<'t>,
     /// Table of the current change, if it counts rows.
     table: Option<Arc<StoredTable>>,
     /// Components of the partition of the previous change; empty before the first change.
@@ -398,7 +416,7 @@ pub(crate) struct Tally {
     done: Vec<(Arc<StoredTable>, Vec<u8>, Delta)>,
 }
 
-impl Tally {
+impl<'t> Tally<'t> {
     /// Continues with changes of `table`.
     pub(crate) fn enter(&mut self, table: &Arc<StoredTable>) {
         let is_in = self.table.as_ref().is_some_and(|there| there.id == table.id);
@@ -408,16 +426,29 @@ impl Tally {
         }
     }
 
-    /// Returns the size of a stored row, if the table counts rows, and otherwise `Nothing`.
-    pub(crate) fn size(&self, key_checksum: u32, value: &[u8]) -> Size {
-        if self.table.is_none() {
-            return Size::Nothing;
+    /// Returns the sizes of a stored row that the table needs.
+    pub(crate) fn size(&self, key_checksum: u32, value: &[u8]) -> Sizes {
+        let mut sizes = Sizes::NOTHING;
+        if self.table.is_some() {
+            sizes.counted = size(key_checksum, value);
         }
-        size(key_checksum, value)
+        if self.blocks.is_active() {
+            sizes.stored = Some(EntrySize::of(key_checksum, value));
+        }
+        sizes
     }
 
     /// Records a new row at `key`. `cells` is the number of bytes of its cells, including those of its key.
-    pub(crate) fn note_new(&mut self, key: &[u8], cells: u32) -> Result<(), StoreError> {
+    pub(crate) fn note_new(
+        &mut self,
+        (key, key_checksum): (&[u8], u32),
+        value: &[u8],
+        cells: u32,
+    ) -> Result<(), StoreError> {
+        if self.blocks.is_active() {
+            self.blocks
+                .note(key, None, Some(EntrySize::of(key_checksum, value)))?;
+        }
         if self.table.is_some() && self.enter_partition(key)? {
             self.delta.rows += 1;
             self.delta.bytes += i64::from(cells) + ROW_OVERHEAD_BYTES.cast_signed();
@@ -436,7 +467,9 @@ impl Tally {
     }
 
     /// Records that the entry at `key` changed its size.
-    pub(crate) fn note(&mut self, key: &[u8], before: Size, after: Size) -> Result<(), StoreError> {
+    pub(crate) fn note(&mut self, key: &[u8], before: Sizes, after: Sizes) -> Result<(), StoreError> {
+        self.blocks.note(key, before.stored, after.stored)?;
+        let (before, after) = (before.counted, after.counted);
         if self.table.is_none() || !self.enter_partition(key)? {
             return Ok(());
         }
@@ -469,11 +502,13 @@ impl Tally {
         }
     }
 
-    /// Adds the recorded changes to the `deltas` of a transaction, as changes of the request of this number.
-    pub(crate) fn finish(mut self, deltas: &mut Deltas, request: usize) {
+    /// Adds the recorded changes of counts to the `deltas` of a transaction, as changes of the request of this number. Returns
+    /// the changes of blocks.
+    pub(crate) fn finish(mut self, deltas: &mut Deltas, request: usize) -> BlockTally<'t> {
         self.leave();
         for (table, partition, delta) in self.done {
             deltas.add(&table, &partition, delta, request);
         }
+        self.blocks
     }
 }

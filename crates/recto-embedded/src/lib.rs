@@ -11,6 +11,7 @@
 //! | `directory` | the files of a store, its lock, and the rejection of other directories |
 //! | `verified`, `pages` | the engine's file, whose pages are verified when they are read |
 //! | `state`, `snapshot`, `read`, `scan` | tables of one commit, snapshots, slices, scans |
+//! | `blocks` | numbers of rows by block, for tables that count their rows |
 //! | `counts`, `audit` | numbers of rows and bytes of partitions, for tables that count them |
 //! | `walk` | entries in order, from an edge that is verified |
 //! | `queue`, `writer`, `batch`, `apply` | the one writer: group commit, merging by timestamps |
@@ -56,6 +57,7 @@
 mod apply;
 mod audit;
 mod batch;
+mod blocks;
 mod catalog;
 mod check;
 mod clock;

@@ -16,6 +16,7 @@ pub(crate) const LIMITS: Limits = Limits {
     sees_conflicts: true,
     transactions: true,
     counts_partitions: true,
+    counts_rows: true,
 };
 
 /// Maximum bytes of the keys and rows of one write call whose writes are independent of each other.

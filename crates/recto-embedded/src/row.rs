@@ -187,6 +187,13 @@ impl<'a> Row<'a> {
         }
     }
 
+    /// Returns the time before which nothing of the row ends; 0 if nothing ends.
+    fn earliest_expiry(&self) -> u32 {
+        let lives = self.cells.iter().map(|cell| cell.life).chain([self.marker]);
+        let expiries = lives.map(|life| life.expiry).filter(|expiry| *expiry != 0);
+        expiries.min().unwrap_or(0)
+    }
+
     /// Returns the newest timestamp of the cells that are not null, and the time when the last of them ends;
     /// [`Life::NO_VALUE`] if all cells are null.
     fn values_life(&self) -> Life {
@@ -286,6 +293,18 @@ impl<'a> Row<'a> {
             }
         }
     }
+}
+
+/// Returns the time before which nothing of a stored row ends; 0 if nothing ends, or if the row is damaged. `key_checksum`
+/// is the checksum of its key.
+#[inline]
+pub(crate) fn earliest_expiry(key_checksum: u32, value: &[u8]) -> u32 {
+    // Most rows do not end, which their flags show.
+    if value.get(1).is_none_or(|flags| flags & (EXPIRES | STATES) == 0) {
+        return 0;
+    }
+    let row = StoredRow::open(key_checksum, value).and_then(|row| row.decode(0));
+    row.map_or(0, |row| row.earliest_expiry())
 }
 
 /// Removes `N` bytes from the start of `bytes`, and returns them.

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use recto_model::{Cells, Slice, Table};
 use recto_store::{
-    PartitionCount, PointRead, ReadOptions, RowsRead, ScanPosition, ScanRead, Snapshot, StoreError,
-    TokenRange,
+    PartitionCount, PointRead, ReadOptions, RowEstimate, RowsRead, ScanPosition, ScanRead, Snapshot,
+    StoreError, TokenRange,
 };
 
 use crate::read::{Disk, INLINE_ROWS};
 use crate::state::{State, blocking};
-use crate::{counts, partitions, read, scan};
+use crate::{blocks, counts, partitions, read, scan};
 
 /// [`Snapshot`] of one state.
 #[derive(Clone)]
@@ -88,6 +88,22 @@ impl Snapshot for EmbeddedSnapshot {
             state.read(|| partitions::scan(&state, &table, &range, after.as_ref(), limit, &options))
         })
         .await
+    }
+
+    async fn estimate(&self, slice: &Slice, options: &ReadOptions) -> Result<RowEstimate, StoreError> {
+        let (state, slice, options) = (Arc::clone(&self.state), slice.clone(), *options);
+        let rows = blocking(move || state.read(|| blocks::count(&state, &slice, &options))).await?;
+        Ok(RowEstimate { rows, variance: 0 })
+    }
+
+    async fn row_at(
+        &self,
+        slice: &Slice,
+        rank: u64,
+        options: &ReadOptions,
+    ) -> Result<Option<Cells>, StoreError> {
+        let (state, slice, options) = (Arc::clone(&self.state), slice.clone(), *options);
+        blocking(move || state.read(|| blocks::row_at(&state, &slice, rank, &options))).await
     }
 
     async fn count_partitions(

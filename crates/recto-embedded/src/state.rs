@@ -80,6 +80,8 @@ pub(crate) struct State {
     tables: RwLock<HashMap<u32, Arc<OpenTable>>>,
     /// Counts that are open, by the number of their table.
     counts: RwLock<HashMap<u32, Arc<OpenTable>>>,
+    /// Blocks that are open, by the number of their table.
+    blocks: RwLock<HashMap<u32, Arc<OpenTable>>>,
     pub(crate) catalog: Arc<Catalog>,
     transaction: Closing<ReadTransaction>,
     pub(crate) environment: Environment,
@@ -97,6 +99,7 @@ impl State {
         Ok(Self {
             tables: RwLock::default(),
             counts: RwLock::default(),
+            blocks: RwLock::default(),
             catalog,
             transaction: Closing::new(engine.begin_read()?),
             environment,
@@ -146,6 +149,11 @@ impl State {
     /// Opens the counts of a table.
     pub(crate) fn open_counts(&self, counts: &Arc<StoredTable>) -> Result<Arc<OpenTable>, StoreError> {
         self.open_in(&self.counts, counts)
+    }
+
+    /// Opens the blocks of a table.
+    pub(crate) fn open_blocks(&self, blocks: &Arc<StoredTable>) -> Result<Arc<OpenTable>, StoreError> {
+        self.open_in(&self.blocks, blocks)
     }
 
     fn open_in(

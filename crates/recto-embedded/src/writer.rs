@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use recto_model::Table;
-use recto_store::tables::added_columns;
+use recto_model::table::TableOptions;
+use recto_store::tables::{added_columns, serves};
 use recto_store::{StoreError, StoreErrorKind};
 use redb::{Database, Durability, WriteTransaction};
 use tokio::sync::mpsc;
@@ -228,6 +229,7 @@ impl Writer<'_> {
         counted
             .map_err(Failure::Begin)?
             .map_err(|(index, error)| Failure::Request(index, error))?;
+        guarded(|| tables.put_down_blocks()).map_err(Failure::Begin)?;
         let written = group.iter().zip(&replies);
         let written =
             written.filter(|(_, reply)| !matches!(reply, Reply::Conflict(_) | Reply::NotApplied(_)));
@@ -344,7 +346,9 @@ impl<'t> Step<'t> {
     ) -> Result<(), StoreError> {
         match work {
             Work::Create(table) => match catalog.get(table.name()) {
-                Some(stored) if *stored.definition == **table => Ok(()),
+                Some(stored) if serves(&stored.definition, table) && serves(table, &stored.definition) => {
+                    Ok(())
+                }
                 Some(_) => Err(different(table.name())),
                 None => self.create(table, catalog, tables),
             },
@@ -353,8 +357,15 @@ impl<'t> Step<'t> {
                 if added_columns(&stored.definition, table)?.is_empty() {
                     return Ok(());
                 }
+                let options = TableOptions {
+                    // Only a new table gets blocks.
+                    counts_rows: stored.blocks.is_some(),
+                    ..table.options()
+                };
+                let table = Table::new(table.name(), table.columns().to_vec(), options);
+                let table = table.map_err(|error| different(stored.definition.name()).with_source(error))?;
                 // The rows stay as they are: a row with fewer cells has nulls in the other columns.
-                self.define(stored.id, table, catalog)
+                self.define(stored.id, &Arc::new(table), catalog)
             }
             Work::Drop(name) => match catalog.get(name).cloned() {
                 None => Ok(()),
@@ -381,9 +392,9 @@ impl<'t> Step<'t> {
         }
         let stored = StoredTable::new(id, Arc::clone(table));
         tables.rows(&stored)?;
-        if let Some(counts) = &stored.counts {
-            let counts = RowsDefinition::new(&counts.rows);
-            self.transaction.open_table(counts).map_err(engine)?;
+        for companion in stored.companions() {
+            let companion = RowsDefinition::new(&companion.rows);
+            self.transaction.open_table(companion).map_err(engine)?;
         }
         self.define(id, table, catalog)
     }
@@ -410,7 +421,7 @@ impl<'t> Step<'t> {
             return Err(missing(name));
         }
         tables.close(stored);
-        for table in [Some(stored), stored.counts.as_deref()].into_iter().flatten() {
+        for table in std::iter::once(stored).chain(stored.companions().map(|companion| &**companion)) {
             self.transaction
                 .delete_table(RowsDefinition::new(&table.rows))
                 .map_err(engine)?;

@@ -105,6 +105,9 @@ pub struct TableOptions {
     /// Whether the store counts the rows and bytes of each partition exactly, if it can. The
     /// setting is fixed when the table is created.
     pub counts_partitions: bool,
+    /// Whether the store counts the rows of any slice without reading them, if it can. The setting is
+    /// fixed when the table is created.
+    pub counts_rows: bool,
     /// How the partitions are divided into buckets. With `None`, each partition is one partition of
     /// the store. A table with buckets has no static columns. It may also have no partition column;
     /// then the whole table is one partition.
@@ -161,6 +164,7 @@ impl Default for TableOptions {
             gc_grace_seconds: 864_000,
             automatic_snapshots: true,
             counts_partitions: false,
+            counts_rows: false,
             buckets: None,
             allows_empty_partition: false,
         }

@@ -561,6 +561,7 @@ mod tests {
         sees_conflicts: true,
         transactions: true,
         counts_partitions: true,
+        counts_rows: true,
     };
 
     fn put_of(bytes: usize) -> PartitionWrite {

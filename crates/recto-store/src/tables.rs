@@ -81,6 +81,8 @@ fn fixed_options(table: &Table) -> TableOptions {
             shards: buckets.shards,
             ..Buckets::from(BucketBound::Rows(1))
         }),
+        // A store that counts rows says so of each request.
+        counts_rows: false,
         allows_empty_partition: false,
         ..options
     }
@@ -228,6 +230,8 @@ pub struct Limits {
     pub transactions: bool,
     /// Whether tables can [count their partitions](crate::Snapshot::count_partitions) exactly.
     pub counts_partitions: bool,
+    /// Whether tables can count the rows of [any slice](crate::Snapshot::estimate) exactly, without reading them.
+    pub counts_rows: bool,
 }
 
 impl Limits {
@@ -311,6 +315,7 @@ mod tests {
         sees_conflicts: true,
         transactions: true,
         counts_partitions: true,
+        counts_rows: true,
     };
 
     fn table(partition: usize) -> Table {

@@ -199,7 +199,7 @@ fn wrong_counts_are_found() {
                 .to_string()
                 .starts_with("the count of a partition of table flights is wrong")
         );
-        assert!(error.hint().unwrap().contains("compacting"));
+        assert!(error.hint().unwrap().contains("compact"));
         assert_eq!(
             numbers(&store, &table, "BB").await.len(),
             30,

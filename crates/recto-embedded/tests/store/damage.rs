@@ -246,9 +246,11 @@ fn a_scrub_finds_damage_under_a_store_that_is_open() {
         fill(&store, &table(), 0..ROWS).await;
         fill(&store, &other_table(), 0..10).await;
         store.compact(|_| ()).await.unwrap();
+        // It also reads the blocks of the first table, of which compaction makes one for each 1,000 rows.
+        let entries = ROWS as u64 + 10 + (ROWS as u64).div_ceil(1_000);
         for most_bytes in [1, 20_000, u64::MAX] {
             let (rows, problems) = scrubbed(&store, most_bytes).await;
-            assert_eq!((rows, problems), (ROWS as u64 + 10, Vec::new()), "{most_bytes}");
+            assert_eq!((rows, problems), (entries, Vec::new()), "{most_bytes}");
         }
         // During concurrent writes, each step reads one whole commit.
         let writing = tokio::spawn({
@@ -262,7 +264,7 @@ fn a_scrub_finds_damage_under_a_store_that_is_open() {
         });
         while !writing.is_finished() {
             let (rows, problems) = scrubbed(&store, 30_000).await;
-            assert_eq!((rows, problems), (ROWS as u64 + 10, Vec::new()));
+            assert_eq!((rows, problems), (entries, Vec::new()));
         }
         writing.await.unwrap();
         store.compact(|_| ()).await.unwrap();

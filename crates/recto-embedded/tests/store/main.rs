@@ -2,6 +2,7 @@
 // The test harness shows the output of failed tests.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
+mod blocks;
 mod clock;
 mod conformance;
 mod counts;

@@ -284,6 +284,7 @@ impl<'a> SortOrder<'a> {
         });
         let options = TableOptions {
             buckets,
+            counts_rows: true,
             allows_empty_partition: self.allows_empty_partition,
             ..TableOptions::default()
         };

@@ -172,6 +172,7 @@ fn with_hidden(logical: &Table, counts: bool, shards: Shards) -> Result<Table, S
     let options = TableOptions {
         buckets: None,
         counts_partitions: counts,
+        counts_rows: false,
         ..logical.options()
     };
     Table::new(logical.name(), columns, options).map_err(not_one)

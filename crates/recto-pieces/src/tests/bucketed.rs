@@ -29,11 +29,9 @@ use recto_store::{
 
 use self::checks::{
     a_directory_that_is_damaged_is_made_anew, a_partition_that_no_scan_meets_is_marked,
-    rows_that_lie_astray_are_taken_home, ordinary_writes_leave_no_faults,
+    ordinary_writes_leave_no_faults, rows_that_lie_astray_are_taken_home,
 };
-use self::lists::{
-    partitions_and_their_buckets_are_listed, manual_repair_leaves_no_oversized_bucket,
-};
+use self::lists::{manual_repair_leaves_no_oversized_bucket, partitions_and_their_buckets_are_listed};
 use super::{cells, column, environment, memory, stamps};
 use crate::BucketedStore;
 use crate::Stamps;

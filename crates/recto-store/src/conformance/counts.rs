@@ -21,6 +21,7 @@ use crate::{
 
 const COUNTS: TableOptions = TableOptions {
     counts_partitions: true,
+    counts_rows: false,
     buckets: None,
     allows_empty_partition: false,
     automatic_snapshots: true,

@@ -405,7 +405,13 @@ pub async fn refusals_leave_nothing(bench: &dyn Bench) {
     let share = vec![b'x'; limits.mutation_bytes.min(limits.batch_bytes) / 2];
     let pieces = 1 + limits.batch_bytes / share.len();
     let large = vec![tables.entry(1, 1, &share); pieces];
-    refused(vec![good.clone(), good.clone()], vec![], usual, "twice").await;
+    refused(
+        vec![good.clone(), good.clone()],
+        vec![],
+        usual,
+        "two conditional writes",
+    )
+    .await;
     refused(vec![good.clone()], vec![no_stamp], usual, "stamp").await;
     refused(
         vec![good.clone(), no_condition],

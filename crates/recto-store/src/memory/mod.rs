@@ -35,6 +35,7 @@ pub const DEFAULT_LIMITS: Limits = Limits {
     sees_conflicts: true,
     transactions: true,
     counts_partitions: true,
+    counts_rows: false,
 };
 
 /// Key of a partition: its cells, none of which is null.

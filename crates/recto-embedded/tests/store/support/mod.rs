@@ -32,8 +32,12 @@ pub(crate) fn runtime() -> tokio::runtime::Runtime {
         .unwrap()
 }
 
+/// Returns the table of flights, whose rows are counted by block.
 pub(crate) fn table() -> Arc<Table> {
-    table_with(TableOptions::default())
+    table_with(TableOptions {
+        counts_rows: true,
+        ..TableOptions::default()
+    })
 }
 
 /// Returns the table of flights with counts of the flights of each carrier.

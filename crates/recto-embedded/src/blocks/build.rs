@@ -1,0 +1,81 @@
+//! Blocks of rows that arrive in key order.
+
+use super::{Block, EntrySize, is_row};
+use crate::catalog::StoredTable;
+
+/// Divides rows into blocks.
+pub(crate) struct Builder<'t> {
+    table: &'t StoredTable,
+    /// Number of rows of a block.
+    size: u64,
+    lower: Vec<u8>,
+    block: Block,
+    /// Key of the last row.
+    last: Vec<u8>,
+}
+
+impl<'t> Builder<'t> {
+    /// Creates a builder of blocks of `size` rows. The first one begins at `lower`.
+    pub(crate) fn new(table: &'t StoredTable, lower: Vec<u8>, size: u64) -> Self {
+        Self {
+            table,
+            size,
+            lower,
+            block: Block::default(),
+            last: Vec::new(),
+        }
+    }
+
+    /// Adds the entry at `key`. Returns the previous block and its lower bound, if the row begins another one.
+    pub(crate) fn add(&mut self, key: &[u8], value: &[u8]) -> Option<(Vec<u8>, Block)> {
+        if !is_row(self.table, key) {
+            return None;
+        }
+        let done = (self.block.rows >= self.size).then(|| {
+            let lower = separator(&self.last, key).to_vec();
+            (
+                std::mem::replace(&mut self.lower, lower),
+                std::mem::take(&mut self.block),
+            )
+        });
+        self.block
+            .add_row(key, EntrySize::of(self.table.key_checksum(key), value));
+        self.last.clear();
+        self.last.extend_from_slice(key);
+        done
+    }
+
+    /// Returns the last block and its lower bound.
+    pub(crate) fn finish(self) -> (Vec<u8>, Block) {
+        (self.lower, self.block)
+    }
+}
+
+/// Returns the shortest beginning of `next` that is greater than `last`.
+fn separator<'k>(last: &[u8], next: &'k [u8]) -> &'k [u8] {
+    let common = last
+        .iter()
+        .zip(next)
+        .take_while(|(one, other)| one == other)
+        .count();
+    &next[..next.len().min(common + 1)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn separates_neighbors_by_a_short_bound() {
+        for (last, next, bound) in [
+            ("ab", "cd", "c"),
+            ("abcd", "abxyz", "abx"),
+            ("ab", "abc", "abc"),
+            ("ab", "abcd", "abc"),
+        ] {
+            let found = separator(last.as_bytes(), next.as_bytes());
+            assert_eq!(found, bound.as_bytes());
+            assert!(last.as_bytes() < found && found <= next.as_bytes());
+        }
+    }
+}

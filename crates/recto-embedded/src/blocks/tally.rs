@@ -1,0 +1,284 @@
+//! Changes of blocks by a request, and by a transaction.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
+use std::sync::Arc;
+
+use recto_store::{StoreError, StoreErrorKind};
+use redb::ReadableTable as _;
+
+use super::{block_at, earlier, is_row};
+use crate::catalog::StoredTable;
+use crate::error::engine;
+use crate::row::earliest_expiry;
+use crate::walk::RowsTable;
+
+/// Stored size of an entry, as blocks need it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct EntrySize {
+    /// Bytes of the stored value.
+    pub(super) bytes: u64,
+    pub(super) earliest_expiry: u32,
+}
+
+impl EntrySize {
+    /// Returns the size of a stored value. `key_checksum` is the checksum of its key.
+    pub(crate) fn of(key_checksum: u32, value: &[u8]) -> Self {
+        Self {
+            bytes: value.len() as u64,
+            earliest_expiry: earliest_expiry(key_checksum, value),
+        }
+    }
+}
+
+/// Change of a block.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Delta {
+    pub(super) rows: i64,
+    pub(super) bytes: i64,
+    pub(super) earliest_expiry: u32,
+}
+
+impl Delta {
+    fn add(&mut self, other: Self) {
+        self.rows += other.rows;
+        self.bytes += other.bytes;
+        self.earliest_expiry = earlier(self.earliest_expiry, other.earliest_expiry);
+    }
+}
+
+/// Changes of the blocks of a table.
+#[derive(Debug, Default)]
+pub(crate) struct TableDeltas {
+    /// Changes by lower bound, as the bounds were before the transaction.
+    pub(super) blocks: BTreeMap<Vec<u8>, Delta>,
+    /// Whether a damaged entry was met. Then all rows of the table are counted again.
+    pub(super) recount: bool,
+}
+
+/// Changes of blocks by a transaction, by the numbers of tables.
+#[derive(Default)]
+pub(crate) struct BlockDeltas(BTreeMap<u32, (Arc<StoredTable>, TableDeltas)>);
+
+impl BlockDeltas {
+    fn table(&mut self, table: &Arc<StoredTable>) -> &mut TableDeltas {
+        let new = || (Arc::clone(table), TableDeltas::default());
+        &mut self.0.entry(table.id).or_insert_with(new).1
+    }
+
+    /// Removes and returns the changes of one table.
+    pub(crate) fn pop(&mut self) -> Option<(Arc<StoredTable>, TableDeltas)> {
+        self.0.pop_first().map(|(_, deltas)| deltas)
+    }
+
+    /// Removes the changes of a table that is dropped.
+    pub(crate) fn forget(&mut self, table: &StoredTable) {
+        self.0.remove(&table.id);
+    }
+}
+
+/// Record of the changes of blocks by one request.
+#[derive(Default)]
+pub(crate) struct BlockTally<'t> {
+    current: Option<Counting<'t>>,
+    done: BlockDeltas,
+}
+
+/// Table whose rows change, and the block of the last change.
+struct Counting<'t> {
+    table: Arc<StoredTable>,
+    blocks: Arc<StoredTable>,
+    entries: RowsTable<'t>,
+    at: Option<Range>,
+    /// Upper bounds of the blocks after the current one, as far as they were read in advance. The last block has none.
+    ahead: VecDeque<Option<Vec<u8>>>,
+    /// Whether a damaged entry was met. Further changes need no record, because all rows are counted again.
+    is_damaged: bool,
+}
+
+/// Bounds of a block, and its change.
+struct Range {
+    lower: Vec<u8>,
+    upper: Option<Vec<u8>>,
+    delta: Delta,
+}
+
+impl Range {
+    fn contains(&self, key: &[u8]) -> bool {
+        self.lower.as_slice() <= key && self.upper.as_deref().is_none_or(|upper| key < upper)
+    }
+}
+
+impl<'t> BlockTally<'t> {
+    /// Returns whether the current table counts its rows.
+    #[inline]
+    pub(crate) fn is_active(&self) -> bool {
+        self.current.is_some()
+    }
+
+    /// Returns whether changes of `table` can be recorded now.
+    #[inline]
+    pub(crate) fn is_in(&self, table: &StoredTable) -> bool {
+        match &self.current {
+            Some(current) => current.table.id == table.id,
+            None => table.blocks.is_none(),
+        }
+    }
+
+    /// Continues with changes of `table`, whose blocks are in `entries`. Returns the entries of the previous table.
+    pub(crate) fn enter(
+        &mut self,
+        table: &Arc<StoredTable>,
+        entries: Option<RowsTable<'t>>,
+    ) -> Option<(u32, RowsTable<'t>)> {
+        let before = self.leave();
+        self.current = entries
+            .zip(table.blocks.clone())
+            .map(|(entries, blocks)| Counting {
+                table: Arc::clone(table),
+                blocks,
+                entries,
+                at: None,
+                ahead: VecDeque::new(),
+                is_damaged: false,
+            });
+        before
+    }
+
+    /// Ends the current table, and returns its entries.
+    pub(crate) fn leave(&mut self) -> Option<(u32, RowsTable<'t>)> {
+        let mut current = self.current.take()?;
+        if let Some(range) = current.at.take() {
+            add(&mut self.done, &current.table, range);
+        }
+        Some((current.table.id, current.entries))
+    }
+
+    /// Records that the entry at `key` changed its size. `None`: there is no entry.
+    #[inline]
+    pub(crate) fn note(
+        &mut self,
+        key: &[u8],
+        before: Option<EntrySize>,
+        after: Option<EntrySize>,
+    ) -> Result<(), StoreError> {
+        let Some(current) = &mut self.current else {
+            return Ok(());
+        };
+        if before == after || !is_row(&current.table, key) {
+            return Ok(());
+        }
+        let Some(range) = current.find(key, &mut self.done)? else {
+            return Ok(());
+        };
+        let of = |size: Option<EntrySize>| {
+            size.map_or((0, 0), |size| (1, (key.len() as u64 + size.bytes).cast_signed()))
+        };
+        let ((rows_before, bytes_before), (rows, bytes)) = (of(before), of(after));
+        range.delta.add(Delta {
+            rows: rows - rows_before,
+            bytes: bytes - bytes_before,
+            earliest_expiry: after.map_or(0, |size| size.earliest_expiry),
+        });
+        Ok(())
+    }
+
+    /// Reads the bounds of the blocks of a range in advance, because the engine cannot be asked while it visits the rows.
+    pub(crate) fn look_ahead(&mut self, from: &[u8], to: &[u8]) -> Result<(), StoreError> {
+        let Some(current) = &mut self.current else {
+            return Ok(());
+        };
+        if let Some(range) = current.at.take() {
+            add(&mut self.done, &current.table, range);
+        }
+        current.ahead.clear();
+        let Some(range) = current.find(from, &mut self.done)? else {
+            return Ok(());
+        };
+        let Some(upper) = range.upper.clone().filter(|upper| upper.as_slice() < to) else {
+            return Ok(());
+        };
+        let after = (Bound::Excluded(upper.as_slice()), Bound::Unbounded);
+        for entry in current.entries.range::<&[u8]>(after).map_err(engine)? {
+            let (lower, _) = entry.map_err(engine)?;
+            let is_beyond = lower.value() >= to;
+            current.ahead.push_back(Some(lower.value().to_vec()));
+            if is_beyond {
+                return Ok(());
+            }
+        }
+        current.ahead.push_back(None);
+        Ok(())
+    }
+
+    /// Adds the recorded changes to the `deltas` of a transaction. The caller has [left](Self::leave) the last table.
+    pub(crate) fn finish(self, deltas: &mut BlockDeltas) {
+        for (_, (table, changes)) in self.done.0 {
+            let all = deltas.table(&table);
+            all.recount |= changes.recount;
+            for (lower, delta) in changes.blocks {
+                all.blocks.entry(lower).or_default().add(delta);
+            }
+        }
+    }
+}
+
+fn add(done: &mut BlockDeltas, table: &Arc<StoredTable>, range: Range) {
+    done.table(table)
+        .blocks
+        .entry(range.lower)
+        .or_default()
+        .add(range.delta);
+}
+
+impl Counting<'_> {
+    /// Returns the block that contains `key`. Returns `None` if an entry is damaged, which is recorded.
+    fn find(&mut self, key: &[u8], done: &mut BlockDeltas) -> Result<Option<&mut Range>, StoreError> {
+        if self.is_damaged {
+            return Ok(None);
+        }
+        if !self.at.as_ref().is_some_and(|range| range.contains(key)) {
+            if let Some(range) = self.at.take() {
+                let upper = range.upper.clone();
+                add(done, &self.table, range);
+                self.advance(key, upper);
+            }
+            if self.at.is_none() {
+                self.ahead.clear();
+                match block_at(&self.blocks, &self.entries, key) {
+                    Ok(found) => {
+                        self.at = Some(Range {
+                            lower: found.lower,
+                            upper: found.upper,
+                            delta: Delta::default(),
+                        });
+                    }
+                    Err(error) if error.kind() == StoreErrorKind::Corrupt => {
+                        self.is_damaged = true;
+                        done.table(&self.table).recount = true;
+                        return Ok(None);
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(self.at.as_mut())
+    }
+
+    /// Continues with the block that contains `key`, if its bounds were read in advance.
+    fn advance(&mut self, key: &[u8], upper: Option<Vec<u8>>) {
+        let Some(mut lower) = upper.filter(|upper| upper.as_slice() <= key) else {
+            return;
+        };
+        while let Some(upper) = self.ahead.pop_front() {
+            match upper {
+                Some(upper) if upper.as_slice() <= key => lower = upper,
+                upper => {
+                    let delta = Delta::default();
+                    self.at = Some(Range { lower, upper, delta });
+                    return;
+                }
+            }
+        }
+    }
+}

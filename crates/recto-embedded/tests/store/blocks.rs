@@ -1,0 +1,401 @@
+//! Numbers of rows by block: exact after any writes, damage and copies.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
+use recto_embedded::{EmbeddedOptions, EmbeddedStore, ScrubPosition};
+use recto_model::table::ReadDirection;
+use recto_model::{Bound, Environment, Slice, Table};
+use recto_store::{Mutation, Operation, PartitionWrite, Store, StoreError, StoreErrorKind};
+use redb::{ReadableTable as _, TableDefinition};
+
+use crate::support::{all, done, fill, key, mutation, numbers, open, put, runtime, table, unbounded, write};
+
+const BLOCKS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("blocks 1");
+/// A day in 2026.
+const START_MICROS: i64 = 1_767_225_600_000_000;
+
+async fn count(store: &EmbeddedStore, slice: &Slice) -> Result<u64, StoreError> {
+    let found = store.snapshot()?.estimate(slice, &unbounded()).await?;
+    assert_eq!(found.variance, 0);
+    Ok(found.rows)
+}
+
+/// Returns the number of the row at a rank.
+async fn row_at(store: &EmbeddedStore, slice: &Slice, rank: u64) -> Option<i64> {
+    let snapshot = store.snapshot().unwrap();
+    let found = snapshot.row_at(slice, rank, &unbounded()).await.unwrap()?;
+    found
+        .get(0)
+        .map(|cell| i64::from_be_bytes(cell.try_into().unwrap()))
+}
+
+/// Returns the slice of the rows from `least` to `most`, both included. Rows descend.
+fn between(table: &Arc<Table>, carrier: &str, least: i64, most: i64) -> Slice {
+    Slice {
+        from: Bound::Before(key(most)),
+        to: Bound::After(key(least)),
+        ..all(table, carrier, ReadDirection::Forward)
+    }
+}
+
+async fn assert_sound(store: &EmbeddedStore) {
+    let report = store.check(|_| ()).await.unwrap();
+    assert!(report.is_sound(), "{report:?}");
+}
+
+/// Write of rows of one carrier.
+#[derive(Debug, Clone)]
+enum Step {
+    Put {
+        carrier: usize,
+        start: i64,
+        rows: i64,
+        stamp: i64,
+    },
+    Delete {
+        carrier: usize,
+        start: i64,
+        rows: i64,
+        stamp: i64,
+    },
+    DeleteRange {
+        carrier: usize,
+        start: i64,
+        rows: i64,
+        stamp: i64,
+    },
+    DeletePartition {
+        carrier: usize,
+        stamp: i64,
+    },
+    /// A row in each of many partitions.
+    PutMany {
+        start: i64,
+        partitions: i64,
+    },
+}
+
+/// Number of carriers that have many rows.
+const CARRIERS: usize = 3;
+
+fn carrier(index: usize) -> String {
+    format!("C{index}")
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let numbers = (0..CARRIERS, 0..6_000_i64, 1..3_000_i64, 1..9_i64);
+    prop_oneof![
+        4 => numbers.clone().prop_map(|(carrier, start, rows, stamp)| Step::Put { carrier, start, rows, stamp }),
+        2 => numbers.clone().prop_map(|(carrier, start, rows, stamp)| Step::Delete { carrier, start, rows, stamp }),
+        2 => numbers.prop_map(|(carrier, start, rows, stamp)| Step::DeleteRange { carrier, start, rows, stamp }),
+        1 => (0..CARRIERS, 1..9_i64).prop_map(|(carrier, stamp)| Step::DeletePartition { carrier, stamp }),
+        1 => (0..5_000_i64, 1..2_500_i64).prop_map(|(start, partitions)| Step::PutMany { start, partitions }),
+    ]
+}
+
+fn writes_of(table: &Arc<Table>, step: &Step) -> Vec<PartitionWrite> {
+    let of = |index: usize, mutations: Vec<Mutation>| vec![write(table, &carrier(index), mutations)];
+    match *step {
+        Step::Put {
+            carrier,
+            start,
+            rows,
+            stamp,
+        } => of(
+            carrier,
+            (start..start + rows).map(|number| put(number, stamp)).collect(),
+        ),
+        Step::Delete {
+            carrier,
+            start,
+            rows,
+            stamp,
+        } => {
+            let delete = |number| {
+                let clustering = key(number);
+                mutation(Operation::DeleteRow { clustering }, stamp)
+            };
+            of(carrier, (start..start + rows).map(delete).collect())
+        }
+        Step::DeleteRange {
+            carrier,
+            start,
+            rows,
+            stamp,
+        } => {
+            let range = Operation::DeleteRange {
+                from: Bound::Before(key(start + rows - 1)),
+                to: Bound::After(key(start)),
+            };
+            of(carrier, vec![mutation(range, stamp)])
+        }
+        Step::DeletePartition { carrier, stamp } => {
+            of(carrier, vec![mutation(Operation::DeletePartition, stamp)])
+        }
+        Step::PutMany { start, partitions } => {
+            let one = |number: i64| write(table, &format!("M{number}"), vec![put(number, 1)]);
+            (start..start + partitions).map(one).collect()
+        }
+    }
+}
+
+async fn assert_exact(store: &EmbeddedStore, table: &Arc<Table>, (least, most, rank): (i64, i64, u64)) {
+    assert_sound(store).await;
+    for index in 0..CARRIERS {
+        let name = carrier(index);
+        let rows = numbers(store, table, &name).await;
+        let whole = all(table, &name, ReadDirection::Forward);
+        assert_eq!(count(store, &whole).await.unwrap(), rows.len() as u64);
+        let (least, most) = (least.min(most), least.max(most));
+        let inside = rows
+            .iter()
+            .filter(|number| (least..=most).contains(number))
+            .count();
+        let part = between(table, &name, least, most);
+        assert_eq!(
+            count(store, &part).await.unwrap(),
+            inside as u64,
+            "{least} to {most}"
+        );
+        // Rows descend, so that the first row of a forward slice is the largest number.
+        let at = usize::try_from(rank).unwrap();
+        assert_eq!(
+            row_at(store, &whole, rank).await,
+            rows.iter().rev().nth(at).copied()
+        );
+        let backward = all(table, &name, ReadDirection::Backward);
+        assert_eq!(row_at(store, &backward, rank).await, rows.get(at).copied());
+    }
+    let one = all(table, "M2000", ReadDirection::Forward);
+    assert!(count(store, &one).await.unwrap() <= 1);
+}
+
+#[test]
+fn count_exactly_after_any_writes() {
+    let mut runner = TestRunner::new(ProptestConfig::with_cases(12));
+    // Each request has some steps, which take effect in the order of their timestamps.
+    let request = proptest::collection::vec(step(), 1..4);
+    let asked = (0..9_000_i64, 0..9_000_i64, 0..4_000_u64);
+    let steps = proptest::collection::vec((request, asked), 1..12);
+    let outcome = runner.run(&steps, |steps| {
+        let folder = tempfile::tempdir().unwrap();
+        runtime().block_on(async {
+            let store = open(&folder.path().join("store")).unwrap();
+            let table = table();
+            store.create_table(&table).await.unwrap();
+            for (request, asked) in &steps {
+                let writes = request.iter().flat_map(|step| writes_of(&table, step));
+                done(&store, writes.collect()).await;
+                assert_exact(&store, &table, *asked).await;
+            }
+            store.close().await.unwrap();
+        });
+        Ok(())
+    });
+    outcome.unwrap();
+}
+
+#[test]
+fn stay_small_and_few() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let table = table();
+    runtime().block_on(async {
+        let store = open(&path).unwrap();
+        store.create_table(&table).await.unwrap();
+        fill(&store, &table, 0..30_000).await;
+        store.close().await.unwrap();
+    });
+    let rows: Vec<u64> = entries(&path);
+    assert!((15..=60).contains(&rows.len()), "{rows:?}");
+    assert_eq!(rows.iter().sum::<u64>(), 30_000);
+    runtime().block_on(async {
+        let store = open(&path).unwrap();
+        let delete = |number| {
+            mutation(
+                Operation::DeleteRow {
+                    clustering: key(number),
+                },
+                2,
+            )
+        };
+        done(
+            &store,
+            vec![write(&table, "AA", (100..30_000).map(delete).collect())],
+        )
+        .await;
+        assert_sound(&store).await;
+        store.close().await.unwrap();
+    });
+    assert!(entries(&path).len() <= 2, "{:?}", entries(&path));
+}
+
+/// Returns the number of rows of each block of a closed store.
+fn entries(path: &Path) -> Vec<u64> {
+    let database = redb::Database::open(path.join("data.redb")).unwrap();
+    let transaction = database.begin_write().unwrap();
+    let blocks = transaction.open_table(BLOCKS).unwrap();
+    let rows = blocks.iter().unwrap().map(|entry| {
+        let (_, value) = entry.unwrap();
+        // A stored row: a header of 12 bytes, 3 lengths, then the number of rows.
+        u64::from_be_bytes(value.value()[15..23].try_into().unwrap())
+    });
+    rows.collect()
+}
+
+#[test]
+fn leave_out_expired_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let table = table();
+    let whole = all(&table, "AA", ReadDirection::Forward);
+    let open_at = |seconds: i64| {
+        let environment = Environment::seeded(1, START_MICROS + seconds * 1_000_000);
+        EmbeddedStore::open(&path, EmbeddedOptions::default(), environment).unwrap()
+    };
+    runtime().block_on(async {
+        let store = open_at(0);
+        store.create_table(&table).await.unwrap();
+        let expiring = |number: i64| Mutation {
+            ttl_seconds: (number % 2 == 0).then_some(100),
+            ..put(number, 1)
+        };
+        done(
+            &store,
+            vec![write(&table, "AA", (0..5_000).map(expiring).collect())],
+        )
+        .await;
+        assert_eq!(count(&store, &whole).await.unwrap(), 5_000);
+        store.close().await.unwrap();
+    });
+    for seconds in [1_000, 2_000] {
+        runtime().block_on(async {
+            let store = open_at(seconds);
+            assert_eq!(count(&store, &whole).await.unwrap(), 2_500);
+            assert_eq!(row_at(&store, &whole, 0).await, Some(4_999));
+            assert_eq!(row_at(&store, &whole, 2_499).await, Some(1));
+            assert_eq!(row_at(&store, &whole, 2_500).await, None);
+            assert_sound(&store).await;
+            store.compact(|_| ()).await.unwrap();
+            assert_eq!(count(&store, &whole).await.unwrap(), 2_500);
+            store.close().await.unwrap();
+        });
+    }
+}
+
+#[test]
+fn are_built_by_backups_and_compaction() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = table();
+    let whole = all(&table, "AA", ReadDirection::Forward);
+    runtime().block_on(async {
+        let store = open(&folder.path().join("store")).unwrap();
+        store.create_table(&table).await.unwrap();
+        fill(&store, &table, 0..7_000).await;
+        let backup = folder.path().join("backup");
+        store.backup(&backup, |_| ()).await.unwrap();
+        store.compact(|_| ()).await.unwrap();
+        for store in [store, open(&backup).unwrap()] {
+            assert_sound(&store).await;
+            assert_eq!(count(&store, &whole).await.unwrap(), 7_000);
+            fill(&store, &table, 7_000..7_010).await;
+            assert_eq!(count(&store, &whole).await.unwrap(), 7_010);
+            assert_sound(&store).await;
+            store.close().await.unwrap();
+        }
+    });
+}
+
+/// Changes the blocks of a closed store.
+fn tamper(path: &Path, change: impl Fn(Vec<u8>, Vec<u8>) -> Option<(Vec<u8>, Vec<u8>)>) {
+    let database = redb::Database::open(path.join("data.redb")).unwrap();
+    let transaction = database.begin_write().unwrap();
+    {
+        let mut blocks = transaction.open_table(BLOCKS).unwrap();
+        let old: Vec<(Vec<u8>, Vec<u8>)> = blocks
+            .iter()
+            .unwrap()
+            .map(|entry| {
+                entry
+                    .map(|(key, value)| (key.value().to_vec(), value.value().to_vec()))
+                    .unwrap()
+            })
+            .collect();
+        blocks.retain(|_, _| false).unwrap();
+        for (key, value) in old {
+            if let Some((key, value)) = change(key, value) {
+                blocks.insert(key.as_slice(), value.as_slice()).unwrap();
+            }
+        }
+    }
+    transaction.commit().unwrap();
+}
+
+#[test]
+fn that_are_damaged_are_found_and_built_again() {
+    let flip = |bytes: &mut Vec<u8>, at: usize| bytes[at] ^= 0x20;
+    type Change = Box<dyn Fn(Vec<u8>, Vec<u8>) -> Option<(Vec<u8>, Vec<u8>)>>;
+    let changes: [(&str, Change); 4] = [
+        (
+            "a number",
+            Box::new(move |key, mut value| {
+                flip(&mut value, 20);
+                Some((key, value))
+            }),
+        ),
+        (
+            "a bound",
+            Box::new(move |mut key, value| {
+                if key.len() > 4 {
+                    flip(&mut key, 4);
+                }
+                Some((key, value))
+            }),
+        ),
+        (
+            "no first block",
+            Box::new(|key, value| (!key.is_empty()).then_some((key, value))),
+        ),
+        ("no blocks", Box::new(|_, _| None)),
+    ];
+    for (what, change) in changes {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store");
+        let table = table();
+        let whole = all(&table, "AA", ReadDirection::Forward);
+        runtime().block_on(async {
+            let store = open(&path).unwrap();
+            store.create_table(&table).await.unwrap();
+            fill(&store, &table, 0..9_000).await;
+            store.close().await.unwrap();
+        });
+        tamper(&path, change);
+        runtime().block_on(async {
+            let store = open(&path).unwrap();
+            let report = store.check(|_| ()).await.unwrap();
+            assert!(!report.is_sound(), "{what}");
+            match count(&store, &whole).await {
+                Err(error) => assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{what}"),
+                Ok(rows) => assert!(what == "no blocks" && rows == 9_000, "{what}: {rows}"),
+            }
+            if what != "no blocks" && what != "no first block" {
+                let (_, step) = store
+                    .scrub_step(ScrubPosition::default(), u64::MAX)
+                    .await
+                    .unwrap();
+                assert!(!step.problems.is_empty(), "{what}");
+            }
+            // No write fails for damaged blocks. A write that meets them builds all of them again.
+            for number in [9_500, 4_500, 0] {
+                done(&store, vec![write(&table, "AA", vec![put(number, 2)])]).await;
+            }
+            let report = store.check(|_| ()).await.unwrap();
+            assert!(report.is_sound(), "{what}: {report:?}");
+            assert_eq!(count(&store, &whole).await.unwrap(), 9_001, "{what}");
+            store.close().await.unwrap();
+        });
+    }
+}
