@@ -25,6 +25,8 @@ Phases:
     cassandra      pages beside the same statements hand-written on the driver
     cassandra-views
                    appends and updates with views beside the same by hand on the driver; verified pages
+    cassandra-repair
+                   repairing a view of which all entries are missing
     collation      pages of a view that sorts names as people do, beside one that sorts by bytes; both stores
     unique         inserts with a unique field beside those without, and beside two IF NOT EXISTS by hand; both stores
     cassandra-buckets
@@ -62,7 +64,7 @@ Options:
 const DEFAULT_ROWS: u64 = 20 * 336_776;
 
 /// Phases of `all`, in their order.
-pub(crate) const PHASES: [&str; 25] = [
+pub(crate) const PHASES: [&str; 26] = [
     "layers",
     "pages",
     "cache",
@@ -77,6 +79,7 @@ pub(crate) const PHASES: [&str; 25] = [
     "reopen",
     "cassandra",
     "cassandra-views",
+    "cassandra-repair",
     "collation",
     "unique",
     "cassandra-buckets",

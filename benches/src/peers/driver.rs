@@ -75,7 +75,7 @@ pub(super) async fn conditional(session: &Session, text: &str) -> PreparedStatem
 }
 
 /// Opens a session of the driver on an existing keyspace.
-pub(super) async fn session(address: &str, keyspace: &str) -> Session {
+pub(crate) async fn session(address: &str, keyspace: &str) -> Session {
     let builder = SessionBuilder::new().known_node(address);
     builder.use_keyspace(keyspace, false).build().await.unwrap()
 }

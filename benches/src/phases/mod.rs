@@ -4,6 +4,7 @@ mod buckets;
 mod cache;
 mod cassandra;
 pub(crate) mod cassandra_queues;
+mod cassandra_repair;
 mod cassandra_views;
 mod collation;
 mod copy;
@@ -57,6 +58,7 @@ pub(crate) fn run(phase: &str, world: &mut World) -> Result<Section, String> {
         "copy" => copy::run(world),
         "reopen" => Ok(reopen::run(world)),
         "cassandra" => cassandra::run(world),
+        "cassandra-repair" => cassandra_repair::run(world),
         "cassandra-views" => cassandra_views::run(world),
         "collation" => collation::run(world),
         "unique" => unique::run(world),

@@ -16,13 +16,14 @@
 //! | `fingerprints` | fingerprints of entries, in passes |
 //! | `steps` | scans of whole tables |
 //! | `suspects` | second reads and repairs of differences |
+//! | `group_repair` | repairs that need one write each, in groups |
 //! | `place` | checkpoint from which a comparison resumes |
 
 mod buckets;
 mod claims;
 mod comparison;
 mod fingerprints;
-mod orphans;
+mod group_repair;
 mod place;
 mod steps;
 mod suspects;

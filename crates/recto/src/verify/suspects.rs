@@ -9,7 +9,7 @@ use recto_protocol::views::row::CLOCKS_APART_MICROS;
 use recto_protocol::views::{Difference, Version, difference};
 use recto_store::PartitionWrite;
 
-use super::orphans::remove_orphans;
+use super::group_repair::repair_group;
 use crate::beside::{Beside, RecordKey, RecordRow, Sent, There, send};
 use crate::catalog::Catalog;
 use crate::error::Result;
@@ -28,7 +28,7 @@ const MAX_MENDINGS: u32 = 16;
 const LOOK_PAUSE: Duration = Duration::from_millis(500);
 
 /// Suspected difference.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Suspect {
     /// Entry at this key that may be wrong.
     Entry(KeyCells),
@@ -65,6 +65,16 @@ pub(super) struct Wrong {
     /// Time at which their reads began.
     pub(super) looked_nanos: u64,
     pub(super) outcome: Outcome,
+}
+
+impl Wrong {
+    /// Returns the suspect that turned out to be wrong.
+    pub(super) fn suspect(&self) -> Suspect {
+        match &self.entry {
+            Some(entry) => Suspect::Entry(entry.seen.key.key.clone()),
+            None => Suspect::Record(self.record.clone()),
+        }
+    }
 }
 
 /// Outcome of the repair of a difference.
@@ -104,12 +114,12 @@ pub(super) async fn settle_all(beside: &Beside, suspects: Vec<Suspect>, mends: b
     in_chunks(left, |chunk| repair(beside.clone(), chunk)).await
 }
 
-/// Repairs suspects of a remote store: orphans in groups if that is safe, and the others concurrently.
+/// Repairs suspects of a remote store: in a group if one write each is enough, and the others individually.
 async fn repair(beside: Beside, suspects: Vec<Suspect>) -> Result<Vec<Wrong>> {
     let environment = &beside.core.shared.environment;
-    let removed = patiently(environment, || remove_orphans(beside.clone(), suspects.clone())).await?;
-    let results = suspects.into_iter().zip(removed);
-    let results = results.map(|(suspect, removed)| match removed {
+    let repaired = patiently(environment, || repair_group(beside.clone(), suspects.clone())).await?;
+    let results = suspects.into_iter().zip(repaired);
+    let results = results.map(|(suspect, repaired)| match repaired {
         Some(wrong) => std::future::ready(Ok(Some(wrong))).boxed(),
         None => settle(beside.clone(), suspect, true).boxed(),
     });

@@ -1,0 +1,73 @@
+//! Repairs of differences of a remote store in groups, where a record needs no new version.
+
+use std::collections::{HashMap, HashSet};
+
+use recto_protocol::views::row::CLOCKS_APART_MICROS;
+use recto_protocol::views::{Difference, Version};
+use recto_store::PartitionWrite;
+
+use super::suspects::{Outcome, Suspect, Wrong, look_again};
+use crate::beside::{Beside, Sent, send};
+use crate::error::Result;
+
+/// Repairs the suspects that one write each repairs. Returns one result for each suspect: the repaired difference, or
+/// `None` if the suspect must be repaired individually.
+///
+/// The records are read at quorum, not serially. Such a read may miss a change that is decided and not yet acknowledged.
+/// That does no harm: each write here has the timestamp of what was read, and the entries of the missed change are newer.
+/// A new view is filled in the same way (`a_view_is_filled_in_beside_a_cut` in the models).
+///
+/// # Errors
+/// The store cannot be read or written.
+pub(super) async fn repair_group(beside: Beside, suspects: Vec<Suspect>) -> Result<Vec<Option<Wrong>>> {
+    let beside = &beside;
+    let found = look_again(beside, &suspects).await?;
+    let repairs = found
+        .into_iter()
+        .filter_map(|wrong| Some((repair_of(beside, &wrong)?, wrong)));
+    let (writes, wrong): (Vec<PartitionWrite>, Vec<Wrong>) = repairs.unzip();
+    let looked_nanos = wrong.iter().map(|wrong| wrong.looked_nanos).min();
+    let sent = send(&beside.core.shared, writes, false, looked_nanos).await?;
+    let mut repaired: HashMap<Suspect, Wrong> = match sent {
+        Sent::Moved | Sent::Conflicts => HashMap::new(),
+        Sent::Written => wrong.into_iter().map(|wrong| (wrong.suspect(), wrong)).collect(),
+    };
+    let written: Vec<Suspect> = repaired.keys().cloned().collect();
+    let left = look_again(beside, &written).await?;
+    let left: HashSet<Suspect> = left.iter().map(Wrong::suspect).collect();
+    let result = |suspect: &Suspect| {
+        let wrong = repaired.remove(suspect).filter(|_| !left.contains(suspect))?;
+        let outcome = Outcome::Repaired;
+        Some(Wrong { outcome, ..wrong })
+    };
+    Ok(suspects.iter().map(result).collect())
+}
+
+/// Returns the write that repairs a difference. Returns `None` if the version of the record must be raised first.
+fn repair_of(beside: &Beside, wrong: &Wrong) -> Option<PartitionWrite> {
+    if wrong.kind == Difference::Orphan {
+        return removal_of(beside, wrong);
+    }
+    let row = wrong.row.as_ref()?;
+    // An entry that is newer than its record hides what is written at the version of the record.
+    (entry_stamp(wrong) <= row.version).then(|| beside.put(row))?
+}
+
+/// Returns the deletion of an orphan at its timestamp, unless that can hide a later change of its record.
+///
+/// A later change has a greater version than the deletion in two cases: the record already has a version that is not
+/// smaller, or the entry is older than the maximum difference of clocks. The models show that no serial read of the
+/// record is needed (`old_orphans_are_removed_beside_changes`).
+fn removal_of(beside: &Beside, orphan: &Wrong) -> Option<PartitionWrite> {
+    let stamp = entry_stamp(orphan);
+    let has_newer_record = orphan.row.as_ref().is_some_and(|row| row.version >= stamp);
+    let latest = beside.core.shared.environment.now_micros() - CLOCKS_APART_MICROS;
+    let is_safe = !beside.has_versions() || has_newer_record || stamp.0 <= latest;
+    let entry = orphan.entry.as_ref().filter(|_| is_safe && stamp.0 != 0)?;
+    beside.remove(&entry.seen.key.key, stamp.0)
+}
+
+/// Returns the timestamp of the entry; 0 if there is none, or if the store does not report it.
+fn entry_stamp(wrong: &Wrong) -> Version {
+    Version(wrong.entry.as_ref().map_or(0, |entry| entry.written.stamp))
+}
