@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::pages::is_false;
 #[cfg(feature = "clap")]
 use crate::pages::trimmed;
-use crate::parameters::{comma_separated, text_option};
+use crate::parameters::{comma_separated, present};
 
 /// Records of a collection to export: the parameters of `…/records:export`, and of `recto scan`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,7 +31,7 @@ pub struct ScanRequest {
     #[cfg_attr(feature = "clap", arg(long))]
     pub versions: bool,
     /// Token of an earlier export of the same filter, which this one continues.
-    #[serde(deserialize_with = "text_option", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "clap", arg(long, value_name = "TOKEN"))]
     #[cfg_attr(test, schemars(with = "String"))]
     pub resume_token: Option<String>,

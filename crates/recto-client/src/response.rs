@@ -3,7 +3,7 @@
 use http_body_util::BodyExt as _;
 use hyper::body::{Bytes, Frame, Incoming};
 use hyper::{HeaderMap, StatusCode};
-use recto_api::{Error, Result};
+use recto_api::{Error, ErrorKind, Result};
 use tokio::time::timeout;
 
 use crate::client::{Client, unexpected_reply};
@@ -32,25 +32,29 @@ impl<'c> Response<'c> {
         }
     }
 
-    /// Returns the next line of the body without its end, or `None` at the end of the body. Waits for each piece of the body
-    /// as long as for a whole reply.
+    /// Returns the next line of the body without its end. Waits for each piece of the body as long as for a whole reply.
     ///
     /// # Errors
-    /// `Unavailable` if the connection was cut, `Timeout` if no piece arrives in time, `Store` if the line is longer than
-    /// `max_bytes`.
-    pub async fn line(&mut self, max_bytes: usize) -> Result<Option<Vec<u8>>> {
+    /// `Unavailable` if the connection was cut or the body has no further line, `Timeout` if no piece arrives in time,
+    /// `Store` if the line is longer than `max_bytes`.
+    pub async fn line(&mut self, max_bytes: usize) -> Result<Vec<u8>> {
         loop {
             if let Some(line) = self.lines.next() {
-                return Ok(Some(line));
+                return Ok(line);
             }
             if self.lines.len() > max_bytes {
                 return Err(unexpected_reply(self.client.server()));
             }
             match self.piece().await {
                 Some(piece) => self.lines.add(&piece?),
-                None => return Ok(None),
+                None => return Err(self.ended_early()),
             }
         }
+    }
+
+    fn ended_early(&self) -> Error {
+        let message = format!("the reply of {} ended too early", self.client.server());
+        Error::new(ErrorKind::Unavailable, message)
     }
 
     async fn piece(&mut self) -> Option<Result<Bytes, Error>> {

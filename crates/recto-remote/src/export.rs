@@ -118,18 +118,13 @@ impl<'a> Export<'a> {
             return Err(unexpected_reply(self.client.server()));
         }
         match response.line(MAX_STEP_BYTES).await {
-            Ok(Some(line)) => {
+            Ok(line) => {
                 self.step_bytes += line.len();
-                return self.take(&line);
+                self.take(&line)
             }
-            Ok(None) => {
-                let message = format!("the export of {} ended too early", self.client.server());
-                self.cut(Error::new(ErrorKind::Unavailable, message)).await?;
-            }
-            Err(error) if error.kind() == ErrorKind::Store => return Err(error),
-            Err(error) => self.cut(error).await?,
+            Err(error) if error.kind() == ErrorKind::Store => Err(error),
+            Err(error) => self.cut(error).await.map(|()| None),
         }
-        Ok(None)
     }
 
     /// Requests the records after the token.

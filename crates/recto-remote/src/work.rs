@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use recto::{Error, ErrorKind, Result};
+use recto::{ErrorKind, Result};
 use recto_api::problem::ProblemBody;
 use recto_client::{Client, Response, error_of_problem, unexpected_reply};
 use serde::Deserialize;
@@ -35,11 +35,7 @@ pub(crate) async fn result<P: DeserializeOwned, R: DeserializeOwned>(
     let unexpected = || unexpected_reply(client.server());
     loop {
         let line = match response.line(MAX_LINE_BYTES).await {
-            Ok(Some(line)) => line,
-            Ok(None) => {
-                let message = format!("the answer of {} ended too early", client.server());
-                return Err(Error::new(ErrorKind::Unavailable, message).with_hint(lost_hint));
-            }
+            Ok(line) => line,
             Err(error) if error.kind() == ErrorKind::Store => return Err(error),
             Err(error) => return Err(error.with_hint(lost_hint)),
         };

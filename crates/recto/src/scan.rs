@@ -69,7 +69,8 @@ pub(crate) fn steps(
     let asked = Asked {
         filter: request.filter,
         parallel: request.parallel,
-        resume: request.resume_token,
+        // An empty token is the beginning, like an empty page token.
+        resume: request.resume_token.filter(|token| !token.is_empty()),
     };
     let read = move |core: &CollectionCore, sort_order: &SortOrder, row: RowRef<'_>| {
         let record = DynamicRecord::read_fields(core, sort_order, row, &fields)?.to_json_of(&fields);
