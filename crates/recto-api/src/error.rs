@@ -27,6 +27,8 @@ pub enum ErrorPart {
     Fields,
     /// The page size.
     PageSize,
+    /// The number of rows to skip.
+    Skip,
     /// A record.
     Record,
     /// A key.
@@ -36,7 +38,7 @@ pub enum ErrorPart {
 }
 
 impl ErrorPart {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::Filter,
         Self::Sort,
         Self::From,
@@ -44,6 +46,7 @@ impl ErrorPart {
         Self::View,
         Self::Fields,
         Self::PageSize,
+        Self::Skip,
         Self::Record,
         Self::Key,
         Self::Rejects,
@@ -59,6 +62,7 @@ impl ErrorPart {
             Self::View => "view",
             Self::Fields => "fields",
             Self::PageSize => "page_size",
+            Self::Skip => "skip",
             Self::Record => "record",
             Self::Key => "key",
             Self::Rejects => "rejects",

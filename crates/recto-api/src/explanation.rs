@@ -129,6 +129,10 @@ pub struct Explanation {
     /// the token sees only some rows.
     #[serde(default, skip_serializing_if = "MisfitCounts::is_none")]
     pub misfits: MisfitCounts,
+    /// How Recto knows the number of rows of the query without reading them, as for `count`; absent if it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "KnownRowCount"))]
+    pub row_count: Option<KnownRowCount>,
     /// Maximum number of rows that the page reads.
     pub expected_rows: u64,
     /// Maximum number of round trips, one after the other.
@@ -139,6 +143,18 @@ pub struct Explanation {
     pub actual: Option<ActualCost>,
     /// Other sort orders, with the reason why they are not read.
     pub rejected: Vec<RejectedSortOrder>,
+}
+
+/// Knowledge of the number of rows of a query.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(inline))]
+#[serde(rename_all = "lowercase")]
+pub enum KnownRowCount {
+    /// The exact number.
+    Exact,
+    /// An estimate, with its error.
+    Estimate,
 }
 
 /// Direction in which a table is read.
@@ -494,6 +510,7 @@ mod tests {
                 empty: 0,
                 too_large: 2,
             },
+            row_count: None,
             expected_rows: 10_000,
             expected_round_trips: 1,
             actual: Some(ActualCost {

@@ -178,7 +178,7 @@ mod tests {
             let found = read(status, body);
             assert_eq!(found.kind(), ErrorKind::LimitExceeded);
             assert!(
-                found.to_string().contains("longer than http://h reads"),
+                found.to_string().contains("longer than http://h accepts"),
                 "{found}"
             );
             assert!(found.hint().unwrap().contains("records:query"));

@@ -230,7 +230,7 @@ mod tests {
             ..Config::default()
         };
         let error = config.check().unwrap_err();
-        assert!(error.to_string().contains("no tokens"), "{error}");
+        assert!(error.to_string().contains("needs tokens"), "{error}");
         assert!(
             error.hint().unwrap().contains("recto token create NAME"),
             "{error:?}"

@@ -15,6 +15,7 @@ use serde_json::Value as Json;
 use crate::core::CollectionCore;
 use crate::paging::{
     AskedBucket, FILTER_SCAN_CHUNK_ROWS, MIN_REMOTE_CHUNK_ROWS, PageSpec, Place, first_chunks,
+    known_row_count,
 };
 use crate::planned::Planned;
 use crate::session::{
@@ -42,7 +43,7 @@ pub(crate) fn explain(
         })
         .collect();
     let (edge, travel) = match &spec.place {
-        Place::First | Place::AroundShare(_) => (None, Travel::Forward),
+        Place::First | Place::AroundShare(_) | Place::AtRank(_) => (None, Travel::Forward),
         Place::Last => (None, Travel::Backward),
         Place::Beyond(position, travel) => (Some(position), *travel),
         Place::Around(position) => (Some(position), Travel::Forward),
@@ -108,6 +109,7 @@ pub(crate) fn explain(
         } else {
             misfits(plan)
         },
+        row_count: known_row_count(&**store, plan).filter(|_| !planned.hides),
         expected_rows: expected_rows(plan, spec, sources.len() as u64),
         expected_round_trips: round_trips,
         sources,

@@ -164,8 +164,8 @@ pub use present::Versioned;
 pub use query::PageQuery;
 pub use record::DynamicRecord;
 pub use recto::Recto;
+pub use recto_api::pages::{Count, RowCount, Stop};
 pub use recto_api::pages::{DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE};
-pub use recto_api::pages::{Estimate, Stop};
 pub use recto_api::problem;
 /// ```
 /// use recto::filter::field;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use recto_api::pages::{Estimate, PageCost, Stop};
+use recto_api::pages::{PageCost, RowCount, Stop};
 use recto_model::{RowRef, RowSet};
 use recto_plan::cursor::Cursor;
 use recto_plan::{PlanShape, Position, Side, SortOrder, Travel};
@@ -122,10 +122,10 @@ impl<T> Page<T> {
         self.items.len()
     }
 
-    /// Returns the number of rows of the query, and the number of rows before the page, if
-    /// [requested](crate::PageQuery::with_estimate).
-    pub fn estimate(&self) -> Option<Estimate> {
-        self.raw.estimate.as_deref().copied()
+    /// Returns the number of rows of the query, and the number of rows before the page if Recto knows it. Returns
+    /// `None` if the query does not [request](crate::PageQuery::count) it.
+    pub fn row_count(&self) -> Option<RowCount> {
+        self.raw.row_count.as_deref().copied()
     }
 
     /// Returns the maximum number of records that no page of the query shows because they do not fit the view

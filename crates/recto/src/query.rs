@@ -20,7 +20,7 @@ use recto_plan::{Plan, Position, Query, Side, SortOrder, Travel, bind};
 use serde_json::error::Category;
 use serde_json::value::RawValue;
 
-use recto_api::pages::{DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE};
+use recto_api::pages::{Count, DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE};
 
 use crate::core::CollectionCore;
 use crate::error::{Error, ErrorKind, Part, Result};
@@ -77,7 +77,7 @@ pub struct PageQuery<T> {
     size: u32,
     budget: Budget,
     both_edges: bool,
-    estimates: bool,
+    count: Option<Count>,
 }
 
 /// The conditions and options of a query, and its plan once it is known.
@@ -150,6 +150,7 @@ enum Start {
     Before(String),
     Around(String),
     AroundShare(Share),
+    Skip(u64),
     From(Vec<Literal>),
     FromJson(String),
     Conflict(&'static str, &'static str),
@@ -164,6 +165,7 @@ impl Start {
             Self::After(_) => "after",
             Self::Before(_) => "before",
             Self::Around(_) | Self::AroundShare(_) => "around",
+            Self::Skip(_) => "skip",
             Self::From(_) | Self::FromJson(_) => "from",
             Self::Conflict(..) => "conflict",
         }
@@ -180,7 +182,7 @@ impl<T> Clone for PageQuery<T> {
             size: self.size,
             budget: self.budget,
             both_edges: self.both_edges,
-            estimates: self.estimates,
+            count: self.count,
         }
     }
 }
@@ -209,7 +211,7 @@ impl<T> PageQuery<T> {
             size: DEFAULT_PAGE_SIZE,
             budget,
             both_edges: false,
-            estimates: false,
+            count: None,
         }
     }
 
@@ -259,7 +261,7 @@ impl<T> PageQuery<T> {
             size: self.size,
             budget: self.budget,
             both_edges: self.both_edges,
-            estimates: self.estimates,
+            count: self.count,
         }
     }
 
@@ -391,11 +393,47 @@ impl<T> PageQuery<T> {
         self.starting(Start::AroundShare(Share(share)))
     }
 
-    /// Adds to the page the [number of rows](Page::estimate) of the query, and the number of rows before the
-    /// page. Requires a sort order that is kept in buckets, and no filter scan.
+    /// Starts the page after this number of rows. Requires a store that counts the rows of the query exactly, which an
+    /// embedded store does for a query that one view serves.
     #[must_use]
-    pub fn with_estimate(mut self) -> Self {
-        self.estimates = true;
+    pub fn skip(self, rows: u64) -> Self {
+        self.starting(Start::Skip(rows))
+    }
+
+    /// Adds to the page the [number of rows](Page::row_count) of the query.
+    ///
+    /// [`Count::Exact`] requires an embedded store, and [`Count::Estimate`] a sort order that is kept in buckets. Both
+    /// require a query that one view serves, and also return the number of rows before the page. [`Count::UpTo`] works
+    /// for every query. It reads at most that number of rows and one
+    /// more, or as many as a filter scan may read.
+    ///
+    /// ```
+    /// # use recto::{OpenOptions, Record, Recto};
+    /// # #[derive(Debug, Clone, PartialEq, Record)]
+    /// # #[record(collection = "events", key = ["day", "id"], partition = ["day"], order = ["id"], writes = "append")]
+    /// # struct Event { day: String, id: i64, kind: String }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> recto::Result<()> {
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let store = Recto::open_with(folder.path().join("store"), OpenOptions::new().create()).await?;
+    /// # store.apply(&recto::schema_of([Event::collection()])).await?;
+    /// # let events = store.collection::<Event>()?;
+    /// # let event = |id| Event { day: "mon".into(), id, kind: "tick".into() };
+    /// # events.put_all(&(0..60).map(event).collect::<Vec<_>>()).await?;
+    /// use recto::Count;
+    ///
+    /// let monday = events.query().filter(r#"day = "mon""#).first(25);
+    /// let page = monday.clone().count(Count::UpTo(1_000)).await?;
+    /// assert_eq!(page.row_count().unwrap().total_size, 60);
+    ///
+    /// let page = monday.count(Count::UpTo(50)).await?;
+    /// assert_eq!(page.row_count().unwrap().in_words(page.len()), "50 rows or more");
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn count(mut self, count: Count) -> Self {
+        self.count = Some(count);
         self
     }
 
@@ -474,7 +512,7 @@ impl<T> PageQuery<T> {
             size: self.size,
             budget: self.budget,
             both_edges: self.both_edges,
-            estimates: self.estimates,
+            count: self.count,
         };
         Ok((planned, spec))
     }
@@ -505,6 +543,7 @@ impl<T> PageQuery<T> {
             Start::Around(text) => return open(text, |opened| Place::Around(opened.position)),
             Start::AroundShare(share) if share.0 > Share::WHOLE.0 => return Err(no_share()),
             Start::AroundShare(share) => Place::AroundShare(*share),
+            Start::Skip(rows) => Place::AtRank(*rows),
             Start::From(values) => Place::Beyond(from_values(&best.plan, values)?, Travel::Forward),
             Start::FromJson(text) => Place::Beyond(from_json(&best.plan, text)?, Travel::Forward),
             Start::Conflict(one, other) => {
@@ -532,7 +571,8 @@ impl<T> PageQuery<T> {
         let (planned, mut spec) = self.spec(&prepared).await?;
         let (core, plan) = (prepared.core, &planned.plan);
         let shared = &core.shared;
-        if planned.hides && (spec.estimates || matches!(spec.place, Place::AroundShare(_))) {
+        let needs_ranks = matches!(spec.place, Place::AroundShare(_) | Place::AtRank(_));
+        if planned.hides && (spec.count.is_some() || needs_ranks) {
             return Err(hidden_rows_count());
         }
         if planned.hides {
@@ -552,9 +592,9 @@ impl<T> PageQuery<T> {
 fn hidden_rows_count() -> Error {
     Error::new(
         ErrorKind::InvalidQuery,
-        "how many rows there are is not told where some of them may not be seen",
+        "Recto does not count rows for a token that may not see all of them",
     )
-    .with_hint("ask for the page without estimates, or with a token that sees all rows")
+    .with_hint("leave out count, skip and percentages, or use a token that may see all rows")
 }
 
 #[cold]

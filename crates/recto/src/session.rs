@@ -37,11 +37,13 @@ pub use recto_api::collections::{
 };
 pub use recto_api::csv::{BlobFormat, ColumnMapping, CsvOptions, Delimiter, Escape};
 pub use recto_api::explanation::{
-    ActualCost, ExplainedBaseRows, ExplainedSource, ExplainedView, Explanation, PlanShape, RejectedSortOrder,
-    Shape, TableOrder,
+    ActualCost, ExplainedBaseRows, ExplainedSource, ExplainedView, Explanation, KnownRowCount, PlanShape,
+    RejectedSortOrder, Shape, TableOrder,
 };
 pub use recto_api::misfits::{ListedMisfit, MAX_LISTED_MISFITS, MisfitCounts, Misfits};
-pub use recto_api::pages::{Count, Estimate, JsonRecord, PageCost, PageReply, PageRequest, version_json};
+pub use recto_api::pages::{
+    Count, JsonRecord, MAX_COUNT_UP_TO, PageCost, PageReply, PageRequest, RowCount, version_json,
+};
 pub use recto_api::queues::{
     DeadLetterSettings, DeduplicationScope, MovedMessages, OutgoingMessage, PeekedMessage, QueueSettings,
     QueueStatus, QueueTable, QueueTableSettings, QueueTables, QueueTotals, ReceiveRequest, ReceivedMessage,

@@ -1,12 +1,14 @@
 //! Pages of a collection: requests, and [replies](PageReply).
 
+mod count;
 mod reply;
 
 use serde::{Deserialize, Serialize};
 
-use crate::parameters::{ParameterError, comma_separated, json_text, present, text_option, whole_number};
+use crate::parameters::{ParameterError, comma_separated, json_text, parsed, text_option, whole_number};
 
-pub use reply::{Estimate, JsonRecord, PageCost, PageReply, Stop, version_json};
+pub use count::{Count, MAX_COUNT_UP_TO, RowCount};
+pub use reply::{JsonRecord, PageCost, PageReply, Stop, version_json};
 
 /// Default number of rows of a page.
 pub const DEFAULT_PAGE_SIZE: u32 = 50;
@@ -15,7 +17,7 @@ pub const MAX_PAGE_SIZE: u32 = 1_000;
 
 /// Which page of a collection: the parameters of `GET …/records`, of a body to `…/records:query`, and of `recto page`.
 ///
-/// A request has at most one of `page_token`, `from`, `around` and `last`.
+/// A request has at most one of `page_token`, `from`, `around`, `skip` and `last`.
 #[allow(clippy::struct_excessive_bools, reason = "each is a parameter")]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "clap", derive(clap::Args))]
@@ -77,11 +79,19 @@ pub struct PageRequest {
     #[cfg_attr(test, schemars(with = "Vec<serde_json::Value>"))]
     pub from: Option<String>,
     /// Token of a row, for the page around that row. Or a percentage such as `60%`, for the page around the row that has
-    /// this share of all rows before it, of partitions that are kept in buckets.
+    /// this share of all rows before it, if Recto counts the rows of the query.
     #[serde(deserialize_with = "text_option", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "clap", arg(long, value_name = "TOKEN", group = "position"))]
     #[cfg_attr(test, schemars(with = "String"))]
     pub around: Option<String>,
+    /// Number of rows before the page (AIP-158), on an embedded store.
+    #[serde(deserialize_with = "whole_number", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(
+        feature = "clap",
+        arg(long, value_name = "ROWS", group = "position", allow_negative_numbers = true)
+    )]
+    #[cfg_attr(test, schemars(with = "u64"))]
+    pub skip: Option<i64>,
     /// Fields to return; absent or empty, all.
     #[serde(with = "comma_separated", skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(test, schemars(with = "Vec<String>", extend("explode" = false)))]
@@ -110,16 +120,20 @@ pub struct PageRequest {
     #[serde(skip_serializing_if = "is_false")]
     #[cfg_attr(feature = "clap", arg(long))]
     pub both_edges: bool,
-    /// Return the number of rows of the query as `total_size`, and of those before the page as `offset`, of partitions that
-    /// are kept in buckets.
-    #[serde(deserialize_with = "present", skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "clap", arg(long, value_enum, value_name = "HOW"))]
-    #[cfg_attr(test, schemars(with = "Count"))]
+    /// Count the rows of the query as `total_size`. `exact` counts all rows, and those before the page as `offset`, on an embedded
+    /// store. `estimate` does the same on Cassandra with the errors of both, for a sort order with buckets. `up_to:N` reads rows
+    /// until there are more than N, at most 10000: `total_size` is exact, or N with `total_size_is_minimum`.
+    #[serde(with = "parsed", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "clap", arg(long, value_name = "HOW"))]
+    #[cfg_attr(
+        test,
+        schemars(with = "String", regex(pattern = "^(exact|estimate|up_to:[1-9][0-9]{0,4})$"))
+    )]
     pub count: Option<Count>,
 }
 
 impl PageRequest {
-    /// Checks that the request has at most one position, and a page size that is not negative (AIP-158).
+    /// Checks that the request has at most one position, and no negative number (AIP-158).
     ///
     /// # Errors
     /// The error names the invalid parameter.
@@ -128,6 +142,7 @@ impl PageRequest {
             ("page_token", !self.page_token.is_empty()),
             ("from", self.from.is_some()),
             ("around", self.around.is_some()),
+            ("skip", self.skip.is_some()),
             ("last", self.last),
         ];
         let mut given = positions.into_iter().filter(|(_, is_given)| *is_given);
@@ -136,12 +151,16 @@ impl PageRequest {
             return Err(ParameterError::new(other, message)
                 .with_hint("a page starts at one position: give one of them"));
         }
-        match self.page_size {
-            Some(size) if size < 0 => Err(ParameterError::new(
-                "page_size",
-                format!("page_size is {size}; it cannot be negative"),
-            )),
-            _ => Ok(()),
+        let numbers = [("page_size", self.page_size), ("skip", self.skip)];
+        match numbers
+            .into_iter()
+            .find(|(_, number)| number.is_some_and(|number| number < 0))
+        {
+            Some((name, number)) => {
+                let message = format!("{name} is {}; it cannot be negative", number.unwrap_or_default());
+                Err(ParameterError::new(name, message))
+            }
+            None => Ok(()),
         }
     }
 
@@ -153,20 +172,10 @@ impl PageRequest {
             last: false,
             from: None,
             around: None,
+            skip: None,
             ..self.clone()
         }
     }
-}
-
-/// Way of counting the rows of a query.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[cfg_attr(test, schemars(inline))]
-#[serde(rename_all = "snake_case")]
-pub enum Count {
-    /// Estimate by the figures that Recto keeps about buckets. An embedded store is exact; on Cassandra the reply has the errors.
-    Estimate,
 }
 
 /// Options of `…/records:explain`, beside those of a page.

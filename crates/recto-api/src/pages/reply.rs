@@ -5,8 +5,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
 
-use crate::display::grouped;
 use crate::explanation::PlanShape;
+use crate::pages::RowCount;
 
 /// Record as JSON: names and values of its fields, without null fields.
 pub type JsonRecord = Map<String, Json>;
@@ -41,7 +41,7 @@ pub struct PageReply {
     pub versions: Option<Vec<Option<i64>>>,
     /// Number of rows of the query and before the page, if `count` asked for them.
     #[serde(flatten)]
-    pub estimate: Option<Estimate>,
+    pub row_count: Option<RowCount>,
     /// Maximum number of records that no page of the query shows, because they do not fit the view; absent if there are none.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub lacks: u64,
@@ -101,45 +101,6 @@ impl Stop {
 impl fmt::Display for Stop {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
-    }
-}
-
-/// Number of rows of a query, and of those before a page. In 95 of 100 cases the true numbers differ by no more than the errors.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Estimate {
-    /// Number of rows of the query, if `count` asked for it.
-    pub total_size: u64,
-    /// Error of `total_size` in 95 of 100 cases; 0: it is exact.
-    pub total_size_error: u64,
-    /// Number of rows before the page, if `count` asked for it.
-    pub offset: u64,
-    /// Error of `offset` in 95 of 100 cases; 0: it is exact.
-    pub offset_error: u64,
-}
-
-impl Estimate {
-    /// Returns the position of a page of `rows` rows, for people: `rows 202,066 to 202,085 of 336,776 (60 %)`.
-    pub fn in_words(&self, rows: usize) -> String {
-        let off = |error: u64| match error {
-            0 => String::new(),
-            error => format!(" ± {}", grouped(error)),
-        };
-        let total = format!("{}{}", grouped(self.total_size), off(self.total_size_error));
-        if rows == 0 {
-            return format!("no row of {total}");
-        }
-        // This is the share of the row in the middle of the page, rounded.
-        let total_size = u128::from(self.total_size);
-        let share = (u128::from(self.offset) + rows as u128 / 2) * 100 + total_size / 2;
-        let share = share.checked_div(total_size).unwrap_or(0);
-        let (first, last) = (self.offset + 1, self.offset + rows as u64);
-        let off = off(self.offset_error);
-        format!(
-            "rows {} to {}{off} of {total} ({share} %)",
-            grouped(first),
-            grouped(last)
-        )
     }
 }
 
@@ -275,7 +236,15 @@ mod tests {
             "offset_error": 0,
             "lacks": 2,
         });
-        for json in [bare.clone(), full] {
+        let counted = json!({
+            "records": [],
+            "next_page_token": "",
+            "previous_page_token": "",
+            "total_size": 10_000,
+            "total_size_error": 0,
+            "total_size_is_minimum": true,
+        });
+        for json in [bare.clone(), full, counted] {
             let reply: PageReply = serde_json::from_value(json.clone()).unwrap();
             assert_eq!(serde_json::to_value(&reply).unwrap(), json);
         }
@@ -306,25 +275,5 @@ mod tests {
         for (name, number) in cost.members() {
             assert_eq!(json[name], number);
         }
-    }
-
-    #[test]
-    fn the_position_of_a_page_is_text() {
-        let estimate = Estimate {
-            total_size: 336_776,
-            offset: 202_062,
-            ..Estimate::default()
-        };
-        assert_eq!(estimate.in_words(6), "rows 202,063 to 202,068 of 336,776 (60 %)");
-        let about = Estimate {
-            total_size_error: 900,
-            offset_error: 12,
-            ..estimate
-        };
-        assert_eq!(
-            about.in_words(1),
-            "rows 202,063 to 202,063 ± 12 of 336,776 ± 900 (60 %)"
-        );
-        assert_eq!(Estimate::default().in_words(0), "no row of 0");
     }
 }

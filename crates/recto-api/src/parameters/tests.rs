@@ -8,7 +8,7 @@ use serde_json::{Value as Json, json};
 use super::*;
 use crate::buckets::BucketsRequest;
 use crate::csv::CsvOptions;
-use crate::pages::{Count, PageRequest};
+use crate::pages::{Count, MAX_COUNT_UP_TO, PageRequest};
 use crate::records::PutOptions;
 
 fn of_query<T: DeserializeOwned>(query: &str) -> Result<T, ParameterError> {
@@ -195,13 +195,18 @@ prop_compose! {
         from in proptest::option::of(proptest::collection::vec(any::<i64>(), 0..3)),
         around in proptest::option::of(".{1,9}"),
         fields in proptest::collection::hash_set("[a-zé&+][a-z &]{0,2}[a-z]", 0..4),
-        flags in any::<[bool; 6]>(),
+        flags in any::<[bool; 5]>(),
+        skip in proptest::option::of(any::<i64>()),
+        count in proptest::option::of(prop_oneof![
+            Just(Count::Exact),
+            Just(Count::Estimate),
+            (1..=MAX_COUNT_UP_TO).prop_map(Count::UpTo),
+        ]),
     ) -> PageRequest {
         let [filter, order_by, page_token, view] = texts;
-        let [last, allow_filter_scan, row_page_tokens, versions, both_edges, is_counted] = flags;
+        let [last, allow_filter_scan, row_page_tokens, versions, both_edges] = flags;
         PageRequest {
-            filter, order_by, page_size, page_token, last, around, view, allow_filter_scan, row_page_tokens, versions, both_edges,
-            count: is_counted.then_some(Count::Estimate),
+            filter, order_by, page_size, page_token, last, around, view, allow_filter_scan, row_page_tokens, versions, both_edges, count, skip,
             from: from.map(|values| Json::from(values).to_string()),
             fields: fields.into_iter().collect(),
         }

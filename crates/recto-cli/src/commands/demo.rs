@@ -351,8 +351,8 @@ fn draw_page(
         cost(reply)
     );
     console.line(console.paint(Tone::Dim, &footer))?;
-    if let Some(estimate) = &reply.estimate {
-        console.line(console.paint(Tone::Dim, &estimate.in_words(reply.records.len())))?;
+    if let Some(count) = &reply.row_count {
+        console.line(console.paint(Tone::Dim, &count.in_words(reply.records.len())))?;
     }
     Ok(())
 }

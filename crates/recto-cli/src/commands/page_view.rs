@@ -42,11 +42,11 @@ impl View<'_> {
             footer.push_str(&format!(" · {}", cost(self.reply)));
         }
         lines.push(line(console, Tone::Dim, &footer));
-        if let Some(estimate) = &self.reply.estimate {
+        if let Some(row_count) = &self.reply.row_count {
             lines.push(line(
                 console,
                 Tone::Dim,
-                &estimate.in_words(self.reply.records.len()),
+                &row_count.in_words(self.reply.records.len()),
             ));
         }
         if !hidden.is_empty() {

@@ -203,7 +203,7 @@ impl Pages for FakeSession {
             next_page_token: token((page + 1 < self.pages).then_some(page + 1)),
             previous_page_token: token(page.checked_sub(1)),
             stop: request.allow_filter_scan.then_some(Stop::Scanned),
-            estimate: None,
+            row_count: None,
             lacks: 0,
             shape: Some(shape(Shape::Scan, false)),
             cost: COST,
@@ -243,6 +243,7 @@ impl Pages for FakeSession {
                 Vec::new()
             },
             base_rows: None,
+            row_count: None,
             expected_rows: 102,
             expected_round_trips: 1,
             actual: run.then_some(ActualCost {

@@ -52,6 +52,6 @@ async fn how_far_it_is_stands_in_a_file_until_it_is_done() {
     std::fs::write(&path, "from-here\n").unwrap();
     let gone_on = run(FakeSession::new(), console(), &line).await;
     assert!(gone_on.contains("resume: Some(\"from-here\")"), "{gone_on}");
-    assert!(gone_on.contains("was begun 3 h 20 min ago"), "{gone_on}");
+    assert!(gone_on.contains("began 3 h 20 min ago"), "{gone_on}");
     assert!(!path.exists(), "it is done");
 }

@@ -307,7 +307,10 @@ fn an_export_that_a_stop_cuts_is_named() {
     running.signal("TERM");
     let (code, log) = running.ended();
     assert_eq!(code, Some(1), "{log}");
-    assert!(log.contains("cut after 200 ms: 1 connection"), "{log}");
+    assert!(
+        log.contains("stopped after 200 ms, before all work had ended: 1 connection"),
+        "{log}"
+    );
     let mut rest = Vec::new();
     let _ = stream.read_to_end(&mut rest);
     assert!(

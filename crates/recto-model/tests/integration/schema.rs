@@ -319,7 +319,7 @@ fn sort_orders_keep_the_rules() {
         (
             append("order = [\"-b\"]"),
             "`b` is already in the partition",
-            "without `partition` the whole key",
+            "without `partition`, the whole key",
         ),
         (
             with("writes = \"apend\""),

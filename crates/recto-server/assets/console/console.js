@@ -195,7 +195,9 @@
     if (asksAgain(event.target)) event.detail.target.classList.add("stale");
   });
 
-  document.addEventListener("htmx:afterSettle", () => {
+  document.addEventListener("htmx:afterSettle", (event) => {
+    // The number of rows arrives after its page, and changes nothing else.
+    if (event.target.closest(".place")) return;
     arrange();
     arrive(false);
   });

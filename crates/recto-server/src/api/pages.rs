@@ -147,6 +147,7 @@ pub(super) fn problem(request: &PageRequest, error: Error) -> Problem {
         Some(ErrorPart::From) => "from",
         Some(ErrorPart::Fields) => "fields",
         Some(ErrorPart::PageSize) => "page_size",
+        Some(ErrorPart::Skip) => "skip",
         Some(ErrorPart::Cursor) if request.around.is_some() => "around",
         Some(ErrorPart::Cursor) => "page_token",
         _ => return Problem::of_query(error),
@@ -159,7 +160,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use recto::Stop;
-    use recto::session::Estimate;
+    use recto::session::RowCount;
     use serde_json::json;
 
     use super::*;
@@ -172,10 +173,10 @@ mod tests {
             stop,
             row_page_tokens: Some(vec!["t".into()]),
             versions: Some(vec![Some(1_763_740_800_000_000), None]),
-            estimate: Some(Estimate {
+            row_count: Some(RowCount {
                 total_size: 336_776,
-                offset: 50,
-                ..Estimate::default()
+                offset: Some(50),
+                ..RowCount::default()
             }),
             lacks: 2,
             ..PageReply::default()

@@ -208,7 +208,7 @@ mod tests {
             ("orders:read where", "no filter"),
             ("*:backup", "not a right"),
             ("@store:read", "not a right"),
-            ("@store:load where a = 1", "no filter"),
+            ("@store:load where a = 1", "cannot have a filter"),
             ("@shop:load", "not a valid name of a collection"),
             ("*:send", "not a right"),
             ("queue.mails:write", "not a right"),

@@ -312,7 +312,7 @@ mod tests {
         let error = sources("", &environment, &[]).resolve().unwrap_err();
         assert_eq!(
             error.to_string(),
-            "RECTO_SERVE_LOG_FORMAT takes one of `human`, `json`"
+            "RECTO_SERVE_LOG_FORMAT must be one of `human`, `json`"
         );
         let error = sources("[cassandra]\npassword = \"secret\n", &[], &[])
             .resolve()

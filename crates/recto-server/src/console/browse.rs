@@ -8,8 +8,8 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use maud::{Markup, html};
 use recto::schema::{Collection, Field};
-use recto::session::{Count, Explanation, PageReply, PageRequest};
-use recto::{Error, ErrorKind, Session};
+use recto::session::{Count, Explanation, KnownRowCount, PageReply, PageRequest};
+use recto::{Error, Session};
 use serde_json::Value as Json;
 
 use super::filter::{Chip, Operator, chips, condition, with};
@@ -176,20 +176,19 @@ impl Asking<'_> {
         browse.answer(&controls::query(&browse))
     }
 
-    /// Reads the page. Also estimates the number of rows if the view has buckets.
+    /// Reads the page. Also counts the rows if that needs no reading.
     async fn reply(&self, url: &PageUrl, explanation: &Explanation) -> recto::Result<PageReply> {
         let request = url.request();
-        let can_count =
-            explanation.filter_scan.is_empty() && is_in_buckets(self.collection, &explanation.view);
-        let estimating = PageRequest {
-            count: can_count.then_some(Count::Estimate),
+        let counting = PageRequest {
+            count: explanation.row_count.map(|known| match known {
+                KnownRowCount::Exact => Count::Exact,
+                KnownRowCount::Estimate => Count::Estimate,
+            }),
             ..request.clone()
         };
-        match self.session.page(&url.collection, &estimating).await {
-            // A token that may read only some rows does not get their number.
-            Err(error) if estimating.count.is_some() && error.kind() == ErrorKind::InvalidQuery => {
-                self.session.page(&url.collection, &request).await
-            }
+        match self.session.page(&url.collection, &counting).await {
+            // A page is shown even if its rows cannot be counted, such as those of a store of an earlier release.
+            Err(_) if counting.count.is_some() => self.session.page(&url.collection, &request).await,
             answered => answered,
         }
     }
@@ -213,12 +212,6 @@ impl Asking<'_> {
         };
         browse.answer(&content)
     }
-}
-
-/// Returns whether a view, or the primary sort order of the collection, has buckets.
-fn is_in_buckets(collection: &Collection, view: &str) -> bool {
-    let of_view = collection.view(view).map(|view| view.bucket.is_some());
-    of_view.unwrap_or(collection.bucket.is_some())
 }
 
 fn check_fields(collection: &Collection, url: &PageUrl) -> Result<(), Problem> {

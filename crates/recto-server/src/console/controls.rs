@@ -7,6 +7,7 @@ use recto::{DEFAULT_PAGE_SIZE, Direction};
 use serde_json::Value as Json;
 
 use super::browse::{Browse, JUMP, JUMP_DESCENDS, JUMP_FIELD, OPERATOR_PREFIX, SHARE, VALUE_PREFIX};
+use super::count;
 use super::filter::{Chip, Operator, typed, without};
 use super::page_url::{PageUrl, WAS};
 use super::refused::Place;
@@ -219,9 +220,11 @@ pub(super) fn pager(browse: &Browse<'_>, explanation: &Explanation, reply: &Page
                 (turn("l", "Last", None, more.then(|| url.last_page().href())))
             }
             (jump(browse, explanation))
-            @if let Some(estimate) = &reply.estimate {
+            @if let Some(count) = &reply.row_count {
                 (share(browse, explanation))
-                span.place.dim { (estimate.in_words(reply.records.len())) }
+                span.place.dim { (count.in_words(reply.records.len())) }
+            } @else {
+                (count::render(url, reply))
             }
             nav.sizes aria-label="Rows per page" {
                 span.dim aria-hidden="true" { "Rows" }

@@ -14,6 +14,7 @@
 //! | `queues` | queues and their actions |
 //! | `browse` | page of records, or the reason why there is none |
 //! | `heading`, `controls`, `table`, `plan` | its parts, from top to bottom |
+//! | `count` | number of rows of its query |
 //! | `pin` | form that asks for the partition |
 //! | `export` | all rows of a query |
 //! | `options` | further conditions and sorts that the planner allows |
@@ -29,6 +30,7 @@ mod assets;
 mod browse;
 mod buckets;
 mod controls;
+mod count;
 #[cfg(feature = "full")]
 mod design;
 #[cfg(not(feature = "full"))]
@@ -73,6 +75,7 @@ pub(crate) fn routes() -> Router<App> {
         .route(&format!("{record}/views"), get(views::get))
         .route(&format!("{record}/buckets"), get(buckets::get))
         .route(&format!("{record}/design"), get(design::get).post(design::ask))
+        .route(&format!("{record}/count"), get(count::get))
         .route(&format!("{record}/export"), get(export::get))
         .route(&format!("{record}/record"), get(record::get))
         .route(&format!("{record}/new"), get(form::ask_new).post(form::new))

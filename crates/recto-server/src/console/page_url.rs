@@ -269,7 +269,8 @@ impl PageUrl {
     }
 }
 
-fn with_query(path: String, query: &str) -> String {
+/// Returns an address with a query, which may be empty.
+pub(super) fn with_query(path: String, query: &str) -> String {
     if query.is_empty() {
         path
     } else {

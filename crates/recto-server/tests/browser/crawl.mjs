@@ -107,7 +107,10 @@ function inPage() {
     /** Starts to wait until htmx has inserted a response into the current document. */
     watch() {
       this.hasSettled = false;
-      document.addEventListener("htmx:afterSettle", () => { this.hasSettled = true; }, { once: true });
+      document.addEventListener("htmx:afterSettle", (event) => {
+        // The number of rows may arrive meanwhile.
+        this.hasSettled ||= !event.target.closest(".place");
+      });
     },
   };
 }

@@ -17,7 +17,14 @@ const turned = (page, act) => swapped(page, act);
 /** Performs an action that swaps the page, and waits until the page has settled. */
 async function swapped(page, act) {
   await page.evaluate(() => {
-    window.settled = new Promise((done) => document.addEventListener("htmx:afterSettle", done, { once: true }));
+    window.settled = new Promise((done) => {
+      document.addEventListener("htmx:afterSettle", function settle(event) {
+        // The number of rows may arrive meanwhile.
+        if (event.target.closest(".place")) return;
+        document.removeEventListener("htmx:afterSettle", settle);
+        done();
+      });
+    });
   });
   await act();
   await page.evaluate(() => window.settled);
@@ -51,6 +58,7 @@ test("turn pages both ways without moving anything, and share them", {}, async (
   await page.goto(`${base}${UNITED}&page_size=20`);
   const first = await firsts(page);
   const place = async () => JSON.stringify(await (await page.$(".rows")).boundingBox());
+  await page.locator(".place", { hasText: /^rows 1 to 20 of 1,000 / }).waitFor();
   const at = await place();
   await turned(page, () => page.click("#turn-n"));
   const second = await firsts(page);
@@ -58,6 +66,7 @@ test("turn pages both ways without moving anything, and share them", {}, async (
   assert.notDeepEqual(second, first);
   assert.equal(await page.evaluate(() => document.activeElement.id), "turn-n", "the focus stays");
   assert.equal(await page.textContent("#status"), "20 rows");
+  await page.locator(".place", { hasText: /^rows 21 to 40 of 1,000 / }).waitFor();
   const other = await context.newPage();
   await other.goto(page.url());
   assert.deepEqual(await firsts(other), second, "an address is shared");

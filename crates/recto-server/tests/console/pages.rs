@@ -1,7 +1,9 @@
 //! Reading without scripts: content of the pages, and targets of their links.
 
+use std::collections::BTreeMap;
+
 use axum::http::StatusCode;
-use recto_server::access::Access;
+use recto_server::access::{Access, Grant, Right};
 
 use crate::fixture::Fixture;
 
@@ -73,6 +75,51 @@ async fn a_page_has_rows_controls_and_its_plan() {
         .await;
     assert_eq!(page.status, StatusCode::OK);
     insta::assert_snapshot!("page", page.main());
+}
+
+#[tokio::test]
+async fn a_page_shows_its_position_and_the_number_of_rows() {
+    let fixture = Fixture::new().await;
+    let client = fixture.client(Access::all());
+    let page = client.get(&format!("{UNITED}&page_size=50")).await;
+    assert!(page.html.contains("rows 1 to 50 of 1,000"), "{}", page.main());
+    let next = client.follow(&page, "data-key=\"n\"").await;
+    assert!(next.html.contains("rows 51 to 100 of 1,000"), "{}", next.main());
+}
+
+#[tokio::test]
+async fn an_unknown_number_of_rows_is_loaded_after_the_page() {
+    let fixture = Fixture::new().await;
+    let client = fixture.client(Access::all());
+    let query = "carrier%20%3D%20%22UA%22%20AND%20dest%20%3D%20%22LAX%22";
+    let list = format!("/collections/flights?filter={query}&allow_filter_scan=true");
+    let page = client.get(&format!("{list}&page_size=5&fields=dest")).await;
+    let path = page
+        .html
+        .split("hx-get=\"")
+        .nth(1)
+        .and_then(|rest| rest.split('"').next());
+    let path = path.unwrap().replace("&amp;", "&");
+    assert_eq!(
+        path,
+        list.replace('?', "/count?"),
+        "each page of the list has the same address"
+    );
+    let whole = client.get(&format!("{list}&page_size=1000")).await;
+    let rows = whole.rows().len();
+    assert!(!whole.html.contains("/count") && rows > 5, "{}", whole.main());
+    assert_eq!(client.get(&path).await.html, format!("{rows} rows"));
+    // A token that may see only some rows learns no number that depends on the others.
+    let granted = BTreeMap::from([("flights".to_owned(), grant("dest = \"LAX\""))]);
+    let restricted = fixture.client(Access::granted("somebody", granted));
+    assert_eq!(restricted.get(&path).await.status, StatusCode::NO_CONTENT);
+}
+
+fn grant(rows: &str) -> Grant {
+    Grant {
+        rights: vec![Right::Read],
+        rows: rows.to_owned(),
+    }
 }
 
 #[tokio::test]

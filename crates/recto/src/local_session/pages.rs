@@ -2,7 +2,6 @@
 
 use async_trait::async_trait;
 use futures::stream::{BoxStream, StreamExt, TryStreamExt};
-use recto_api::pages::Count;
 use recto_plan::cursor::{CursorError, CursorName};
 
 use super::LocalSession;
@@ -47,18 +46,21 @@ impl Pages for LocalSession {
         let reply = reply(&page, request);
         // A record may be of another version and otherwise as it was.
         let versions = reply.versions.iter().flatten().flatten();
-        // And there may be more rows elsewhere.
-        let estimated = reply.estimate.iter().flat_map(|estimate| {
+        // The number of rows changes with rows of other pages.
+        let counted = reply.row_count.iter().flat_map(|count| {
+            let offset = [count.offset, count.offset_error].map(Option::unwrap_or_default);
+            let is_minimum = u64::from(count.total_size_is_minimum);
             [
-                estimate.total_size,
-                estimate.total_size_error,
-                estimate.offset,
-                estimate.offset_error,
+                count.total_size,
+                count.total_size_error,
+                is_minimum,
+                offset[0],
+                offset[1],
             ]
         });
-        let estimated = estimated.flat_map(u64::to_be_bytes);
+        let counted = counted.flat_map(u64::to_be_bytes);
         let versions = versions.flat_map(|version| version.to_be_bytes());
-        let versions: Vec<u8> = versions.chain(estimated).collect();
+        let versions: Vec<u8> = versions.chain(counted).collect();
         let ring = page.core().shared.keys.ring();
         Ok(PageText {
             digest: Some(if versions.is_empty() {
@@ -160,11 +162,25 @@ impl LocalSession {
                 None => query.around(around),
             };
         }
-        if request.count == Some(Count::Estimate) {
-            query = query.with_estimate();
+        if let Some(rows) = request.skip {
+            query = query.skip(not_negative(rows)?);
+        }
+        if let Some(count) = request.count {
+            query = query.count(count);
         }
         Ok(query)
     }
+}
+
+/// Returns the number of rows to skip.
+fn not_negative(rows: i64) -> Result<u64> {
+    u64::try_from(rows).map_err(|_| {
+        Error::new(
+            ErrorKind::InvalidQuery,
+            format!("skip is {rows}; it cannot be negative"),
+        )
+        .with_part(Part::Skip)
+    })
 }
 
 /// AIP-158: absent or 0 is the default, negative is refused, above the most is coerced.
@@ -207,7 +223,7 @@ fn reply<T>(page: &Page<T>, request: &PageRequest) -> PageReply {
         versions: request
             .versions
             .then(|| (0..page.len()).map(|index| page.version(index)).collect()),
-        estimate: page.estimate(),
+        row_count: page.row_count(),
         // Their number would count hidden records, too.
         lacks: if page.hides() { 0 } else { page.lacks() },
         shape: Some(page.shape()),

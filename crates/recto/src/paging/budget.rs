@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use recto_api::pages::PageCost;
 use recto_model::Environment;
-use recto_store::{PartitionWrite, ReadOptions, RowsRead};
+use recto_store::{ColumnSet, PartitionWrite, ReadOptions, RowsRead};
 
 /// Minimum number of rows, if there are more, that are read before the read yields to other tasks.
 const ROWS_PER_TURN: u64 = 256;
@@ -98,6 +98,8 @@ pub(crate) struct Meter {
     base_rows: u64,
     /// Number of rows that were read when the read last yielded to other tasks.
     rows_at_turn: u64,
+    /// Columns that the read does not use.
+    unseen: ColumnSet,
     stale: Stale,
 }
 
@@ -123,8 +125,22 @@ impl Meter {
             buckets: Vec::new(),
             base_rows: 0,
             rows_at_turn: 0,
+            unseen: ColumnSet::new(),
             stale: Stale::default(),
         }
+    }
+
+    /// Returns the meter of a read that follows this read within its time, with a budget of its own.
+    pub(crate) fn following(&self, budget: Budget, unseen: ColumnSet) -> Self {
+        Self {
+            unseen,
+            ..Self::of(budget, self.environment.clone(), self.started_nanos)
+        }
+    }
+
+    /// Allows as many bytes of rows again, because the caller has dropped the rows that were kept.
+    pub(crate) fn start_chunk(&mut self) {
+        self.kept_bytes = 0;
     }
 
     /// Yields to other tasks if this read has run long enough. An embedded store may read without ever waiting, so that
@@ -146,6 +162,7 @@ impl Meter {
         Some(ReadOptions {
             timeout,
             max_bytes,
+            unseen: self.unseen,
             ..ReadOptions::default()
         })
     }
@@ -239,6 +256,13 @@ impl Meter {
     pub(crate) fn count_kept(&mut self, bytes: usize) -> bool {
         self.kept_bytes += bytes as u64;
         self.kept_bytes >= self.budget.bytes
+    }
+
+    /// Adds the cost of a read that followed.
+    pub(crate) fn add_following(&mut self, following: Self) {
+        let round_trips = self.cost.round_trips + following.cost.round_trips;
+        self.add(following);
+        self.cost.round_trips = round_trips;
     }
 
     /// Adds the cost of a read that ran concurrently.

@@ -4,11 +4,13 @@
 use std::sync::Arc;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
-use recto_api::pages::Estimate;
+use recto_api::explanation::KnownRowCount;
+use recto_api::pages::{MAX_COUNT_UP_TO, RowCount};
 use recto_model::RowSet;
+use recto_model::schema::AttachedTable;
 use recto_plan::{Plan, Position, Shape, Side, Travel};
 use recto_protocol::buckets::Figures;
-use recto_store::{ReadOptions, Snapshot};
+use recto_store::{ReadOptions, Snapshot, Store};
 
 use super::page::Share;
 use super::selecting::{MAX_SOURCES_AT_ONCE, key_of};
@@ -24,8 +26,7 @@ pub(super) struct Estimator<'e> {
 impl Estimator<'_> {
     /// Estimates the number of rows, and the number of rows before a position. Without a position, the page begins at
     /// the first row. `rows` is the number of rows of the page.
-    pub(super) async fn estimate(&self, begin: Option<&Position>, rows: usize) -> Result<Estimate> {
-        self.check()?;
+    pub(super) async fn estimate(&self, begin: Option<&Position>, rows: usize) -> Result<RowCount> {
         let total = self.rows(None, Travel::Forward).await?;
         let before = match begin {
             Some(position) => self.rows(Some(position), Travel::Backward).await?,
@@ -34,23 +35,37 @@ impl Estimator<'_> {
         // The error covers two kinds of rows: records that do not fit the view, which are not counted; and stale
         // entries, which are counted.
         let least = u64::from(self.plan.sort_order.is_verified && total.rows > 0);
-        Ok(Estimate {
+        Ok(RowCount {
             total_size: total.rows.max(rows as u64),
             total_size_error: total.rows_error().max(least) + self.plan.sort_order.lacks.too_large,
-            offset: before.rows.min(total.rows.saturating_sub(rows as u64)),
-            offset_error: before.rows_error().max(least.min(before.rows)),
+            total_size_is_minimum: false,
+            offset: Some(before.rows.min(total.rows.saturating_sub(rows as u64))),
+            offset_error: Some(before.rows_error().max(least.min(before.rows))),
         })
     }
 
     /// Returns the position where a share of the rows ends, or nothing if there are no rows.
     pub(super) async fn position(&self, share: Share) -> Result<Option<Position>> {
-        self.check()?;
-        if self.plan.shape == Shape::Empty {
-            return Ok(None);
-        }
         let each = self.of_each(None, Travel::Forward).await?;
         let total = sum(&each);
         let rank = share.of(total.rows).min(total.rows.saturating_sub(1));
+        self.position_in(rank, &each, total).await
+    }
+
+    /// Returns the position of the row that has `rank` rows before it, or nothing if there are too few rows.
+    pub(super) async fn position_at(&self, rank: u64) -> Result<Option<Position>> {
+        let each = self.of_each(None, Travel::Forward).await?;
+        let total = sum(&each);
+        if rank >= total.rows {
+            return Ok(None);
+        }
+        self.position_in(rank, &each, total).await
+    }
+
+    async fn position_in(&self, rank: u64, each: &[Figures], total: Figures) -> Result<Option<Position>> {
+        if self.plan.shape == Shape::Empty {
+            return Ok(None);
+        }
         if each.len() > 1 {
             let rows = each.iter().map(|figures| figures.rows).collect();
             return self.select(rank, rows, total.rows_error()).await;
@@ -94,37 +109,85 @@ impl Estimator<'_> {
             .try_collect()
             .await
     }
+}
 
-    /// Returns an error if the rows of the plan are not counted: it intersects views, reads a table without buckets, or
-    /// checks conditions row by row.
-    fn check(&self) -> Result<()> {
-        if !self.plan.views.is_empty() {
-            return Err(Error::new(
-                ErrorKind::InvalidQuery,
-                "how many rows there are is not known where views are intersected",
-            )
-            .with_hint("declare a view that serves all conditions by itself"));
+/// Returns how the number of rows of a plan is known without reading them; `None` if it is not.
+pub(crate) fn known_row_count(store: &dyn Store, plan: &Plan) -> Option<KnownRowCount> {
+    let table = &plan.sort_order.table;
+    let is_attached = AttachedTable::keyspace_of(table.name()).is_some();
+    if plan.shape == Shape::Empty {
+        return Some(KnownRowCount::Exact);
+    }
+    if !plan.views.is_empty() || !plan.filter_scan.is_empty() {
+        return None;
+    }
+    if store.limits().counts_rows && !is_attached {
+        return Some(KnownRowCount::Exact);
+    }
+    table.options().buckets.map(|_| KnownRowCount::Estimate)
+}
+
+/// Checks that the number of rows of a plan is known well enough for a purpose.
+pub(super) fn check(store: &dyn Store, plan: &Plan, purpose: Purpose) -> Result<()> {
+    let is_exact = purpose.is_exact();
+    match known_row_count(store, plan) {
+        Some(known) if !is_exact || known == KnownRowCount::Exact => Ok(()),
+        _ => Err(unknown_row_count(plan, purpose)),
+    }
+}
+
+#[cold]
+fn unknown_row_count(plan: &Plan, purpose: Purpose) -> Error {
+    let reason = if !plan.views.is_empty() {
+        "the query intersects views".to_owned()
+    } else if !plan.filter_scan.is_empty() {
+        "the query is a filter scan".to_owned()
+    } else if purpose.is_exact() {
+        "only an embedded store counts rows exactly".to_owned()
+    } else {
+        format!("{} has no buckets", plan.sort_order.title())
+    };
+    let message = format!("{}, because {reason}", purpose.refusal());
+    Error::new(ErrorKind::InvalidQuery, message).with_hint(purpose.hint())
+}
+
+/// Purpose of a number of rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    ExactCount,
+    Estimate,
+    /// Position of a share of the rows.
+    Share,
+    /// Position of a rank.
+    Skip,
+}
+
+impl Purpose {
+    fn is_exact(self) -> bool {
+        matches!(self, Self::ExactCount | Self::Skip)
+    }
+
+    fn refusal(self) -> &'static str {
+        match self {
+            Self::ExactCount => "Recto cannot count the rows exactly",
+            Self::Estimate => "Recto cannot estimate the number of rows",
+            Self::Share => "Recto cannot find the row at a percentage",
+            Self::Skip => "Recto cannot skip a number of rows",
         }
-        let sort_order = &self.plan.sort_order;
-        // A plan that reads nothing needs no count.
-        if sort_order.table.options().buckets.is_none() && self.plan.shape != Shape::Empty {
-            let title = sort_order.title();
-            return Err(Error::new(
-                ErrorKind::InvalidQuery,
-                format!("the rows of {title} are not counted, because it has no buckets"),
-            )
-            .with_hint(format!(
-                "declare `bucket = {{ target = \"10MB\" }}` for {title} in the schema, or leave the estimate out"
-            )));
+    }
+
+    fn hint(self) -> String {
+        match self {
+            Self::ExactCount => format!(
+                "ask for count=up_to:{MAX_COUNT_UP_TO}, or for count=estimate of a view with `bucket`"
+            ),
+            Self::Estimate => format!(
+                "ask for count=up_to:{MAX_COUNT_UP_TO}, or declare a view with `bucket` that serves all conditions"
+            ),
+            Self::Share | Self::Skip => {
+                "continue with page tokens, or start at a row or a value with around or from".to_owned()
+            }
         }
-        if self.plan.filter_scan.is_empty() {
-            return Ok(());
-        }
-        Err(Error::new(
-            ErrorKind::InvalidQuery,
-            "how many rows there are is not known where conditions are checked row by row",
-        )
-        .with_hint("leave out what no view serves, or declare a view that serves it"))
     }
 }
 

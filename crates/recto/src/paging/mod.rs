@@ -5,6 +5,7 @@
 //! decides which rows belong to the page. [`Joining`] reads their base rows if a view is not sufficient.
 
 mod budget;
+mod counter;
 mod estimate;
 mod found;
 mod intersect;
@@ -18,6 +19,7 @@ mod selecting;
 mod sparsest;
 
 pub(crate) use budget::{AskedBucket, Budget, blurred};
+pub(crate) use estimate::known_row_count;
 pub(crate) use intersect::{MIN_REMOTE_CHUNK_ROWS, first_chunks};
 pub(crate) use joined::{Joining, Judge};
 pub(crate) use page::{PageSpec, Place, RawPage, Share, fetch, is_remote};

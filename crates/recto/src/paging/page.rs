@@ -3,14 +3,15 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use recto_api::pages::{Estimate, PageCost, Stop};
+use recto_api::pages::{Count, PageCost, RowCount, Stop};
 use recto_model::schema::AttachedTable;
 use recto_model::{Cells, Environment, Table};
 use recto_plan::{Plan, Position, Side, Travel};
 use recto_store::{PartitionWrite, Snapshot, Store};
 
 use super::budget::{AskedBucket, Budget, Meter};
-use super::estimate::Estimator;
+use super::counter;
+use super::estimate::{self, Estimator, Purpose};
 use super::found::FoundRows;
 use super::joined::Joining;
 use super::reader::{Reader, Run, Truth, out_of_time};
@@ -30,6 +31,8 @@ pub(crate) enum Place {
     Around(Position),
     /// Rows around the position where a share of the query's rows ends.
     AroundShare(Share),
+    /// The rows after this number of rows.
+    AtRank(u64),
 }
 
 /// Share of all rows, in millionths.
@@ -56,8 +59,8 @@ pub(crate) struct PageSpec {
     pub(crate) budget: Budget,
     /// Whether to look for rows beyond the edge from which the page is read.
     pub(crate) both_edges: bool,
-    /// Whether to estimate the number of rows.
-    pub(crate) estimates: bool,
+    /// Whether and how to count the rows of the query.
+    pub(crate) count: Option<Count>,
 }
 
 /// Page before its rows are decoded.
@@ -78,13 +81,28 @@ pub(crate) struct RawPage {
     pub(crate) cost: PageCost,
     /// Buckets from which rows were read.
     pub(crate) buckets: Vec<AskedBucket>,
-    /// Estimated number of rows, if requested.
-    pub(crate) estimate: Option<Box<Estimate>>,
+    /// Number of rows, if requested.
+    pub(crate) row_count: Option<Box<RowCount>>,
 }
 
 /// Returns whether the rows of a table are read over a network: the store is remote, or the table is attached.
 pub(crate) fn is_remote(store: &dyn Store, table: &Table) -> bool {
     store.limits().remote || AttachedTable::keyspace_of(table.name()).is_some()
+}
+
+/// Returns the purposes for which a page needs the number of rows of its query.
+fn purposes(spec: &PageSpec) -> impl Iterator<Item = Purpose> {
+    let of_count = match spec.count {
+        Some(Count::Exact) => Some(Purpose::ExactCount),
+        Some(Count::Estimate) => Some(Purpose::Estimate),
+        Some(Count::UpTo(_)) | None => None,
+    };
+    let of_place = match spec.place {
+        Place::AroundShare(_) => Some(Purpose::Share),
+        Place::AtRank(_) => Some(Purpose::Skip),
+        _ => None,
+    };
+    of_count.into_iter().chain(of_place)
 }
 
 /// Reads a page. Also returns the writes that remove the stale rows that it met.
@@ -95,6 +113,9 @@ pub(crate) async fn fetch(
     joining: Option<&Joining>,
     spec: &PageSpec,
 ) -> Result<(RawPage, Vec<PartitionWrite>)> {
+    for purpose in purposes(spec) {
+        estimate::check(&**store, plan, purpose)?;
+    }
     let snapshot = store.snapshot()?;
     let presence = Presence::of(&plan.sort_order);
     let truth = Truth {
@@ -118,13 +139,12 @@ pub(crate) async fn fetch(
         Place::Last => fetcher.one_way(None, Travel::Backward, &mut meter).await?,
         Place::Beyond(position, travel) => fetcher.one_way(Some(position), *travel, &mut meter).await?,
         Place::Around(position) => fetcher.around(position, &mut meter).await?,
-        // Boxed like estimates, because the future of every page would contain it.
+        // Boxed like counts, because the future of every page would contain it.
         Place::AroundShare(share) => Box::pin(fetcher.around_share(*share, &mut meter)).await?,
+        Place::AtRank(rank) => Box::pin(fetcher.at_rank(*rank, &mut meter)).await?,
     };
-    if spec.estimates {
-        let first = (!page.rows.is_empty()).then(|| plan.position(page.rows.rows.row(0), Side::Before));
-        let begin = first.or_else(|| page.start.clone());
-        page.estimate = Some(Box::pin(fetcher.estimate(begin, page.rows.len(), &meter)).await?);
+    if let Some(count) = spec.count {
+        page.row_count = Some(Box::new(Box::pin(fetcher.count(count, &page, &mut meter)).await?));
     }
     page.cost = meter.cost();
     let (buckets, removals) = meter.into_findings();
@@ -141,10 +161,44 @@ struct Fetcher<'a> {
 }
 
 impl Fetcher<'_> {
-    /// Estimates the number of rows, and the number of rows before a page that begins at `begin` and has `rows` rows.
-    async fn estimate(&self, begin: Option<Position>, rows: usize, meter: &Meter) -> Result<Box<Estimate>> {
-        let estimator = self.estimator(meter)?;
-        Ok(Box::new(estimator.estimate(begin.as_ref(), rows).await?))
+    /// Counts the rows of the query of a page.
+    async fn count(&self, count: Count, page: &RawPage, meter: &mut Meter) -> Result<RowCount> {
+        let rows = page.rows.len();
+        match count {
+            Count::Exact | Count::Estimate => {
+                let first = page.rows.rows.iter().next();
+                let first = first.map(|row| self.plan.position(row, Side::Before));
+                let begin = first.or_else(|| page.start.clone());
+                self.estimator(meter)?.estimate(begin.as_ref(), rows).await
+            }
+            Count::UpTo(limit) => {
+                let counted = self.count_up_to(limit, meter).await?;
+                Ok(RowCount {
+                    total_size: counted.total_size.max(rows.min(limit as usize) as u64),
+                    ..counted
+                })
+            }
+        }
+    }
+
+    /// Counts the rows of the query up to a limit. Base rows are read only if they decide which rows belong to it.
+    async fn count_up_to(&self, limit: u32, meter: &mut Meter) -> Result<RowCount> {
+        let plan = self.plan;
+        let base_decides =
+            plan.sort_order.is_verified || !plan.filter_scan.is_empty() || !plan.views.is_empty();
+        let truth = Truth {
+            joining: self.truth.joining.filter(|_| base_decides),
+            ..*self.truth
+        };
+        let reader = Reader {
+            truth: &truth,
+            ..self.reader(Travel::Forward)
+        };
+        let budget = counter::budget(&reader, limit, meter.budget());
+        let mut following = meter.following(budget, counter::unseen_columns(&reader));
+        let counted = counter::count_up_to(&reader, limit, &mut following).await;
+        meter.add_following(following);
+        counted
     }
 
     /// Returns the estimator of the number of rows, limited by the time that is left.
@@ -218,7 +272,7 @@ impl Fetcher<'_> {
             stop: run.stop,
             cost: PageCost::default(),
             buckets: Vec::new(),
-            estimate: None,
+            row_count: None,
         })
     }
 
@@ -228,6 +282,25 @@ impl Fetcher<'_> {
             Some(position) => self.around(&position, meter).await,
             None => self.one_way(None, Travel::Forward, meter).await,
         }
+    }
+
+    /// Reads the page after a number of rows.
+    async fn at_rank(&self, rank: u64, meter: &mut Meter) -> Result<RawPage> {
+        if rank == 0 {
+            return self.one_way(None, Travel::Forward, meter).await;
+        }
+        if let Some(position) = self.estimator(meter)?.position_at(rank).await? {
+            return self.one_way(Some(&position), Travel::Forward, meter).await;
+        }
+        // There are no more rows: the page is empty, and the page before it is the last one.
+        let last = self.reader(Travel::Backward).read(None, 1, meter).await?;
+        let end = last
+            .rows
+            .rows
+            .iter()
+            .next()
+            .map(|row| self.plan.position(row, Side::After));
+        self.one_way(end.as_ref(), Travel::Forward, meter).await
     }
 
     /// Reads the page around a position. Reads a full page on both sides, so that each side can replace rows that the
@@ -282,7 +355,7 @@ impl Fetcher<'_> {
             after: edge_after,
             cost: PageCost::default(),
             buckets: Vec::new(),
-            estimate: None,
+            row_count: None,
         })
     }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use recto::schema::Schema;
 use recto::store::Limits;
 use recto::store::memory::{DEFAULT_LIMITS, MemoryStore};
-use recto::{DynamicRecord, Environment, OpenOptions, Page, PageQuery, Recto, Value};
+use recto::{Count, DynamicRecord, Environment, OpenOptions, Page, PageQuery, Recto, Value};
 use recto_model::environment::Source;
 use serde_json::json;
 
@@ -129,7 +129,7 @@ impl Log {
 
     fn query(&self, filter: &str) -> PageQuery<DynamicRecord> {
         let log = self.recto.dynamic("log").unwrap();
-        log.query().filter(filter).with_estimate()
+        log.query().filter(filter).count(Count::Estimate)
     }
 
     /// Returns the true number of rows of two shops, and the number of these rows before a page.
@@ -167,10 +167,11 @@ impl Held {
     }
 
     fn add_page(&mut self, log: &Log, shops: &[&str], page: &Page<DynamicRecord>) {
-        let estimate = page.estimate().unwrap();
+        let estimate = page.row_count().unwrap();
         let (total, before) = log.truth(shops, page);
         self.add(estimate.total_size, estimate.total_size_error, total, total);
-        self.add(estimate.offset, estimate.offset_error, before, total);
+        let [offset, error] = [estimate.offset, estimate.offset_error].map(Option::unwrap);
+        self.add(offset, error, before, total);
     }
 }
 
@@ -216,7 +217,7 @@ async fn gives_correct_bounds_in_93_percent_of_cases() {
                 }
             }
             let ranged = log.query(r#"shop = "a" AND at >= 400 AND at < 2500"#);
-            let said = ranged.first(1).await.unwrap().estimate().unwrap();
+            let said = ranged.first(1).await.unwrap().row_count().unwrap();
             let ats = log.there["a"].iter();
             let truth = ats.filter(|at| (400..2_500).contains(*at)).count() as u64;
             held.add(said.total_size, said.total_size_error, truth, truth);

@@ -167,8 +167,8 @@ impl Report {
             ("rows", false, CLAIMS.iter().map(Claim::what).collect()),
             ("claim", true, CLAIMS.map(|claim| claim.said.to_owned()).into()),
             ("computed", true, all.into()),
-            ("fewer rows", true, fewer.into()),
-            ("more rows", true, tails.map(|(_, more)| digits(more)).into()),
+            ("fewer", true, fewer.into()),
+            ("more", true, tails.map(|(_, more)| digits(more)).into()),
         ];
         for line in Table::of_columns(columns, console.width()).lines(console) {
             console.line(format_args!("  {line}"))?;

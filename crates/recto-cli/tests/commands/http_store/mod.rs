@@ -509,7 +509,7 @@ fn keys_too_long_for_an_address_are_paged_and_deleted() {
     // A single record with such a key has no other address. Depending on how the request arrives, the server may or may
     // not read it to its end and report the reason for the rejection.
     let got = recto(path, &[&["get", "deep", "1", &name(1)], &at[..]].concat());
-    let is_told = ["URL may have", "URL and headers are longer than"]
+    let is_told = ["URL has at most", "URL and headers are longer than"]
         .iter()
         .any(|told| got.err.contains(told));
     assert!(is_told && got.err.contains("records:query"), "{}", got.err);

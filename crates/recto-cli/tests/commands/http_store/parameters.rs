@@ -33,13 +33,25 @@ const PAGE_VALUES: &[Values] = &[
     ("last", &["true", "false", "perhaps"]),
     ("from", &["[\"2013-01-07\"]", "[\"yesterday\"]", "[nonsense", "7"]),
     ("around", &["nonsense", "60%", "160%"]),
+    ("skip", &["0", "3", "100000", "-1", "many"]),
     ("fields", &["day,flight", "day", "zz"]),
     ("view", &["primary", "", "by_nothing"]),
     ("allow_filter_scan", &["true", "false", "perhaps"]),
     ("row_page_tokens", &["true", "false", "perhaps"]),
     ("versions", &["true", "false"]),
     ("both_edges", &["true", "false", "perhaps"]),
-    ("count", &["estimate", "no such way"]),
+    (
+        "count",
+        &[
+            "exact",
+            "estimate",
+            "up_to:10000",
+            "up_to:3",
+            "up_to:0",
+            "up_to:10001",
+            "no such way",
+        ],
+    ),
 ];
 
 /// Values of each parameter of an export.
@@ -50,7 +62,7 @@ const EXPORT_VALUES: &[Values] = &[
     ),
     ("fields", &["day,flight", "day", "zz"]),
     ("versions", &["true", "false", "perhaps"]),
-    ("resume_token", &["nonsense"]),
+    ("resume_token", &["nonsense", ""]),
     ("resume_tokens", &["true", "false", "perhaps"]),
 ];
 

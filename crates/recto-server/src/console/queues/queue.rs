@@ -248,7 +248,7 @@ mod tests {
             totals,
             ..QueueStatus::default()
         };
-        let said = "1,001 sent, 1,002 received, 1,003 acknowledged, 1,004 given back, 1,005 gone to the dead letters, \
+        let said = "1,001 sent, 1,002 received, 1,003 acknowledged, 1,004 returned, 1,005 dead-lettered, \
                     1,006 expired, 1 body lost.";
         assert!(since(&status).ends_with(said), "{}", since(&status));
     }

@@ -98,7 +98,7 @@ pub(crate) async fn parameters_are_taken_in_a_body_as_in_an_address(client: Clie
         }
     }
     // Four collections, each with a query, an explanation (which also has `run`), and an export.
-    assert_eq!(checked, 4 * (14 + 15 + 5));
+    assert_eq!(checked, 4 * (15 + 16 + 5));
 }
 
 /// Returns a target for a path of the description, with names that may exist.

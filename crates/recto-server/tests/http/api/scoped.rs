@@ -327,7 +327,7 @@ pub(crate) async fn lists_that_a_filter_needs_more_for_say_so(client: Client) {
     let target = notes(&[("filter", "tenant = \"told\"")]);
     let problem = scoped.get(&target).await.problem(400, "no-view");
     assert!(
-        problem["detail"].as_str().unwrap().contains("depends on title"),
+        problem["detail"].as_str().unwrap().contains("uses title"),
         "{problem}"
     );
     assert!(

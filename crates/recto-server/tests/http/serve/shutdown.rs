@@ -62,7 +62,10 @@ async fn a_request_that_does_not_end_is_cut_when_the_time_is_over() {
         matches!(error, ServeError::Unfinished { connections: 1, .. }),
         "{error}"
     );
-    assert_eq!(error.to_string(), "cut after 200 ms: 1 connection");
+    assert_eq!(
+        error.to_string(),
+        "the server stopped after 200 ms, before all work had ended: 1 connection"
+    );
     drop(stream);
 }
 

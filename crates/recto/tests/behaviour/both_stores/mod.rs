@@ -13,6 +13,7 @@ mod checked_registry;
 mod checked_shards;
 mod closing;
 mod collation;
+mod counts;
 mod cursors;
 mod edges;
 mod hidden_rows;
@@ -109,6 +110,14 @@ crate::on_both_stores! { super::super::SCHEMA;
         of_other_keys_are_refused,
         continue_on_the_other_store,
         expire,
+    }
+    counts {
+        are_exact_up_to_the_limit,
+        read_one_row_more_than_the_limit,
+        are_exact_with_ranks_on_an_embedded_store,
+        of_a_filter_scan_end_at_its_budget,
+        of_more_rows_than_are_read_at_a_time,
+        leave_out_rows_that_are_no_records,
     }
     budgets {
         of_rows_looked_at,

@@ -64,7 +64,7 @@ pub(crate) async fn a_plan_shows_all_that_is_run(recto: Recto) {
     let before = recto::plan_without_store(&store.address, &schema, &ApplyOptions::new())
         .await
         .unwrap();
-    assert!(before.changes[0].contains("is made"), "{before:?}");
+    assert!(before.changes[0].contains("is created"), "{before:?}");
     let own = store.open().await;
     let first = own.plan(&schema).await.unwrap().statements;
     let mut expected = match &store.address {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures::TryStreamExt;
 use recto::session::{BucketsRequest, PageRequest, Pages, Session, VerifyRequest};
 use recto::store::{Mutation, Operation, PartitionWrite, ReadOptions, Stamp, WriteOptions, WriteOutcome};
-use recto::{Collection, DynamicRecord, LocalSession, PageQuery, Recto};
+use recto::{Collection, Count, DynamicRecord, LocalSession, PageQuery, Recto};
 use recto_model::{Cells, Slice};
 use serde_json::{Value as Json, json};
 
@@ -127,11 +127,11 @@ pub(crate) async fn are_read_as_one_partition(recto: Recto) {
     assert_eq!(scanned.len(), TIMES.len() - 1);
     let estimate = query
         .clone()
-        .with_estimate()
+        .count(Count::Estimate)
         .first(3)
         .await
         .unwrap()
-        .estimate()
+        .row_count()
         .unwrap();
     assert_eq!(
         (estimate.total_size, estimate.total_size_error),
@@ -350,8 +350,8 @@ pub(crate) async fn are_told_of_where_entries_move(recto: Recto) {
     // The buckets are the months of the times. Some are months from which entries moved away, and one has the
     // records without a time.
     assert!(listed.buckets.len() >= 8, "{}", listed.buckets.len());
-    let estimate = sessions.recent().with_estimate().first(3).await.unwrap();
-    let estimate = estimate.estimate().unwrap();
+    let estimate = sessions.recent().count(Count::Estimate).first(3).await.unwrap();
+    let estimate = estimate.row_count().unwrap();
     let off = estimate.total_size.abs_diff(SESSIONS as u64);
     assert!(off <= estimate.total_size_error, "{estimate:?}");
     let is_exact = kind_of(&sessions.recto) == Kind::Embedded;

@@ -1,0 +1,79 @@
+//! `GET /collections/{collection}/count`: the number of rows of a query, in words.
+//!
+//! A page of records loads it after it is shown, so that a page never waits for a count.
+
+use axum::Extension;
+use axum::extract::{Path, RawQuery, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use maud::{Markup, html};
+use recto::ErrorKind;
+use recto::session::{Count, MAX_COUNT_UP_TO, PageReply, PageRequest, RowCount};
+
+use super::layout::Failure;
+use super::page_url::{PageUrl, encoded, parameters, with_query};
+use crate::access::{Access, Right};
+use crate::app::App;
+
+/// How long a browser may keep a count, so that the other pages of a list do not count again.
+const CACHE_CONTROL: &str = "private, max-age=60";
+
+/// Returns the number of rows of the query of a page. If the page holds all rows, that is their number. Otherwise it is
+/// loaded later.
+pub(super) fn render(url: &PageUrl, reply: &PageReply) -> Markup {
+    let is_whole = reply.next_page_token.is_empty() && reply.previous_page_token.is_empty();
+    html! {
+        @if is_whole {
+            span.place.dim { (count_of(reply).in_words(reply.records.len())) }
+        } @else {
+            span.place.dim hx-get=(href(url)) hx-trigger="load" hx-target="this" hx-select="unset" hx-swap="innerHTML" {}
+        }
+    }
+}
+
+/// Handles requests for the number of rows.
+pub(super) async fn get(
+    State(app): State<App>,
+    Extension(access): Extension<Access>,
+    Path(name): Path<String>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Failure> {
+    let session = access.session(app.session(), &name, Right::Read)?;
+    let url = PageUrl::parse(&name, &parameters(query.unwrap_or_default().as_bytes()))?;
+    let request = PageRequest {
+        page_size: Some(1),
+        count: Some(Count::UpTo(MAX_COUNT_UP_TO)),
+        both_edges: false,
+        ..url.first_page().request()
+    };
+    let reply = match session.page(&name, &request).await {
+        // A token that may read only some rows does not get their number.
+        Err(error) if error.kind() == ErrorKind::InvalidQuery => {
+            return Ok(StatusCode::NO_CONTENT.into_response());
+        }
+        reply => reply?,
+    };
+    let words = reply.row_count.map(|count| count.in_words(reply.records.len()));
+    let headers = [
+        (header::CONTENT_TYPE, "text/html; charset=utf-8"),
+        (header::CACHE_CONTROL, CACHE_CONTROL),
+        (header::VARY, "authorization, cookie"),
+    ];
+    Ok((headers, html! { (words.unwrap_or_default()) }.into_string()).into_response())
+}
+
+fn count_of(reply: &PageReply) -> RowCount {
+    RowCount {
+        total_size: reply.records.len() as u64,
+        ..RowCount::default()
+    }
+}
+
+fn href(url: &PageUrl) -> String {
+    let parameters = url.query_parameters();
+    let parameters: Vec<_> = parameters
+        .into_iter()
+        .filter(|(name, _)| *name != "fields")
+        .collect();
+    with_query(url.action("count"), &encoded(&parameters))
+}
