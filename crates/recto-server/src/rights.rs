@@ -96,7 +96,7 @@ impl Access {
         grants.retain(|name, grant| match name.strip_prefix(QUEUE_PREFIX) {
             None => true,
             Some(queue) => {
-                // Messages are no rows: what restricts to some of them lets nothing through.
+                // Messages are not rows. A grant with a row filter permits nothing.
                 if grant.rows.is_empty() {
                     queues.insert(queue.to_owned(), std::mem::take(&mut grant.rights));
                 }

@@ -87,7 +87,7 @@ impl Upkeep {
         let mut compared = self.compared.lock().unwrap_or_else(PoisonError::into_inner);
         for view in &report.views {
             let of_collection = compared.entry(view.collection.clone()).or_default();
-            // What is no longer a view of it was not compared now.
+            // Remove results of views that no longer exist.
             of_collection.retain(|one| one.at_micros == at_micros);
             let found = view.clone();
             of_collection.push(Compared { found, at_micros });

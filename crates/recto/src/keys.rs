@@ -79,7 +79,7 @@ impl CursorKeys {
         let (Some(unknown), false) = (unknown, self.are_given) else {
             return Ok(());
         };
-        // Whoever meets a new key while it is being learned waits for that, instead of asking too.
+        // Wait for a request for the new keys that is under way, instead of sending another one.
         let mut asked_nanos = self.asked_nanos.lock().await;
         let now_nanos = self.environment.monotonic_nanos();
         let recently = asked_nanos.is_some_and(|asked| now_nanos < asked.saturating_add(KEYS_PAUSE_NANOS));

@@ -475,7 +475,7 @@ impl Registry {
         let Some(row) = self.place(place) else {
             return RegistryAnswer::NoQueue;
         };
-        // Of a deletion that is not written yet nobody knows.
+        // A deletion that is not written yet is unknown.
         let is_known = row.tenure == tenure && tenure.0 <= self.version;
         if is_known && row.deleting().is_some() {
             let row = PlaceRow {

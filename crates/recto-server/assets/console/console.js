@@ -1,4 +1,4 @@
-// Keys, and what a swapped page needs. Everything works without this file; it only makes it quicker.
+// Keyboard shortcuts, and upkeep of swapped pages. Everything works without this file.
 "use strict";
 
 (() => {
@@ -183,7 +183,7 @@
     if (!isFirst && news) find("#status").textContent = news.textContent;
   }
 
-  // What a page asks for all the time stays as it was, and is seen to be old, while there is no good answer.
+  // A part of a page that refreshes itself keeps its content, marked as old, while the server does not answer.
   const asksAgain = (one) => one.matches?.("[hx-trigger^='every']");
   document.addEventListener("htmx:beforeSwap", (event) => {
     const { requestConfig, xhr, target } = event.detail;

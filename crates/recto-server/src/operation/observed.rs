@@ -164,7 +164,7 @@ impl<S: Session> Observed<S> {
         };
         let rows = self.rows.get(collection);
         let filters = rows.into_iter().chain([&request.filter]).map(String::as_str);
-        // What was answered, or is not served, is filter text.
+        // A query that was answered, or that no view serves, has valid filter text.
         let filter = filter_shape(filters).unwrap_or_default();
         let order_by = sort_shape(&request.order_by).unwrap_or_default();
         let is_served = error.is_none();
