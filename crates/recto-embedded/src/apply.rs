@@ -7,7 +7,7 @@ use recto_store::{RowsMet, StoreError};
 use redb::{ReadableTable as _, WriteTransaction};
 
 use crate::batch::{Action, Batch, Change};
-use crate::blocks::{self, BlockDeltas};
+use crate::blocks::{self, BlockDeltas, BlockTableDeltas};
 use crate::catalog::{Catalog, StoredTable, different};
 use crate::counts::{Deltas, Sizes, TableDeltas, Tally};
 use crate::damage::damaged;
@@ -87,13 +87,19 @@ impl<'t> OpenTables<'t> {
         self.blocks.insert(table, blocks);
     }
 
-    /// Writes all changes of blocks.
-    pub(crate) fn put_down_blocks(&mut self) -> Result<(), StoreError> {
+    /// Writes all changes of blocks. If this fails, returns the number of the request that gets the error.
+    pub(crate) fn put_down_blocks(&mut self) -> Result<(), (usize, StoreError)> {
         while let Some((table, deltas)) = self.block_deltas.pop() {
-            if let Some(mut blocks) = self.take_blocks(&table)? {
-                blocks::put_down(&table, &mut blocks, self.rows(&table)?, &deltas)?;
-                self.return_blocks(table.id, blocks);
-            }
+            self.put_down_table(&table, &deltas)
+                .map_err(|error| (deltas.request, error))?;
+        }
+        Ok(())
+    }
+
+    fn put_down_table(&mut self, table: &StoredTable, deltas: &BlockTableDeltas) -> Result<(), StoreError> {
+        if let Some(mut blocks) = self.take_blocks(table)? {
+            blocks::put_down(table, &mut blocks, self.rows(table)?, deltas)?;
+            self.return_blocks(table.id, blocks);
         }
         Ok(())
     }
@@ -139,10 +145,10 @@ pub(crate) struct Moment {
 
 /// Applies a batch that is [sorted](Batch::sort). If an insert conflicts, applies nothing of the batch, unless the
 /// batch is applied row by row.
-pub(crate) fn apply<'t>(
+pub(crate) fn apply(
     batch: &Batch,
     catalog: &Catalog,
-    tables: &mut OpenTables<'t>,
+    tables: &mut OpenTables<'_>,
     now: Moment,
 ) -> Result<Reply, StoreError> {
     for table in &batch.tables {
@@ -270,7 +276,7 @@ impl<'t> Applier<'t> {
         if let Some((table, open)) = blocks.leave() {
             tables.return_blocks(table, open);
         }
-        blocks.finish(&mut tables.block_deltas);
+        blocks.finish(&mut tables.block_deltas, tables.request);
     }
 
     fn apply(

@@ -187,11 +187,13 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// Returns the time before which nothing of the row ends; 0 if nothing ends.
-    fn earliest_expiry(&self) -> u32 {
-        let lives = self.cells.iter().map(|cell| cell.life).chain([self.marker]);
-        let expiries = lives.map(|life| life.expiry).filter(|expiry| *expiry != 0);
-        expiries.min().unwrap_or(0)
+    /// Returns the time at which the row ends, with the last of its marker and its values; 0 if it does not end.
+    fn expiry(&self) -> u32 {
+        let values = self.cells.iter().filter(|cell| cell.value.is_some());
+        let lives = values.map(|cell| cell.life).chain([self.marker]);
+        let expiries = lives.filter(|life| life.stamp != NEVER).map(|life| life.expiry);
+        let longer = |one: u32, other: u32| if one == 0 || other == 0 { 0 } else { one.max(other) };
+        expiries.reduce(longer).unwrap_or(0)
     }
 
     /// Returns the newest timestamp of the cells that are not null, and the time when the last of them ends;
@@ -295,16 +297,16 @@ impl<'a> Row<'a> {
     }
 }
 
-/// Returns the time before which nothing of a stored row ends; 0 if nothing ends, or if the row is damaged. `key_checksum`
-/// is the checksum of its key.
+/// Returns the time at which a stored row ends; 0 if it does not end, or is damaged. `key_checksum` is the checksum of its
+/// key.
 #[inline]
-pub(crate) fn earliest_expiry(key_checksum: u32, value: &[u8]) -> u32 {
-    // Most rows do not end, which their flags show.
+pub(crate) fn expiry(key_checksum: u32, value: &[u8]) -> u32 {
+    // The flags of most rows show that they do not end.
     if value.get(1).is_none_or(|flags| flags & (EXPIRES | STATES) == 0) {
         return 0;
     }
     let row = StoredRow::open(key_checksum, value).and_then(|row| row.decode(0));
-    row.map_or(0, |row| row.earliest_expiry())
+    row.map_or(0, |row| row.expiry())
 }
 
 /// Removes `N` bytes from the start of `bytes`, and returns them.

@@ -229,7 +229,10 @@ impl Writer<'_> {
         counted
             .map_err(Failure::Begin)?
             .map_err(|(index, error)| Failure::Request(index, error))?;
-        guarded(|| tables.put_down_blocks()).map_err(Failure::Begin)?;
+        let counted = guarded(|| Ok(tables.put_down_blocks()));
+        counted
+            .map_err(Failure::Begin)?
+            .map_err(|(index, error)| Failure::Request(index, error))?;
         let written = group.iter().zip(&replies);
         let written =
             written.filter(|(_, reply)| !matches!(reply, Reply::Conflict(_) | Reply::NotApplied(_)));

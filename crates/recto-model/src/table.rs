@@ -90,6 +90,10 @@ pub enum Compaction {
 }
 
 /// Settings of a table in a store, in addition to its columns.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each setting is independent of the others"
+)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TableOptions {
     /// Compaction strategy.

@@ -332,9 +332,10 @@ pub trait Snapshot: Send + Sync {
         Err(check::does_not_count(table))
     }
 
-    /// Returns the number of rows of a slice, regardless of its limit, of a table that is kept in buckets. If
-    /// the store counts partitions, the number is exact while no row expires, and the call reads the count of
-    /// each bucket. Otherwise the number is an estimate, whose cost does not depend on the number of buckets.
+    /// Returns the number of rows of a slice, regardless of its limit, of a table that is kept in buckets, or of
+    /// a table that [counts its rows](recto_model::table::TableOptions::counts_rows) in a store that can. In the
+    /// latter, the number is exact. In buckets of a store that counts partitions, it is exact while no row
+    /// expires, and the call reads the count of each bucket. Otherwise the number is an estimate, whose cost does not depend on the number of buckets.
     ///
     /// # Errors
     /// `Invalid` if this store does not keep the table in buckets, or if the slice covers too many buckets.

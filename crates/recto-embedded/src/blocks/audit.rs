@@ -16,6 +16,9 @@ type Bytes = &'static [u8];
 /// Function that receives each problem: the key concerned, and a description.
 pub(crate) type Tell<'a> = &'a mut dyn FnMut(&[u8], String);
 
+/// Lower bound and content of a stored block, unless it is damaged.
+type StoredBlock = (Vec<u8>, Option<Block>);
+
 /// Comparison of blocks with rows. The caller passes the rows in key order.
 pub(crate) struct BlockAudit<'a> {
     table: &'a StoredTable,
@@ -24,10 +27,8 @@ pub(crate) struct BlockAudit<'a> {
     /// Number of entries according to the engine. `found` is the number of entries that were read.
     expected: u64,
     found: u64,
-    /// Lower bound and content of the current block, unless it is damaged.
-    current: Option<(Vec<u8>, Option<Block>)>,
-    /// Lower bound and content of the next block.
-    next: Option<(Vec<u8>, Option<Block>)>,
+    current: Option<StoredBlock>,
+    next: Option<StoredBlock>,
     /// Rows of the current block.
     counted: Block,
 }
@@ -56,7 +57,7 @@ impl<'a> BlockAudit<'a> {
         Ok(audit)
     }
 
-    fn read(&mut self, tell: Tell<'_>) -> Result<Option<(Vec<u8>, Option<Block>)>, StoreError> {
+    fn read(&mut self, tell: Tell<'_>) -> Result<Option<StoredBlock>, StoreError> {
         let Some(entry) = self.entries.next() else {
             return Ok(None);
         };

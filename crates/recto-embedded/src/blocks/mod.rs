@@ -31,7 +31,7 @@ use recto_store::StoreError;
 pub(crate) use audit::{BlockAudit, Tell};
 pub(crate) use build::Builder;
 pub(crate) use read::{count, row_at};
-pub(crate) use tally::{BlockDeltas, BlockTally, EntrySize};
+pub(crate) use tally::{BlockDeltas, BlockTableDeltas, BlockTally, EntrySize};
 pub(crate) use upkeep::put_down;
 
 use crate::catalog::StoredTable;
@@ -74,7 +74,7 @@ impl Block {
     fn add_row(&mut self, key: &[u8], size: EntrySize) {
         self.rows += 1;
         self.bytes += key.len() as u64 + size.bytes;
-        self.earliest_expiry = earlier(self.earliest_expiry, size.earliest_expiry);
+        self.earliest_expiry = earlier(self.earliest_expiry, size.expiry);
     }
 
     /// Returns the content of both blocks together.

@@ -147,17 +147,15 @@ impl<'s> Counting<'s> {
     }
 
     fn rows_of(&mut self, part: &Part) -> Result<u64, StoreError> {
-        match part.rows {
-            Some(rows) => Ok(rows),
-            None => {
-                let mut rows = 0;
-                self.visit(part, |_| {
-                    rows += 1;
-                    true
-                })?;
-                Ok(rows)
-            }
+        if let Some(rows) = part.rows {
+            return Ok(rows);
         }
+        let mut rows = 0;
+        self.visit(part, |_| {
+            rows += 1;
+            true
+        })?;
+        Ok(rows)
     }
 
     fn row_in(&mut self, part: &Part, rank: u64) -> Result<Option<Cells>, StoreError> {

@@ -10,7 +10,7 @@ use redb::ReadableTable as _;
 use super::{block_at, earlier, is_row};
 use crate::catalog::StoredTable;
 use crate::error::engine;
-use crate::row::earliest_expiry;
+use crate::row::expiry;
 use crate::walk::RowsTable;
 
 /// Stored size of an entry, as blocks need it.
@@ -18,7 +18,8 @@ use crate::walk::RowsTable;
 pub(crate) struct EntrySize {
     /// Bytes of the stored value.
     pub(super) bytes: u64,
-    pub(super) earliest_expiry: u32,
+    /// Time at which it expires, in seconds since 1970. 0: it does not expire.
+    pub(super) expiry: u32,
 }
 
 impl EntrySize {
@@ -26,7 +27,7 @@ impl EntrySize {
     pub(crate) fn of(key_checksum: u32, value: &[u8]) -> Self {
         Self {
             bytes: value.len() as u64,
-            earliest_expiry: earliest_expiry(key_checksum, value),
+            expiry: expiry(key_checksum, value),
         }
     }
 }
@@ -49,25 +50,27 @@ impl Delta {
 
 /// Changes of the blocks of a table.
 #[derive(Debug, Default)]
-pub(crate) struct TableDeltas {
+pub(crate) struct BlockTableDeltas {
     /// Changes by lower bound, as the bounds were before the transaction.
     pub(super) blocks: BTreeMap<Vec<u8>, Delta>,
     /// Whether a damaged entry was met. Then all rows of the table are counted again.
     pub(super) recount: bool,
+    /// Number of the last request of the group that changed the table.
+    pub(crate) request: usize,
 }
 
 /// Changes of blocks by a transaction, by the numbers of tables.
 #[derive(Default)]
-pub(crate) struct BlockDeltas(BTreeMap<u32, (Arc<StoredTable>, TableDeltas)>);
+pub(crate) struct BlockDeltas(BTreeMap<u32, (Arc<StoredTable>, BlockTableDeltas)>);
 
 impl BlockDeltas {
-    fn table(&mut self, table: &Arc<StoredTable>) -> &mut TableDeltas {
-        let new = || (Arc::clone(table), TableDeltas::default());
+    fn table(&mut self, table: &Arc<StoredTable>) -> &mut BlockTableDeltas {
+        let new = || (Arc::clone(table), BlockTableDeltas::default());
         &mut self.0.entry(table.id).or_insert_with(new).1
     }
 
     /// Removes and returns the changes of one table.
-    pub(crate) fn pop(&mut self) -> Option<(Arc<StoredTable>, TableDeltas)> {
+    pub(crate) fn pop(&mut self) -> Option<(Arc<StoredTable>, BlockTableDeltas)> {
         self.0.pop_first().map(|(_, deltas)| deltas)
     }
 
@@ -178,7 +181,7 @@ impl<'t> BlockTally<'t> {
         range.delta.add(Delta {
             rows: rows - rows_before,
             bytes: bytes - bytes_before,
-            earliest_expiry: after.map_or(0, |size| size.earliest_expiry),
+            earliest_expiry: after.map_or(0, |size| size.expiry),
         });
         Ok(())
     }
@@ -211,11 +214,12 @@ impl<'t> BlockTally<'t> {
         Ok(())
     }
 
-    /// Adds the recorded changes to the `deltas` of a transaction. The caller has [left](Self::leave) the last table.
-    pub(crate) fn finish(self, deltas: &mut BlockDeltas) {
+    /// Adds the recorded changes to the `deltas` of a transaction, as changes of the request of this number. The caller has [left](Self::leave) the last table.
+    pub(crate) fn finish(self, deltas: &mut BlockDeltas, request: usize) {
         for (_, (table, changes)) in self.done.0 {
             let all = deltas.table(&table);
             all.recount |= changes.recount;
+            all.request = request;
             for (lower, delta) in changes.blocks {
                 all.blocks.entry(lower).or_default().add(delta);
             }

@@ -3,7 +3,7 @@
 use recto_store::{StoreError, StoreErrorKind};
 use redb::{ReadableTable as _, ReadableTableMetadata as _};
 
-use super::tally::{Delta, TableDeltas};
+use super::tally::{BlockTableDeltas, Delta};
 use super::{
     Block, Builder, MAX_ROWS, MIN_ROWS, PlacedBlock, TARGET_ROWS, block_at, earlier, out_of_order, read_entry,
 };
@@ -19,7 +19,7 @@ pub(crate) fn put_down(
     table: &StoredTable,
     entries: &mut RowsTable<'_>,
     rows: &RowsTable<'_>,
-    deltas: &TableDeltas,
+    deltas: &BlockTableDeltas,
 ) -> Result<(), StoreError> {
     let Some(blocks) = &table.blocks else {
         return Ok(());

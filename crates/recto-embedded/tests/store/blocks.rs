@@ -8,10 +8,15 @@ use proptest::test_runner::TestRunner;
 use recto_embedded::{EmbeddedOptions, EmbeddedStore, ScrubPosition};
 use recto_model::table::ReadDirection;
 use recto_model::{Bound, Environment, Slice, Table};
-use recto_store::{Mutation, Operation, PartitionWrite, Store, StoreError, StoreErrorKind};
+use recto_store::{
+    Atomicity, Mutation, Operation, PartitionWrite, Store, StoreError, StoreErrorKind, WriteOptions,
+    WriteOutcome,
+};
 use redb::{ReadableTable as _, TableDefinition};
 
-use crate::support::{all, done, fill, key, mutation, numbers, open, put, runtime, table, unbounded, write};
+use crate::support::{
+    all, cells, done, fill, key, mutation, note, numbers, open, put, runtime, table, unbounded, write,
+};
 
 const BLOCKS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("blocks 1");
 /// A day in 2026.
@@ -71,6 +76,13 @@ enum Step {
         carrier: usize,
         stamp: i64,
     },
+    /// Rows with the values that they have already, or new rows.
+    Patch {
+        carrier: usize,
+        start: i64,
+        rows: i64,
+        stamp: i64,
+    },
     /// A row in each of many partitions.
     PutMany {
         start: i64,
@@ -91,6 +103,8 @@ fn step() -> impl Strategy<Value = Step> {
         4 => numbers.clone().prop_map(|(carrier, start, rows, stamp)| Step::Put { carrier, start, rows, stamp }),
         2 => numbers.clone().prop_map(|(carrier, start, rows, stamp)| Step::Delete { carrier, start, rows, stamp }),
         2 => numbers.prop_map(|(carrier, start, rows, stamp)| Step::DeleteRange { carrier, start, rows, stamp }),
+        1 => (0..CARRIERS, 0..6_000_i64, 1..1_000_i64, 1..9_i64)
+            .prop_map(|(carrier, start, rows, stamp)| Step::Patch { carrier, start, rows, stamp }),
         1 => (0..CARRIERS, 1..9_i64).prop_map(|(carrier, stamp)| Step::DeletePartition { carrier, stamp }),
         1 => (0..5_000_i64, 1..2_500_i64).prop_map(|(start, partitions)| Step::PutMany { start, partitions }),
     ]
@@ -131,6 +145,22 @@ fn writes_of(table: &Arc<Table>, step: &Step) -> Vec<PartitionWrite> {
                 to: Bound::After(key(start)),
             };
             of(carrier, vec![mutation(range, stamp)])
+        }
+        Step::Patch {
+            carrier,
+            start,
+            rows,
+            stamp,
+        } => {
+            let patch = |number: i64| {
+                let operation = Operation::Patch {
+                    clustering: key(number),
+                    columns: vec![0, 1],
+                    cells: cells([&number.to_be_bytes(), note(number).as_bytes()]),
+                };
+                mutation(operation, stamp)
+            };
+            of(carrier, (start..start + rows).map(patch).collect())
         }
         Step::DeletePartition { carrier, stamp } => {
             of(carrier, vec![mutation(Operation::DeletePartition, stamp)])
@@ -196,6 +226,61 @@ fn count_exactly_after_any_writes() {
         Ok(())
     });
     outcome.unwrap();
+}
+
+/// A request with a conflict is undone, and an insert replaces an expired row.
+#[test]
+fn count_exactly_after_conflicts() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let table = table();
+    let whole = all(&table, "AA", ReadDirection::Forward);
+    let insert = |number: i64, stamp, ttl_seconds| Mutation {
+        ttl_seconds,
+        ..mutation(
+            Operation::Put {
+                clustering: key(number),
+                cells: cells([&number.to_be_bytes(), note(number).as_bytes()]),
+                replace: false,
+            },
+            stamp,
+        )
+    };
+    let other = |number: i64| {
+        let operation = Operation::Put {
+            clustering: key(number),
+            cells: cells([&number.to_be_bytes(), b"another note"]),
+            replace: false,
+        };
+        mutation(operation, 6)
+    };
+    let open_at = |seconds: i64| {
+        let environment = Environment::seeded(1, START_MICROS + seconds * 1_000_000);
+        EmbeddedStore::open(&path, EmbeddedOptions::default(), environment).unwrap()
+    };
+    runtime().block_on(async {
+        let store = open_at(0);
+        store.create_table(&table).await.unwrap();
+        let rows = (0..1_500).map(|number| insert(number, 5, (number >= 1_400).then_some(100)));
+        done(&store, vec![write(&table, "AA", rows.collect())]).await;
+        let mutations = (1_500..3_000)
+            .map(|number| insert(number, 5, None))
+            .chain([other(700)]);
+        let writes = vec![write(&table, "AA", mutations.collect())];
+        let outcome = store
+            .write_many(writes, Atomicity::Logged, WriteOptions::default())
+            .await;
+        assert!(matches!(outcome, Ok(WriteOutcome::Conflict(_))), "{outcome:?}");
+        assert_eq!(count(&store, &whole).await.unwrap(), 1_500);
+        assert_sound(&store).await;
+        store.close().await.unwrap();
+        let store = open_at(1_000);
+        assert_eq!(count(&store, &whole).await.unwrap(), 1_400);
+        done(&store, vec![write(&table, "AA", vec![insert(1_450, 7, None)])]).await;
+        assert_eq!(count(&store, &whole).await.unwrap(), 1_401);
+        assert_sound(&store).await;
+        store.close().await.unwrap();
+    });
 }
 
 #[test]
@@ -309,6 +394,9 @@ fn are_built_by_backups_and_compaction() {
     });
 }
 
+/// Change of an entry. `None` removes it.
+type Change = Box<dyn Fn(Vec<u8>, Vec<u8>) -> Option<(Vec<u8>, Vec<u8>)>>;
+
 /// Changes the blocks of a closed store.
 fn tamper(path: &Path, change: impl Fn(Vec<u8>, Vec<u8>) -> Option<(Vec<u8>, Vec<u8>)>) {
     let database = redb::Database::open(path.join("data.redb")).unwrap();
@@ -337,7 +425,6 @@ fn tamper(path: &Path, change: impl Fn(Vec<u8>, Vec<u8>) -> Option<(Vec<u8>, Vec
 #[test]
 fn that_are_damaged_are_found_and_built_again() {
     let flip = |bytes: &mut Vec<u8>, at: usize| bytes[at] ^= 0x20;
-    type Change = Box<dyn Fn(Vec<u8>, Vec<u8>) -> Option<(Vec<u8>, Vec<u8>)>>;
     let changes: [(&str, Change); 4] = [
         (
             "a number",
