@@ -20,7 +20,7 @@ use recto_plan::{Plan, Position, Query, Side, SortOrder, Travel, bind};
 use serde_json::error::Category;
 use serde_json::value::RawValue;
 
-use recto_api::pages::{Count, DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE};
+use recto_api::pages::{Count, DEFAULT_PAGE_SIZE, MAX_COUNT_UP_TO, MAX_PAGE_SIZE};
 
 use crate::core::CollectionCore;
 use crate::error::{Error, ErrorKind, Part, Result};
@@ -568,6 +568,7 @@ impl<T> PageQuery<T> {
             Box::pin(shared.look_for_all()).await?;
         }
         let prepared = self.prepared()?;
+        check_count(self.count)?;
         let (planned, mut spec) = self.spec(&prepared).await?;
         let (core, plan) = (prepared.core, &planned.plan);
         let shared = &core.shared;
@@ -584,6 +585,18 @@ impl<T> PageQuery<T> {
         let (raw, removals) = fetched.await?;
         shared.writer.remove_stale(removals);
         Page::new(raw, planned, core, self.decode)
+    }
+}
+
+/// Checks the limit of a count.
+fn check_count(count: Option<Count>) -> Result<()> {
+    match count {
+        Some(Count::UpTo(limit)) if !(1..=MAX_COUNT_UP_TO).contains(&limit) => Err(Error::new(
+            ErrorKind::InvalidQuery,
+            format!("a count up to {limit} rows is not possible"),
+        )
+        .with_hint(format!("count up to a number from 1 to {MAX_COUNT_UP_TO}"))),
+        _ => Ok(()),
     }
 }
 

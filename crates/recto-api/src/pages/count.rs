@@ -132,6 +132,7 @@ fn error_in_words(error: u64) -> String {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

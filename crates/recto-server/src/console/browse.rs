@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use maud::{Markup, html};
 use recto::schema::{Collection, Field};
 use recto::session::{Count, Explanation, KnownRowCount, PageReply, PageRequest};
-use recto::{Error, Session};
+use recto::{Error, ErrorKind, Session};
 use serde_json::Value as Json;
 
 use super::filter::{Chip, Operator, chips, condition, with};
@@ -187,8 +187,10 @@ impl Asking<'_> {
             ..request.clone()
         };
         match self.session.page(&url.collection, &counting).await {
-            // A page is shown even if its rows cannot be counted, such as those of a store of an earlier release.
-            Err(_) if counting.count.is_some() => self.session.page(&url.collection, &request).await,
+            // The rows of a store of an earlier release cannot be counted. Its pages can be shown.
+            Err(error) if counting.count.is_some() && error.kind() == ErrorKind::InvalidArgument => {
+                self.session.page(&url.collection, &request).await
+            }
             answered => answered,
         }
     }

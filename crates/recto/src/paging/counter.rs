@@ -49,7 +49,7 @@ pub(super) fn budget(reader: &Reader<'_>, limit: u32, budget: Budget) -> Budget 
     let is_served = reader.plan.filter_scan.is_empty() && reader.plan.views.is_empty();
     let scanned = if is_served { u64::from(limit) + 1 } else { 0 };
     Budget {
-        scanned: budget.scanned + scanned,
+        scanned: budget.scanned.saturating_add(scanned),
         ..budget
     }
 }

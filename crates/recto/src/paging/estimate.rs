@@ -121,10 +121,11 @@ pub(crate) fn known_row_count(store: &dyn Store, plan: &Plan) -> Option<KnownRow
     if !plan.views.is_empty() || !plan.filter_scan.is_empty() {
         return None;
     }
-    if store.limits().counts_rows && !is_attached {
-        return Some(KnownRowCount::Exact);
+    if table.options().buckets.is_some() {
+        // On an embedded store, the error is 0. But expired rows count there until they are removed.
+        return Some(KnownRowCount::Estimate);
     }
-    table.options().buckets.map(|_| KnownRowCount::Estimate)
+    (store.limits().counts_rows && !is_attached).then_some(KnownRowCount::Exact)
 }
 
 /// Checks that the number of rows of a plan is known well enough for a purpose.
@@ -142,6 +143,8 @@ fn unknown_row_count(plan: &Plan, purpose: Purpose) -> Error {
         "the query intersects views".to_owned()
     } else if !plan.filter_scan.is_empty() {
         "the query is a filter scan".to_owned()
+    } else if purpose.is_exact() && plan.sort_order.table.options().buckets.is_some() {
+        format!("{} is kept in buckets", plan.sort_order.title())
     } else if purpose.is_exact() {
         "only an embedded store counts rows exactly".to_owned()
     } else {

@@ -7,6 +7,7 @@
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 use recto_model::{Cells, RowSet, Slice};
+use recto_plan::plan::beyond_row;
 use recto_plan::{Position, Side};
 use recto_store::RowEstimate;
 
@@ -144,12 +145,17 @@ impl Estimator<'_> {
             else {
                 continue;
             };
-            let slice = Slice {
+            let mut rest = Some(Slice {
                 limit: MAX_SORTED_ROWS as u32,
                 ..slice
-            };
-            let read = self.snapshot.slice(&slice, &self.options).await?;
-            read.rows.iter().for_each(|row| rows.push_row(row));
+            });
+            // A read may end early at its maximum of bytes.
+            while let Some(slice) = rest.take() {
+                let read = self.snapshot.slice(&slice, &self.options).await?;
+                read.rows.iter().for_each(|row| rows.push_row(row));
+                let last = read.rows.iter().next_back().filter(|_| !read.exhausted);
+                rest = last.and_then(|last| beyond_row(slice, last));
+            }
         }
         let mut order: Vec<usize> = (0..rows.len()).collect();
         order.sort_by(|one, other| self.plan.compare_rows(rows.row(*one), rows.row(*other)));

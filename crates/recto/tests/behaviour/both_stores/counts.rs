@@ -150,6 +150,21 @@ pub(crate) async fn are_exact_with_ranks_on_an_embedded_store(recto: Recto) {
         let offset = middle.row_count().unwrap().offset.unwrap();
         assert!(offset.abs_diff(rows as u64 * 6 / 10) <= 4, "{offset}");
     }
+    // Rows that exceed the bytes of a page do not mislead the search for a rank in several partitions.
+    let small = both.clone().byte_budget(500);
+    let page = small.skip(2_000).page_size(1).await.unwrap();
+    let all: Vec<DynamicRecord> = both
+        .clone()
+        .page_size(1_000)
+        .stream()
+        .try_collect()
+        .await
+        .unwrap();
+    assert_eq!(page.items(), &all[2_000..2_001]);
+    for limit in [0, 10_001] {
+        let error = one.clone().count(Count::UpTo(limit)).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidQuery, "{limit}");
+    }
     let scan = subject
         .text(r#"stream = "count_exact" AND kind = "third""#, "")
         .allow_filter_scan();
