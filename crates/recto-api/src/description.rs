@@ -275,7 +275,7 @@ mod tests {
             made == SCHEMAS,
             "schemas.json is old: run this test with {WRITE}=1"
         );
-        assert_eq!(parameters_named("PageRequest").len(), 14);
+        assert_eq!(parameters_named("PageRequest").len(), 15);
         let about = schemas["PageRequest"]["properties"]["page_size"]["description"]
             .as_str()
             .unwrap();

@@ -154,7 +154,7 @@ pub(crate) async fn the_limit_of_messages_in_flight_is_an_error(bed: Bed) {
     for wait in [NOW, Duration::from_millis(300)] {
         let refused = shard.receive(1, Some(LONG), wait).await.unwrap_err();
         assert_eq!(refused.kind(), QueueErrorKind::TooManyInFlight, "{refused}");
-        assert!(refused.to_string().contains("10 messages") && refused.hint().is_some());
+        assert!(refused.to_string().contains("10 or more messages") && refused.hint().is_some());
     }
     // A message that was given back or acknowledged is not in flight.
     shard.nack(&[first[0].receipt], LONG, "").await.unwrap();

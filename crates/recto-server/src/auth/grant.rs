@@ -212,9 +212,9 @@ mod tests {
             ("@shop:load", "not a valid name of a collection"),
             ("*:send", "not a right"),
             ("queue.mails:write", "not a right"),
-            ("queue.mails:read where a = 1", "no filter"),
-            ("queue.:read", "not the name of a queue"),
-            ("queue.a.b:read", "not the name of a queue"),
+            ("queue.mails:read where a = 1", "cannot have a filter"),
+            ("queue.:read", "not a valid name of a queue"),
+            ("queue.a.b:read", "not a valid name of a queue"),
             ("queue:send", "not a right"),
         ] {
             let error = parse_grant(text).unwrap_err();

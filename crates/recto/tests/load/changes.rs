@@ -94,7 +94,7 @@ async fn files_are_loaded_and_replace_what_is_there(recto: &Recto) {
     assert_eq!(load(recto, &file("f.csv", text)).await, [1, 0, 0, 1]);
     let rejects = std::fs::read_to_string(folder.path().join("f.csv.rejects.csv")).unwrap();
     assert!(
-        rejects.contains("2,updated,\"a record of updated does not fit view by_route: origin is too large"),
+        rejects.contains("2,updated,a record of updated does not fit view by_route: origin is too large"),
         "{rejects}"
     );
     assert_eq!(assert_views_are_exact(recto, "updated").await, FLIGHTS + 1);

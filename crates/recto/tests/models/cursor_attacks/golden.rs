@@ -95,7 +95,7 @@ pub(crate) async fn a_cursor_of_a_later_version_is_refused_by_its_number(recto: 
         let reason = refused(&query, &URL_SAFE_NO_PAD.encode(bytes)).await;
         assert_eq!(reason, CursorError::UnknownFormat { version });
         assert!(
-            reason.to_string().ends_with(&format!("of format {version}")),
+            reason.to_string().ends_with(&format!("format {version}")),
             "{reason}"
         );
         assert!(

@@ -105,12 +105,13 @@ pub(crate) async fn every_truncation_and_extension_is_refused(recto: Recto) {
     let session = filled(&recto, OpenOptions::new()).await;
     let token = token(&session, "").await;
     let bytes = URL_SAFE_NO_PAD.decode(&token).unwrap();
-    for length in 0..bytes.len() {
+    // An empty token is the beginning.
+    for length in 1..bytes.len() {
         refusal(&session, "", &text_of(&bytes[..length])).await;
         let longer = [&bytes[..length], &[0; 256], &bytes[length..]].concat();
         refusal(&session, "", &text_of(&longer)).await;
     }
-    for text in ["", "R", "Ug", "UgE", "null", "../..", "🙂🙂🙂🙂"] {
+    for text in ["R", "Ug", "UgE", "null", "../..", "🙂🙂🙂🙂"] {
         refusal(&session, "", text).await;
     }
     for more in ["A", "AAAA", "=", " ", "\0", &token] {
