@@ -199,7 +199,6 @@ struct BlockCopy<'t, 'c> {
     blocks: &'t StoredTable,
     builder: Builder<'t>,
     target: CursorMut<'c, &'static [u8], &'static [u8]>,
-    value: Vec<u8>,
 }
 
 impl<'t, 'c> BlockCopy<'t, 'c> {
@@ -215,28 +214,17 @@ impl<'t, 'c> BlockCopy<'t, 'c> {
             target: target
                 .upper_bound_mut(Bound::<&[u8]>::Unbounded)
                 .map_err(engine)?,
-            value: Vec::new(),
         })
     }
 
     fn add(&mut self, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
         let done = self.builder.add(key, value);
-        done.map_or(Ok(()), |(lower, block)| self.put(&lower, block))
+        done.map_or(Ok(()), |done| put_block(self.blocks, done, &mut self.target))
     }
 
-    fn put(&mut self, lower: &[u8], block: Block) -> Result<(), StoreError> {
-        self.value.clear();
-        block.encode(self.blocks.key_checksum(lower), &mut self.value);
-        put_entry(self.blocks, &mut self.target, lower, &self.value)
-    }
-
-    fn finish(self) -> Result<(), StoreError> {
-        let (lower, block) = self.builder.finish();
-        let (mut target, mut value) = (self.target, self.value);
-        value.clear();
-        block.encode(self.blocks.key_checksum(&lower), &mut value);
-        put_entry(self.blocks, &mut target, &lower, &value)?;
-        target.close().map_err(engine)
+    fn finish(mut self) -> Result<(), StoreError> {
+        put_block(self.blocks, self.builder.finish(), &mut self.target)?;
+        self.target.close().map_err(engine)
     }
 }
 
@@ -287,6 +275,16 @@ fn put_count(
     let mut value = Vec::new();
     counts::encode(count, counts.key_checksum(&partition), &mut value);
     put_entry(counts, target, &partition, &value)
+}
+
+fn put_block(
+    blocks: &StoredTable,
+    (lower, block): (Vec<u8>, Block),
+    target: &mut CursorMut<'_, &'static [u8], &'static [u8]>,
+) -> Result<(), StoreError> {
+    let mut value = Vec::new();
+    block.encode(blocks.key_checksum(&lower), &mut value);
+    put_entry(blocks, target, &lower, &value)
 }
 
 fn put_entry(

@@ -192,20 +192,18 @@ impl<'a> Row<'a> {
         let values = self.cells.iter().filter(|cell| cell.value.is_some());
         let lives = values.map(|cell| cell.life).chain([self.marker]);
         let expiries = lives.filter(|life| life.stamp != NEVER).map(|life| life.expiry);
-        let longer = |one: u32, other: u32| if one == 0 || other == 0 { 0 } else { one.max(other) };
-        expiries.reduce(longer).unwrap_or(0)
+        expiries.reduce(later_expiry).unwrap_or(0)
     }
 
     /// Returns the newest timestamp of the cells that are not null, and the time when the last of them ends;
     /// [`Life::NO_VALUE`] if all cells are null.
     fn values_life(&self) -> Life {
         let lives = self.cells.iter().filter(|cell| cell.value.is_some());
-        let longer = |one: u32, other: u32| if one == 0 || other == 0 { 0 } else { one.max(other) };
         lives
             .map(|cell| cell.life)
             .reduce(|one, other| Life {
                 stamp: one.stamp.max(other.stamp),
-                expiry: longer(one.expiry, other.expiry),
+                expiry: later_expiry(one.expiry, other.expiry),
             })
             .unwrap_or(Life::NO_VALUE)
     }
@@ -307,6 +305,11 @@ pub(crate) fn expiry(key_checksum: u32, value: &[u8]) -> u32 {
     }
     let row = StoredRow::open(key_checksum, value).and_then(|row| row.decode(0));
     row.map_or(0, |row| row.expiry())
+}
+
+/// Returns the later of two expiries. An expiry of 0 is never.
+fn later_expiry(one: u32, other: u32) -> u32 {
+    if one == 0 || other == 0 { 0 } else { one.max(other) }
 }
 
 /// Removes `N` bytes from the start of `bytes`, and returns them.

@@ -228,6 +228,12 @@ fn count_exactly_after_any_writes() {
     outcome.unwrap();
 }
 
+/// Opens the store at `path`, `seconds` after the start of the test.
+fn open_at(path: &Path, seconds: i64) -> Arc<EmbeddedStore> {
+    let environment = Environment::seeded(1, START_MICROS + seconds * 1_000_000);
+    EmbeddedStore::open(path, EmbeddedOptions::default(), environment).unwrap()
+}
+
 /// A request with a conflict is undone, and an insert replaces an expired row.
 #[test]
 fn count_exactly_after_conflicts() {
@@ -254,12 +260,8 @@ fn count_exactly_after_conflicts() {
         };
         mutation(operation, 6)
     };
-    let open_at = |seconds: i64| {
-        let environment = Environment::seeded(1, START_MICROS + seconds * 1_000_000);
-        EmbeddedStore::open(&path, EmbeddedOptions::default(), environment).unwrap()
-    };
     runtime().block_on(async {
-        let store = open_at(0);
+        let store = open_at(&path, 0);
         store.create_table(&table).await.unwrap();
         let rows = (0..1_500).map(|number| insert(number, 5, (number >= 1_400).then_some(100)));
         done(&store, vec![write(&table, "AA", rows.collect())]).await;
@@ -274,7 +276,7 @@ fn count_exactly_after_conflicts() {
         assert_eq!(count(&store, &whole).await.unwrap(), 1_500);
         assert_sound(&store).await;
         store.close().await.unwrap();
-        let store = open_at(1_000);
+        let store = open_at(&path, 1_000);
         assert_eq!(count(&store, &whole).await.unwrap(), 1_400);
         done(&store, vec![write(&table, "AA", vec![insert(1_450, 7, None)])]).await;
         assert_eq!(count(&store, &whole).await.unwrap(), 1_401);
@@ -337,12 +339,8 @@ fn leave_out_expired_rows() {
     let path = folder.path().join("store");
     let table = table();
     let whole = all(&table, "AA", ReadDirection::Forward);
-    let open_at = |seconds: i64| {
-        let environment = Environment::seeded(1, START_MICROS + seconds * 1_000_000);
-        EmbeddedStore::open(&path, EmbeddedOptions::default(), environment).unwrap()
-    };
     runtime().block_on(async {
-        let store = open_at(0);
+        let store = open_at(&path, 0);
         store.create_table(&table).await.unwrap();
         let expiring = |number: i64| Mutation {
             ttl_seconds: (number % 2 == 0).then_some(100),
@@ -358,7 +356,7 @@ fn leave_out_expired_rows() {
     });
     for seconds in [1_000, 2_000] {
         runtime().block_on(async {
-            let store = open_at(seconds);
+            let store = open_at(&path, seconds);
             assert_eq!(count(&store, &whole).await.unwrap(), 2_500);
             assert_eq!(row_at(&store, &whole, 0).await, Some(4_999));
             assert_eq!(row_at(&store, &whole, 2_499).await, Some(1));

@@ -14,7 +14,7 @@ use crate::error::Result;
 /// `None` if the suspect must be repaired individually.
 ///
 /// The records are read at quorum, not serially. Such a read may miss a change that is decided and not yet acknowledged.
-/// That does no harm: each write here has the timestamp of what was read, and the entries of the missed change are newer.
+/// A missed change stays intact, because each write here has the timestamp of what was read, and its entries are newer.
 /// A new view is filled in the same way (`a_view_is_filled_in_beside_a_cut` in the models).
 ///
 /// # Errors
