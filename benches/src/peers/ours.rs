@@ -17,7 +17,8 @@ pub(crate) struct Ours {
     pub(crate) runtime: Runtime,
     pub(crate) recto: Recto,
     pub(crate) flights: Collection<Flight>,
-    /// Whether to seal the cursor at the far end of the page, as a program that shows pages needs it.
+    /// If true, encrypts the cursor at the far end of the page, which programs that show pages
+    /// need.
     pub(crate) seal: bool,
     /// Earlier queries. A program that keeps a query plans it only once.
     planned: Vec<(Question, PageQuery<Flight>)>,

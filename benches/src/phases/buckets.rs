@@ -47,7 +47,7 @@ const BODY: &str =
 /// Number of the next new row.
 static NEXT: AtomicI64 = AtomicI64::new(2_000_000_000);
 
-/// The same list, stored in several ways.
+/// Variants of one list, stored in several ways.
 struct Lists {
     runtime: Runtime,
     recto: Recto,

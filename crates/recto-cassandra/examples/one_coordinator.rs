@@ -1,8 +1,10 @@
-//! Measures conditional writes of one partition on three nodes of its own: sent to any replica, as the driver
-//! does by itself, and to one coordinator, as the store does: `cargo run -p recto-cassandra --example one_coordinator`.
+//! Measures conditional writes of one partition on three nodes that it starts. It compares two
+//! ways: to any replica, as the driver sends by default, and to one coordinator, as the store
+//! sends. Run it by `cargo run -p recto-cassandra --example one_coordinator`.
 //!
-//! Clients, each with connections of its own as different processes have, change a version as fast as they can:
-//! 1, 4 and 16 of them, with `paxos_variant` v1 and v2, the two ways in turn. Takes five minutes.
+//! 1, 4 and 16 clients change a version as fast as they can. Each client has its own connections,
+//! like a separate process. The two ways take turns, first with `paxos_variant` v1, then with v2. A
+//! run takes five minutes.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use std::sync::Arc;
@@ -31,11 +33,11 @@ const ROUNDS: i32 = 3;
 const ROUND: Duration = Duration::from_secs(6);
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// One who changes the version.
+/// Client that changes the version.
 enum Client {
-    /// By the driver alone.
+    /// Client that uses the driver alone.
     Any(Box<(Session, PreparedStatement, PreparedStatement)>),
-    /// By the store.
+    /// Client that uses the store.
     One(CassandraStore, Arc<Table>),
 }
 
@@ -45,7 +47,7 @@ enum Outcome {
     Unknown,
 }
 
-/// What clients together did.
+/// Results of several clients.
 #[derive(Default)]
 struct Counts {
     applied: usize,
@@ -121,7 +123,8 @@ impl Client {
         }
     }
 
-    /// Changes the version again and again, each time from what it knows of it.
+    /// Changes the version repeatedly for the time of a round. Each change expects the last known
+    /// version.
     async fn run(&self, partition: i32, number: usize) -> Counts {
         let mut counts = Counts::default();
         let (mut expected, mut new) = (None, i32::try_from(number).unwrap() * 1_000_000);
@@ -206,7 +209,7 @@ fn table() -> Arc<Table> {
     Arc::new(Table::new("versions", columns, TableOptions::default()).unwrap())
 }
 
-/// What so many clients do together in one round.
+/// Runs all clients concurrently for one round.
 async fn round(clients: &[Client], partition: i32) -> Counts {
     let start = Instant::now();
     let runs = (1..)

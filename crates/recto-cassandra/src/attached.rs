@@ -24,7 +24,7 @@ pub struct TableThere {
     /// Columns: partition and clustering columns in the order of the key, then static and regular
     /// columns, each group by name.
     pub columns: Vec<ColumnThere>,
-    /// Whether Recto created the table.
+    /// True if Recto created the table.
     pub is_of_recto: bool,
 }
 
@@ -47,7 +47,7 @@ pub struct ColumnThere {
 pub struct ViewThere {
     /// Name without the keyspace.
     pub name: String,
-    /// Whether the view leaves out further rows besides those with a null in its key.
+    /// True if the view leaves out further rows besides those with a null in its key.
     pub is_partial: bool,
 }
 

@@ -33,7 +33,7 @@ use scylla::statement::{Consistency, SerialConsistency, Statement};
 
 use crate::columns::SeenColumns;
 use crate::config::{CassandraConfig, is_serial};
-use crate::coordinator::{Elsewhere, OneCoordinator};
+use crate::coordinator::{OneCoordinator, OtherNodePolicy};
 use crate::cql::Request;
 use crate::error::{self, Effect, Failure};
 use crate::metrics::{Metrics, SentTo, count};
@@ -72,9 +72,9 @@ pub(crate) struct Client {
     prepared: Mutex<PreparedCache>,
     /// Tables whose statements the cluster accepts.
     pub(crate) taken_tables: TakenTables,
-    /// Whether the cluster rejected a read of rows of several keys at once.
+    /// True if the cluster rejected a read of rows of several keys at once.
     pub(crate) refuses_many: AtomicBool,
-    /// Whether the store is closed. A closed store sends no more requests.
+    /// True if the store is closed. A closed store sends no more requests.
     pub(crate) closed: AtomicBool,
 }
 
@@ -464,7 +464,8 @@ impl Client {
     fn elsewhere(&self, settings: &Settings, node: Option<SocketAddr>) -> Settings {
         let usual = || Arc::clone(&self.coordinator.others);
         let inner = settings.balancing.clone().unwrap_or_else(usual);
-        let balancing = node.map(|last| Arc::new(Elsewhere { last, inner }) as Arc<dyn LoadBalancingPolicy>);
+        let balancing =
+            node.map(|last| Arc::new(OtherNodePolicy { last, inner }) as Arc<dyn LoadBalancingPolicy>);
         Settings {
             balancing: balancing.or(settings.balancing.clone()),
             ..settings.clone()

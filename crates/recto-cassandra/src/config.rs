@@ -82,7 +82,7 @@ pub struct TlsConfig {
     /// Certificate chain and private key of this client (PEM), for nodes that require a client
     /// certificate.
     pub client: Option<ClientCertificate>,
-    /// Whether a node's certificate must name the address of the node. Recto connects to nodes by
+    /// True if a node's certificate must name the address of the node. Recto connects to nodes by
     /// IP address, and certificates often name none. In that case set this to false: the client
     /// then accepts any certificate that the authorities signed.
     pub check_server_name: bool,

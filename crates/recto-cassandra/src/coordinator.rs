@@ -93,18 +93,18 @@ impl LoadBalancingPolicy for OneCoordinator {
 /// Policy that prefers any other node over the node that just answered that it does not know a
 /// table.
 #[derive(Debug)]
-pub(crate) struct Elsewhere {
+pub(crate) struct OtherNodePolicy {
     pub(crate) last: SocketAddr,
     pub(crate) inner: Arc<dyn LoadBalancingPolicy>,
 }
 
-impl Elsewhere {
+impl OtherNodePolicy {
     fn is_last(&self, (node, _): &Target<'_>) -> bool {
         (node.address.ip(), node.address.port()) == (self.last.ip(), self.last.port())
     }
 }
 
-impl LoadBalancingPolicy for Elsewhere {
+impl LoadBalancingPolicy for OtherNodePolicy {
     fn pick<'a>(&'a self, request: &'a RoutingInfo<'_>, cluster: &'a ClusterState) -> Option<Target<'a>> {
         let first = self.inner.pick(request, cluster);
         first.filter(|target| !self.is_last(target))

@@ -59,7 +59,7 @@ pub(crate) struct Request<'t> {
     /// Meaning of an empty cell in each of the first result columns. For an attached table, it has one entry
     /// for each column. For a table of Recto, it is empty.
     pub(crate) empty_cells: Vec<EmptyCell<'t>>,
-    /// Whether the first result column is an [escaped](crate::escape) partition key.
+    /// True if the first result column is an [escaped](crate::escape) partition key.
     pub(crate) has_escaped_partition: bool,
 }
 
@@ -216,12 +216,13 @@ pub(crate) struct Statements<'t> {
 /// Columns of a row that a statement selects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Selected {
-    /// Whether to select the partition columns.
+    /// True to select the partition columns.
     pub(crate) partition: bool,
     /// Columns after the key to omit. Selecting a static column makes Cassandra read the beginning of the
     /// partition.
     pub(crate) unseen: ColumnSet,
-    /// Whether to select the write timestamps and TTLs of the regular columns, in pairs after all columns.
+    /// True to select the write timestamps and TTLs of the regular columns, in pairs after all
+    /// columns.
     pub(crate) stamps: bool,
 }
 
@@ -676,7 +677,7 @@ pub(crate) struct Insert<'a> {
     pub(crate) clustering: &'a Cells,
     pub(crate) columns: RegularColumns<'a>,
     pub(crate) cells: &'a Cells,
-    /// Whether a null deletes the existing value.
+    /// True if a null deletes the existing value.
     pub(crate) nulls: bool,
     pub(crate) stamp: Option<i64>,
     pub(crate) ttl_seconds: Option<u32>,

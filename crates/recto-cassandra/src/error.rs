@@ -26,9 +26,9 @@ pub(crate) enum Effect {
 pub(crate) struct Failure {
     pub(crate) error: StoreError,
     pub(crate) effect: Effect,
-    /// Whether the cause may be transient, so that a retry may help.
+    /// True if the cause may be transient, so that a retry may help.
     pub(crate) passing: bool,
-    /// Whether the cause may be that a node does not yet know the tables that other nodes know.
+    /// True if the cause may be that a node does not yet know the tables that other nodes know.
     pub(crate) lags: bool,
 }
 

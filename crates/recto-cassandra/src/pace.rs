@@ -41,7 +41,7 @@ struct State {
     in_flight: usize,
     /// Number of fast responses since the limit was last raised.
     quick: usize,
-    /// Whether no response was slow yet.
+    /// True if no response was slow yet.
     is_first: bool,
     slowed_at_nanos: u64,
 }

@@ -21,7 +21,7 @@ const MAX_PARTITIONS_PER_TOKEN: i32 = 1_024;
 pub(crate) struct Partition {
     pub(crate) key: Cells,
     statics: Cells,
-    /// Whether the scan returns the partition. In a table of another program it skips partitions
+    /// True if the scan returns the partition. In a table of another program it skips partitions
     /// that have only static cells.
     is_listed: bool,
 }

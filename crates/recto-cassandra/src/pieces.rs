@@ -29,7 +29,7 @@ pub struct Piece {
 pub struct TupleBound {
     /// Values of the tuple; at least one.
     pub cells: Cells,
-    /// Whether rows that begin with the tuple belong to the piece.
+    /// True if rows that begin with the tuple belong to the piece.
     pub inclusive: bool,
 }
 

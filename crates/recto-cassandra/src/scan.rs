@@ -104,7 +104,7 @@ struct Scan<'a> {
     read: ScanRead,
     /// Token of the last row read.
     token: i64,
-    /// Whether the scan stops here because the following rows cannot be read. A scan that continues
+    /// True if the scan stops here because the following rows cannot be read. A scan that continues
     /// from here gets the error.
     is_cut: bool,
 }

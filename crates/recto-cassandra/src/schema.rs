@@ -37,7 +37,7 @@ pub(crate) struct FoundTable {
     /// Table as Recto created it, read from its comment; or the reason why it cannot be read, if
     /// another program wrote the comment or changed the columns.
     pub(crate) told: Result<Table, String>,
-    /// Whether Recto wrote the table's comment.
+    /// True if Recto wrote the table's comment.
     pub(crate) is_ours: bool,
     pub(crate) gc_grace_seconds: u32,
     pub(crate) automatic_snapshots: bool,

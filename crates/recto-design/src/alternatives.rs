@@ -1,7 +1,7 @@
 //! Ways to serve queries without one of the proposed views.
 //!
 //! Each answer is the planner's, over the sort orders that are left. Every other way to serve a query without the view
-//! belongs here, as another [`Instead`].
+//! belongs here, as another [`ViewAlternative`].
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use recto_plan::query::Constraint;
 use recto_plan::{Plan, Query, Shape, SortOrder};
 
 use crate::bound::Bound;
-use crate::design::{Instead, Without, WithoutQuery};
+use crate::design::{ViewAlternative, ViewRemoval, AffectedQuery};
 
 /// Returns, for each proposed view, the ways to serve its queries without it.
 pub(crate) fn without_each(
@@ -21,7 +21,7 @@ pub(crate) fn without_each(
     views: &[View],
     queries: &[Bound<'_>],
     plans: &[Arc<Plan>],
-) -> Vec<Without> {
+) -> Vec<ViewRemoval> {
     let without = |view: &View| {
         let others = all.iter().filter(|one| one.name != view.name).cloned();
         let others: Vec<Arc<SortOrder>> = others.collect();
@@ -29,10 +29,10 @@ pub(crate) fn without_each(
             .iter()
             .zip(plans)
             .filter(|(_, plan)| plan.sort_order.name == view.name);
-        Without {
+        ViewRemoval {
             view: view.name.clone(),
             queries: its
-                .map(|(query, _)| WithoutQuery {
+                .map(|(query, _)| AffectedQuery {
                     query: query.asked.name.clone(),
                     instead: instead(collection, &others, &query.query),
                 })
@@ -43,7 +43,7 @@ pub(crate) fn without_each(
 }
 
 /// Returns the cheapest way to serve a query from these sort orders.
-fn instead(collection: &Collection, others: &[Arc<SortOrder>], query: &Arc<Query>) -> Instead {
+fn instead(collection: &Collection, others: &[Arc<SortOrder>], query: &Arc<Query>) -> ViewAlternative {
     let names = |fields: &[usize]| -> Vec<String> {
         fields
             .iter()
@@ -53,11 +53,11 @@ fn instead(collection: &Collection, others: &[Arc<SortOrder>], query: &Arc<Query
     if let Ok(plans) = planner::plan(collection, others, query, &Wishes::default()) {
         let plan = &plans.plans[0];
         return if plan.shape == Shape::Intersect {
-            Instead::Intersect {
+            ViewAlternative::Intersect {
                 views: names_of(plan),
             }
         } else {
-            Instead::Served {
+            ViewAlternative::Served {
                 view: plan.sort_order.name.clone(),
             }
         };
@@ -66,7 +66,7 @@ fn instead(collection: &Collection, others: &[Arc<SortOrder>], query: &Arc<Query
         .iter()
         .filter_map(|one| Some((one, merged(collection, one, query)?)));
     if let Some((one, fields)) = merges.min_by_key(|(_, fields)| fields.len()) {
-        return Instead::Merge {
+        return ViewAlternative::Merge {
             view: one.name.clone(),
             fields: names(&fields),
         };
@@ -79,11 +79,11 @@ fn instead(collection: &Collection, others: &[Arc<SortOrder>], query: &Arc<Query
     let plans = plans.iter().flat_map(|plans| &plans.plans);
     let checked = |plan: &Arc<Plan>| ScanCondition::checked_fields(&plan.filter_scan);
     match plans.min_by_key(|plan| checked(plan).len()) {
-        Some(plan) => Instead::ScanCondition {
+        Some(plan) => ViewAlternative::ScanCondition {
             views: names_of(plan),
             fields: names(&checked(plan)),
         },
-        None => Instead::Refused,
+        None => ViewAlternative::Refused,
     }
 }
 

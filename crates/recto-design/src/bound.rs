@@ -6,7 +6,7 @@ use recto_model::schema::Collection;
 use recto_plan::text::{FilterText, Literal, Name, Operator, Term, TextError, filter, sort};
 use recto_plan::{Query, QueryError, QueryErrorKind, bind};
 
-use crate::asked::Asked;
+use crate::workload::WorkloadQuery;
 use crate::error::{DesignError, DesignErrorKind};
 use crate::samples::{EQUAL, FIRST_OF_MANY, LOWER, UPPER, sample};
 
@@ -20,7 +20,7 @@ pub(crate) const BY_ROWS: &str =
 /// Query, bound to the collection.
 #[derive(Debug, Clone)]
 pub(crate) struct Bound<'a> {
-    pub(crate) asked: &'a Asked,
+    pub(crate) asked: &'a WorkloadQuery,
     pub(crate) query: Arc<Query>,
 }
 
@@ -38,7 +38,7 @@ impl<'a> Bound<'a> {
     /// - Its texts are not filter text and sort text of the collection.
     /// - It compares a `?` with a field by which no view can be ordered.
     /// - Its conditions contradict each other.
-    pub(crate) fn new(collection: &Collection, asked: &'a Asked) -> Result<Self, DesignError> {
+    pub(crate) fn new(collection: &Collection, asked: &'a WorkloadQuery) -> Result<Self, DesignError> {
         let filled = Filled::new(collection, &asked.filter);
         let filled =
             filled.map_err(|error| refused(asked, &Filled::with(&asked.filter, &[]), error.into()))?;
@@ -99,7 +99,7 @@ fn column_of(subject: Subject, text: &str, field: &str) -> Option<usize> {
     Some(filled.column(column))
 }
 
-fn refused(asked: &Asked, filled: &Filled, error: QueryError) -> DesignError {
+fn refused(asked: &WorkloadQuery, filled: &Filled, error: QueryError) -> DesignError {
     let (word, text) = match error.kind {
         QueryErrorKind::Sort => ("sort", &asked.order_by),
         _ => ("filter", &asked.filter),

@@ -29,7 +29,7 @@ type Total = (usize, usize, Reverse<usize>, usize);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cover {
     pub(crate) groups: Vec<u64>,
-    /// Whether fewer groups are proven impossible.
+    /// True if fewer groups are proven impossible.
     pub(crate) is_minimal: bool,
 }
 

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::alternatives;
 use crate::arranged::Arranged;
-use crate::asked::{Asked, MAX_QUERIES};
+use crate::workload::{WorkloadQuery, MAX_QUERIES};
 use crate::bound::{Bound, Subject};
 use crate::cover::{self, Cost, Cover, Queries, members};
 use crate::error::{DesignError, DesignErrorKind};
@@ -32,15 +32,15 @@ pub struct Design {
     pub queries: Vec<ServedQuery>,
     /// Views to add.
     pub views: Vec<ProposedView>,
-    /// Whether the number of views to add is proven minimal. If not, the search reached its maximum number of steps, so
-    /// fewer views may be enough.
+    /// True if the number of views to add is proven minimal. If not, the search reached its maximum
+    /// number of steps, so fewer views may be enough.
     pub is_minimal: bool,
     /// Current number of tables to which a record is written: the base table, and each view that contains the record.
     pub tables_before: usize,
     /// Number of these tables with the proposed views.
     pub tables_after: usize,
     /// For each proposed view, the ways to serve its queries without it.
-    pub alternatives: Vec<Without>,
+    pub alternatives: Vec<ViewRemoval>,
     /// Names of existing views that serve none of the queries.
     pub unused: Vec<String>,
     /// Views that the queries would need if the collection had no views yet. Only set if they are fewer than the views
@@ -54,10 +54,10 @@ pub struct Design {
 pub struct ServedQuery {
     /// Query as given.
     #[serde(flatten)]
-    pub asked: Asked,
+    pub asked: WorkloadQuery,
     /// Name of the sort order that serves it.
     pub view: String,
-    /// Whether the sort order is one of the views to add.
+    /// True if the sort order is one of the views to add.
     pub is_new: bool,
     /// Shape of the plan: `scan`, or `merge` of several slices if the query lists values.
     pub shape: String,
@@ -73,7 +73,7 @@ pub struct ServedQuery {
 pub struct Unservable {
     /// Query as given.
     #[serde(flatten)]
-    pub asked: Asked,
+    pub asked: WorkloadQuery,
     /// Reason.
     pub reason: String,
 }
@@ -98,29 +98,29 @@ pub struct ProposedView {
 /// Ways to serve queries without one of the views.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
-pub struct Without {
+pub struct ViewRemoval {
     /// Name of the missing view.
     pub view: String,
     /// Queries that the view serves.
-    pub queries: Vec<WithoutQuery>,
+    pub queries: Vec<AffectedQuery>,
 }
 
 /// Query without its view.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
-pub struct WithoutQuery {
+pub struct AffectedQuery {
     /// Name of the query.
     pub query: String,
     /// Alternative.
     #[serde(flatten)]
-    pub instead: Instead,
+    pub instead: ViewAlternative,
 }
 
 /// Alternative to a view.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "how", rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Instead {
+pub enum ViewAlternative {
     /// Another sort order serves the query as well.
     Served {
         /// Name of this sort order.
@@ -187,7 +187,7 @@ pub enum Instead {
 /// - No single view can serve a query.
 /// - There are more than [`MAX_SHAPES`] shapes that no view serves yet, or more than [`MAX_QUERIES`] queries.
 /// - The collection would have more views than allowed.
-pub fn design(collection: &Collection, asked: &[Asked]) -> Result<Design, DesignError> {
+pub fn design(collection: &Collection, asked: &[WorkloadQuery]) -> Result<Design, DesignError> {
     if asked.len() > MAX_QUERIES {
         let message = format!("a design has at most {MAX_QUERIES} queries");
         return Err(DesignError::new(DesignErrorKind::Limit, message));
@@ -228,8 +228,8 @@ pub fn design(collection: &Collection, asked: &[Asked]) -> Result<Design, Design
 /// The collection is invalid.
 pub fn servable(
     collection: &Collection,
-    asked: Vec<Asked>,
-) -> Result<(Vec<Asked>, Vec<Unservable>), DesignError> {
+    asked: Vec<WorkloadQuery>,
+) -> Result<(Vec<WorkloadQuery>, Vec<Unservable>), DesignError> {
     let existing = sort_orders(collection)?;
     let (mut kept, mut unservable) = (Vec::new(), Vec::new());
     for asked in asked {

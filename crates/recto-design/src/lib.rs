@@ -32,9 +32,9 @@ pub mod schema_text;
 pub mod shape;
 mod words;
 
-pub use asked::{Asked, Log, Tally, parse_log, parse_queries, queries_text};
+pub use workload::{WorkloadQuery, Log, Tally, parse_log, parse_queries, queries_text};
 pub use design::{
-    Design, Instead, MAX_SHAPES, ProposedView, ServedQuery, Unservable, Without, WithoutQuery, design,
+    Design, ViewAlternative, MAX_SHAPES, ProposedView, ServedQuery, Unservable, ViewRemoval, AffectedQuery, design,
     servable,
 };
 pub use error::{DesignError, DesignErrorKind};

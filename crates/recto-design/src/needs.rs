@@ -28,10 +28,10 @@ pub(crate) struct Needs {
     pub(crate) pinned: BTreeSet<usize>,
     /// Fields that must follow the fixed fields.
     pub(crate) tail: Vec<(usize, Direction)>,
-    /// Whether the query requires directions.
+    /// True if the query requires directions.
     pub(crate) is_sorted: bool,
-    /// Whether no marks of nulls may be between its fields. The view then has no records that lack one of its order
-    /// fields, and serves only queries that exclude such records.
+    /// True if no marks of nulls may be between its fields. The view then has no records that lack
+    /// one of its order fields, and serves only queries that exclude such records.
     pub(crate) skips_nulls: bool,
     /// Fields on which the query has conditions.
     conditions: BTreeSet<usize>,

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use crate::design::{Design, Instead, ServedQuery};
+use crate::design::{Design, ViewAlternative, ServedQuery};
 
 impl Design {
     /// Returns the numbers of queries and of proposed views, in one line.
@@ -43,7 +43,7 @@ impl ServedQuery {
     }
 }
 
-impl Display for Instead {
+impl Display for ViewAlternative {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::Served { view } => write!(out, "served by {view}"),

@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use recto_design::{Asked, design};
+use recto_design::{WorkloadQuery, design};
 use recto_model::Direction;
 use recto_model::schema::{Collection, Nulls, OrderColumn, Schema, View};
 use recto_plan::planner::{self, Wishes};
@@ -86,8 +86,8 @@ fn orders(fields: &[usize]) -> Vec<Vec<(usize, Direction)>> {
     all
 }
 
-/// What the cheapest views cost that serve all of the queries: of each set of queries, the cheapest view that serves it,
-/// and the cheapest views for the rest.
+/// Returns the cost of the cheapest set of views that serves all queries. It considers each subset
+/// of the queries: the cheapest view that serves the subset, and the cheapest views for the rest.
 fn least(collection: &Collection, views: &[(Arc<SortOrder>, Cost)], queries: &[Query]) -> Cost {
     let served = views.iter().map(|(view, cost)| {
         let serves = |query: &Query| planner::serves(collection, view, query, &Wishes::default()).is_some();
@@ -154,11 +154,11 @@ fn query() -> impl Strategy<Value = (String, String)> {
         })
 }
 
-fn asked(queries: &[(String, String)]) -> Vec<Asked> {
+fn asked(queries: &[(String, String)]) -> Vec<WorkloadQuery> {
     let asked = queries
         .iter()
         .enumerate()
-        .map(|(index, (filter, order_by))| Asked {
+        .map(|(index, (filter, order_by))| WorkloadQuery {
             name: format!("q{index}"),
             filter: filter.clone(),
             order_by: order_by.clone(),

@@ -19,7 +19,7 @@ use recto_store::{
     Atomicity, Mutation, Operation, PartitionWrite, ReadOptions, Stamp, Store, WriteOptions, WriteOutcome,
 };
 
-/// What says that the table counts the rows of its partitions.
+/// Argument that makes the table count the rows of its partitions.
 const COUNTING: &str = "counting";
 const PARTITIONS: u64 = 100;
 const PAGE_ROWS: u32 = 21;

@@ -164,7 +164,7 @@ pub(crate) fn apply(
         old: Vec::new(),
     };
     let mut met_rows = RowsMet::default();
-    let mut undo: Vec<Before<'_>> = Vec::new();
+    let mut undo: Vec<PreviousRow<'_>> = Vec::new();
     let mut runs = Runs::default();
     let not_in_order = batch.changes.len() - batch.in_key_order();
     let mut changes = batch.changes.as_slice();
@@ -182,7 +182,7 @@ pub(crate) fn apply(
                     applier.tally.note_new(place, batch.value(change), change.cells)?;
                 }
                 if batch.may_be_undone() {
-                    undo.extend(run.iter().map(|change| Before { change, row: None }));
+                    undo.extend(run.iter().map(|change| PreviousRow { change, row: None }));
                 }
                 changes = after;
                 continue;
@@ -192,7 +192,7 @@ pub(crate) fn apply(
         if batch.may_be_undone() {
             let row = rows.get(batch.key(change)).map_err(engine)?;
             let row = row.map(|row| row.value().to_vec());
-            undo.push(Before { change, row });
+            undo.push(PreviousRow { change, row });
         }
         match applier.apply(batch, change, table, rows)? {
             Met::Nothing => {}
@@ -214,15 +214,19 @@ pub(crate) fn apply(
 }
 
 /// Row at the key of a change, before the change.
-struct Before<'a> {
+struct PreviousRow<'a> {
     change: &'a Change,
     row: Option<Vec<u8>>,
 }
 
 /// Undoes changes, so that the other changes of their group are committed without them. Starting the whole group again
 /// for each conflict would let a few clients delay all others.
-fn undo_all(batch: &Batch, undo: Vec<Before<'_>>, tables: &mut OpenTables<'_>) -> Result<(), StoreError> {
-    for Before { change, row } in undo.into_iter().rev() {
+fn undo_all(
+    batch: &Batch,
+    undo: Vec<PreviousRow<'_>>,
+    tables: &mut OpenTables<'_>,
+) -> Result<(), StoreError> {
+    for PreviousRow { change, row } in undo.into_iter().rev() {
         let rows = tables.rows(&batch.tables[change.table])?;
         match row {
             Some(row) => drop(rows.insert(batch.key(change), row.as_slice()).map_err(engine)?),
@@ -248,7 +252,7 @@ struct Applier<'t> {
     now_micros: i64,
     /// Minimum timestamp of the current change, if it has no timestamp.
     restamp: Option<i64>,
-    /// Whether a caller needs to know the rows that puts met.
+    /// True if a caller needs to know the rows that puts met.
     tells_met: bool,
     /// Changes of rows, as the counts need them.
     tally: Tally<'t>,

@@ -27,7 +27,7 @@ pub(crate) struct Audit<'a> {
     /// Next counted partition, and its count unless that is damaged.
     next: Option<(Vec<u8>, Option<PartitionCount>)>,
     table: &'a StoredTable,
-    /// Whether a row of the current partition is damaged. The count may include it or not.
+    /// True if a row of the current partition is damaged. The count may include it or not.
     is_damaged: bool,
 }
 

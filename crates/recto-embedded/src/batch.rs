@@ -63,7 +63,7 @@ impl Change {
 pub(crate) struct Batch {
     pub(crate) tables: Vec<Arc<StoredTable>>,
     pub(crate) changes: Vec<Change>,
-    /// Whether inserts that conflict are skipped.
+    /// True if inserts that conflict are skipped.
     pub(crate) row_by_row: bool,
     buffer: Vec<u8>,
     has_ranges: bool,

@@ -133,7 +133,7 @@ impl<'t> Counter<'t> {
 struct Delta {
     rows: i64,
     bytes: i64,
-    /// Whether a damaged row was overwritten. Then the rows of the partition are counted again.
+    /// True if a damaged row was overwritten. Then the rows of the partition are counted again.
     anew: bool,
 }
 

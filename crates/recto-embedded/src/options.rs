@@ -11,10 +11,11 @@ pub const DEFAULT_CACHE_BYTES: usize = 256 << 20;
 pub struct EmbeddedOptions {
     /// Bytes of memory for pages that are read and written.
     pub cache_bytes: usize,
-    /// Whether to open the store without changing it. Several processes may read a store at the same time, if no
-    /// process writes it. A store that was not closed is repaired first, as if it were opened once for writing.
+    /// If true, opens the store without changing it. Several processes may read a store at the same
+    /// time, if no process writes it. A store that was not closed is repaired first, as if it were
+    /// opened once for writing.
     pub read_only: bool,
-    /// Whether to create the store if it does not exist. Opening read-only creates no store.
+    /// If true, creates the store if it does not exist. Opening read-only creates no store.
     pub create: bool,
 }
 

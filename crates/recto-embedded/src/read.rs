@@ -211,7 +211,7 @@ fn push_shared(cells: &[Shared], rows: &mut RowSet) {
 /// than a millisecond.
 pub const INLINE_ROWS: u32 = 2_000;
 
-/// Whether a read may wait for the disk.
+/// Permission of a read to wait for the disk.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Disk {
     /// The read may wait.

@@ -102,7 +102,7 @@ struct Scan<'a> {
     collector: Collector<'a>,
     now: Now<'a>,
     deadline: Deadline<'a>,
-    /// Whether the partition that was entered last has static cells, and no rows so far.
+    /// True if the partition that was entered last has static cells, and no rows so far.
     statics_only: bool,
 }
 

@@ -41,7 +41,7 @@ pub struct ScrubStep {
     pub bytes: u64,
     /// Number of rows and of counts of partitions that were verified.
     pub rows: u64,
-    /// Whether the whole file was read since the start.
+    /// True if the whole file was read since the start.
     pub is_last: bool,
     /// Descriptions of damage; at most [`MAX_PROBLEMS`].
     pub problems: Vec<String>,
@@ -128,7 +128,7 @@ fn step(
 /// Signal that a page or a row is not valid, and that a concurrent commit may be the cause.
 struct Suspected;
 
-/// Whether a step may read more.
+/// State of a step's limit of bytes.
 #[derive(PartialEq)]
 enum Room {
     Left,
@@ -141,7 +141,7 @@ struct Scrub<'a> {
     catalog: &'a Catalog,
     position: ScrubPosition,
     most_bytes: u64,
-    /// Whether nothing is committed meanwhile.
+    /// True if nothing is committed meanwhile.
     alone: bool,
     found: ScrubStep,
 }

@@ -28,7 +28,7 @@ struct Current {
     catalog: Arc<Catalog>,
     /// Snapshot of all readers since the last commit.
     snapshot: Option<Arc<EmbeddedSnapshot>>,
-    /// Whether the file system failed when a snapshot was begun.
+    /// True if the file system failed when a snapshot was begun.
     refuses: bool,
 }
 

@@ -46,7 +46,8 @@ pub(crate) fn pages_asked() -> u64 {
 /// Damaged pages that users of the store have met.
 #[derive(Debug, Default)]
 pub(crate) struct Met {
-    /// Whether the store is open. Opening after a crash reads pages that may be written only in part.
+    /// True if the store is open. Opening after a crash reads pages that may be written only in
+    /// part.
     is_open: AtomicBool,
     /// Offsets of the pages.
     offsets: Mutex<BTreeSet<u64>>,

@@ -74,7 +74,7 @@ pub(crate) enum Reply {
 
 pub(crate) struct Request {
     pub(crate) work: Work,
-    /// Whether the caller does not wait for the disk.
+    /// True if the caller does not wait for the disk.
     pub(crate) relaxed: bool,
     /// Time after which no caller waits. After it, the request is not executed.
     pub(crate) deadline_nanos: u64,

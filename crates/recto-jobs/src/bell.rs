@@ -47,7 +47,7 @@ pub(crate) struct Bell {
 struct State {
     /// Row of this process; `None`: the process has changed nothing yet.
     own: Option<Own>,
-    /// Whether a task writes the row.
+    /// True if a task writes the row.
     is_ringing: bool,
     /// Number of changes.
     changes: u64,
@@ -57,7 +57,7 @@ struct State {
     told: u64,
     /// Number of waiting receivers.
     listeners: usize,
-    /// Whether a task reads the rows.
+    /// True if a task reads the rows.
     is_listening: bool,
     /// Number of the current period in which this process misses no change. `None`: the process may miss changes,
     /// because the last read failed or no task reads. Each period has another number.
@@ -75,7 +75,7 @@ impl State {
 struct Own {
     row: u8,
     slots: [u8; SLOTS],
-    /// Whether each byte changes with the next write.
+    /// For each byte, true if it changes with the next write.
     is_changed: [bool; SLOTS],
 }
 
@@ -97,7 +97,7 @@ struct Known {
 
 /// Reference point for the statement that no message has become available since.
 #[derive(Clone, Copy)]
-pub(crate) struct Since {
+pub(crate) struct NewsMark {
     news: u64,
     hearing: Option<u64>,
 }
@@ -118,8 +118,8 @@ impl Quiet {
     }
 
     /// Returns the reference point for a poll that begins now.
-    pub(crate) fn since(&self, bell: &Bell) -> Since {
-        Since {
+    pub(crate) fn since(&self, bell: &Bell) -> NewsMark {
+        NewsMark {
             news: self.news.load(Ordering::Acquire),
             hearing: bell.lock().hearing,
         }
@@ -128,7 +128,7 @@ impl Quiet {
     /// Records that a poll that began at `since` found nothing. The shard has nothing before `until`, unless a
     /// notification comes. `is_due` says whether a message is due at that time; otherwise receivers only poll again.
     /// Returns false, and records nothing, if this process may miss notifications.
-    pub(crate) fn learn(&self, since: Since, until: Micros, is_due: bool) -> bool {
+    pub(crate) fn learn(&self, since: NewsMark, until: Micros, is_due: bool) -> bool {
         let Some(hearing) = since.hearing else {
             return false;
         };
@@ -145,14 +145,14 @@ impl Quiet {
 
     /// Records that a receiver polls the shard now, so that other receivers need not poll before `until`. This applies
     /// only if the shard is known to have nothing, and no due time is known.
-    pub(crate) fn lasts_until(&self, since: Since, until: Micros) {
+    pub(crate) fn lasts_until(&self, since: NewsMark, until: Micros) {
         if self.until(since).is_some_and(|(_, is_due)| !is_due) {
             self.learn(since, until, false);
         }
     }
 
     /// Returns the time until which the shard has nothing to receive, and whether a message is due then.
-    pub(crate) fn until(&self, since: Since) -> Option<(Micros, bool)> {
+    pub(crate) fn until(&self, since: NewsMark) -> Option<(Micros, bool)> {
         let known = *self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let holds = |known: &Known| known.news == since.news && Some(known.hearing) == since.hearing;
         known.filter(holds).map(|known| (known.until, known.is_due))

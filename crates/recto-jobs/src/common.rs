@@ -19,7 +19,7 @@ pub(crate) struct Common {
     pub(crate) options: Arc<NewestOptions>,
     /// Counters of the work of this process.
     pub(crate) counters: Counters,
-    /// Whether the queue was deleted, so that the cached data is no longer valid.
+    /// True if the queue was deleted, so that the cached data is no longer valid.
     pub(crate) is_deleted: AtomicBool,
     /// Notification that a message may have become available in a shard.
     pub(crate) news: Notify,

@@ -16,7 +16,7 @@ use crate::tables::body_partition;
 /// Messages that are sent or moved under one chunk. The action of the protocol names the chunk.
 pub(crate) struct Load {
     pub(crate) bodies: Arc<[Body]>,
-    /// Whether a message has a deduplication id.
+    /// True if a message has a deduplication id.
     pub(crate) is_deduplicated: bool,
 }
 

@@ -38,7 +38,8 @@ pub struct Stats {
     pub oldest_due_at: Option<Micros>,
     /// Number of live segments.
     pub segments: usize,
-    /// Whether the numbers are exact. Otherwise, some segments were not read, and their resolved messages count, too.
+    /// True if the numbers are exact. Otherwise, some segments were not read, and their resolved
+    /// messages count, too.
     pub is_exact: bool,
     /// Number of receivers of this process that wait for a message now.
     pub receivers_waiting: u64,

@@ -11,12 +11,12 @@ use recto_protocol::queues::{
 };
 use tokio::runtime::Handle;
 
-use crate::bell::Since;
+use crate::bell::NewsMark;
 use crate::bodies::Content;
 use crate::error::{QueueErrorKind, Result};
 use crate::message::Message;
 use crate::segment::LiveSegment;
-use crate::settle::{What, micros};
+use crate::settle::{ReceiptOperation, micros};
 use crate::shard::{MAX_KNOWN_SEGMENTS, Shard};
 use crate::shards::Shards;
 
@@ -46,7 +46,8 @@ pub(crate) struct Wish<'q> {
     pub(crate) total: usize,
     /// Duration of the claims.
     pub(crate) visibility: Micros,
-    /// Whether to read the shard again although it was read a moment ago, if cached data shows no message.
+    /// True to read the shard again if cached data shows no message, even if it was read a moment
+    /// ago.
     pub(crate) is_urgent: bool,
 }
 
@@ -56,7 +57,7 @@ pub(crate) struct Look {
     pub(crate) messages: Vec<Message>,
     /// Number of bytes of these messages and of the earlier messages of the receive.
     pub(crate) bytes: u64,
-    /// Whether the bodies of some messages are lost. Other messages may come after them.
+    /// True if the bodies of some messages are lost. Other messages may come after them.
     pub(crate) is_lossy: bool,
     /// Number of failed messages of the receive less the number of new ones.
     failed_surplus: isize,
@@ -146,7 +147,7 @@ impl Shard {
     }
 
     /// Returns the wait after a poll that found nothing.
-    pub(crate) fn pause_after(&self, look: &Look, since: Since) -> Duration {
+    pub(crate) fn pause_after(&self, look: &Look, since: NewsMark) -> Duration {
         let now = self.queues.environment.now_micros();
         let longest = now.saturating_add(micros(LOOK_AGAIN_LISTENING));
         let due = look.due.filter(|due| *due < longest);
@@ -168,7 +169,7 @@ impl Shard {
     }
 
     /// Records that a receiver polls now, so that other waiting receivers need not poll.
-    pub(crate) fn will_look(&self) -> Since {
+    pub(crate) fn will_look(&self) -> NewsMark {
         let since = self.quiet.since(&self.queues.bell);
         let looked_by = self.queues.environment.now_micros() + micros(LOOK_TIME);
         self.quiet.lasts_until(since, looked_by);
@@ -449,7 +450,12 @@ impl Shard {
         }
         let shard = Arc::clone(self);
         if let Ok(runtime) = Handle::try_current() {
-            runtime.spawn(async move { shard.settle(&receipts, What::GiveBack).await.map(drop) });
+            runtime.spawn(async move {
+                shard
+                    .settle(&receipts, ReceiptOperation::GiveBack)
+                    .await
+                    .map(drop)
+            });
         }
     }
 

@@ -25,7 +25,7 @@ pub(crate) const BODY_LOST: &str = "body lost: it is missing in the store, or da
 
 /// Target of a move.
 #[derive(Clone, Copy)]
-pub(crate) enum Goes<'t> {
+pub(crate) enum MoveTarget<'t> {
     /// Another queue, and the claim by which the message was received, if it was.
     To(&'t Shards, Option<ClaimId>),
     /// A later segment of the same shard that takes messages of this reach.
@@ -61,7 +61,7 @@ impl Shard {
             content.attributes.extend(attributes);
         };
         let to = self.queues.shards_of(dead_letters.to);
-        let goes = Goes::To(&to, claim);
+        let goes = MoveTarget::To(&to, claim);
         let moved = self.move_one(segment, live, seq, goes, change).await?;
         self.common
             .counters
@@ -85,7 +85,7 @@ impl Shard {
             return self.move_on(segment, live, seq, Reach::Near).await;
         }
         let to = Shards::only(self.queues.shard_at(target.address));
-        let goes = Goes::To(&to, None);
+        let goes = MoveTarget::To(&to, None);
         self.move_one(segment, live, seq, goes, as_it_was_sent).await
     }
 
@@ -97,7 +97,8 @@ impl Shard {
         seq: Seq,
         reach: Reach,
     ) -> Result<Option<Moved>> {
-        self.move_one(segment, live, seq, Goes::On(reach), |_| {}).await
+        self.move_one(segment, live, seq, MoveTarget::On(reach), |_| {})
+            .await
     }
 
     /// Moves one message. `change` changes its content first. A message whose body is lost moves without it, and gets
@@ -107,7 +108,7 @@ impl Shard {
         segment: &LiveSegment,
         live: Live,
         seq: Seq,
-        goes: Goes<'_>,
+        goes: MoveTarget<'_>,
         change: impl FnOnce(&mut Content),
     ) -> Result<Option<Moved>> {
         let on_its_way = OnItsWay::new(self, (segment.number, seq));
@@ -121,7 +122,7 @@ impl Shard {
             // The segment was released, and its bodies were deleted with it.
             return Ok(Some(Moved::Done));
         }
-        if is_lost && matches!(goes, Goes::On(_)) && segment.target(seq).is_none() {
+        if is_lost && matches!(goes, MoveTarget::On(_)) && segment.target(seq).is_none() {
             // The next receive finds that the body is lost, and handles that.
             return Ok(Some(Moved::NotNow));
         }
@@ -143,16 +144,16 @@ impl Shard {
         let (chunk, protocol) = (Chunk(self.queues.random()), self.queues.protocol);
         let (target, claim, arrived) = match goes {
             // The other queue keeps the message for its full retention, regardless of the message's age.
-            Goes::To(to, claim) => {
+            MoveTarget::To(to, claim) => {
                 let now = self.queues.environment.now_micros();
                 (to.to_move(entry.group), claim, Some(now))
             }
-            Goes::On(_) => (self, None, entry.arrived),
+            MoveTarget::On(_) => (self, None, entry.arrived),
         };
         let entry = Entry { arrived, ..entry };
         let address = (target.address, target.tenure);
         let mut moving = Moving::new(origin, claim, address, chunk, entry, protocol);
-        if let Goes::On(reach) = goes {
+        if let MoveTarget::On(reach) = goes {
             moving = moving.on(reach);
         }
         if let Some(table) = target.own_table().await? {

@@ -21,13 +21,13 @@ pub struct ShardOptions {
     pub body_bytes: u32,
     /// Maximum number of messages in flight at once.
     pub max_in_flight: u32,
-    /// Whether the queue is paused: it accepts messages but delivers none.
+    /// True if the queue is paused: it accepts messages but delivers none.
     pub is_paused: bool,
-    /// Whether the queue is ordered: each message has a group, and the messages of a group are delivered one at a time,
-    /// in the order in which they were sent.
+    /// True if the queue is ordered: each message has a group, and the messages of a group are
+    /// delivered one at a time, in the order in which they were sent.
     pub is_ordered: bool,
-    /// Whether a deduplication id applies only within a group: messages of different groups with the same id are no
-    /// duplicates.
+    /// True if a deduplication id applies only within a group: messages of different groups with
+    /// the same id are no duplicates.
     pub deduplicates_by_group: bool,
     /// Treatment of messages that were received too often. `None`: they are delivered again and again.
     pub dead_letters: Option<DeadLetters>,

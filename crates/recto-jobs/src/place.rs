@@ -65,8 +65,8 @@ pub struct QueueStore {
     pub(crate) bell: Arc<Bell>,
     /// Ring of body tables, as this process knows it.
     pub(crate) ring: Arc<KnownRing>,
-    /// Whether the store has the tables of queues. False if the store was opened by [`look`](Self::look) and lacks a
-    /// table.
+    /// True if the store has the tables of queues. False if the store was opened by
+    /// [`look`](Self::look) and lacks a table.
     pub(crate) has_tables: bool,
     known: Arc<Mutex<Known>>,
 }

@@ -8,7 +8,7 @@ use recto_protocol::queues::{Live, Moved};
 use crate::burying::NOT_GIVEN_BACK;
 use crate::error::{QueueError, QueueErrorKind, RESTORE_ALL, Result};
 use crate::inspect::Seen;
-use crate::moving::{Goes, as_it_was_sent};
+use crate::moving::{MoveTarget, as_it_was_sent};
 use crate::segment::LiveSegment;
 use crate::shard::Shard;
 use crate::shards::Shards;
@@ -88,7 +88,7 @@ impl Shard {
         to: &Shards,
         moved: &mut usize,
     ) -> Result<()> {
-        let goes = Goes::To(to, None);
+        let goes = MoveTarget::To(to, None);
         let moves = some
             .iter()
             .map(|seen| self.move_one(segment, live, seen.seq, goes, as_it_was_sent));

@@ -68,10 +68,10 @@ struct Inner<R: Register> {
     /// Commands that were not passed to the protocol's loop yet.
     asked: Vec<(Ticket, R::Wish)>,
     waiting: BTreeMap<Ticket, Waiting<R>>,
-    /// Whether a task executes the waiting commands.
+    /// True if a task executes the waiting commands.
     is_driven: bool,
     last_ticket: u64,
-    /// Whether a write of unknown outcome may have executed a waiting command.
+    /// True if a write of unknown outcome may have executed a waiting command.
     is_in_doubt: bool,
     /// Error of the last failed request.
     failure: Option<QueueError>,

@@ -18,7 +18,7 @@ pub(crate) struct LiveSegment {
     pub(crate) number: Segment,
     pub(crate) log: Arc<Rounds<LogGround>>,
     pub(crate) state: Arc<Rounds<StateGround>>,
-    /// Whether a task moves messages away from the segment.
+    /// True if a task moves messages away from the segment.
     pub(crate) is_burying: AtomicBool,
     open_groups: Mutex<Option<KnownGroups>>,
     in_flight: Mutex<Option<InFlight>>,

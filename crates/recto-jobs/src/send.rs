@@ -37,7 +37,7 @@ struct Append {
 
 /// Destination of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum To {
+enum Destination {
     /// This shard only.
     Only(usize),
     /// Any shard that is not full.
@@ -71,7 +71,7 @@ impl Shards {
 
     /// Sends appends one after another, because messages that are sent first should be received first. Returns the
     /// outcome of each message, with its index in the call.
-    async fn send_in_turn(&self, to: To, appends: Vec<Append>) -> Vec<(usize, Result<Sent>)> {
+    async fn send_in_turn(&self, to: Destination, appends: Vec<Append>) -> Vec<(usize, Result<Sent>)> {
         let is_ordered = self.options().is_ordered;
         let mut failed: Option<QueueError> = None;
         let mut results = Vec::new();
@@ -110,13 +110,13 @@ impl Shards {
         &self,
         messages: &[NewMessage],
         results: &mut [Option<Result<Sent>>],
-    ) -> BTreeMap<To, Vec<Append>> {
+    ) -> BTreeMap<Destination, Vec<Append>> {
         let queues = self.queues();
         let sent = queues.environment.now_micros();
         let options = self.options();
         let committed_bytes = committed_bytes(&queues.store.limits());
         let most_bytes = committed_bytes.min(MAX_APPEND_BYTES);
-        let mut appends: BTreeMap<To, Vec<Append>> = BTreeMap::new();
+        let mut appends: BTreeMap<Destination, Vec<Append>> = BTreeMap::new();
         for (number, message) in messages.iter().enumerate() {
             if let Err(error) = message.check(number, &options, committed_bytes) {
                 results[number] = Some(Err(error));
@@ -143,7 +143,7 @@ impl Shards {
 
     /// Returns the destination of a message. All messages of a group in an ordered queue go to one shard, and so do all
     /// messages that may be duplicates.
-    fn destination(&self, entry: &Entry, options: &ShardOptions) -> To {
+    fn destination(&self, entry: &Entry, options: &ShardOptions) -> Destination {
         let name = if options.is_ordered {
             entry.group
         } else {
@@ -151,15 +151,17 @@ impl Shards {
         };
         // If there is only one shard, all messages go there together, in the order in which they are sent.
         let name = name.filter(|_| self.count() > 1);
-        name.map_or(To::Any, |name| To::Only(self.of_name(name)))
+        name.map_or(Destination::Any, |name| Destination::Only(self.of_name(name)))
     }
 
     /// Appends messages at their destination and returns the position of each.
-    async fn append(&self, to: To, append: Append) -> Result<Vec<Placed>> {
+    async fn append(&self, to: Destination, append: Append) -> Result<Vec<Placed>> {
         let (entries, bodies) = (append.entries.into(), append.bodies.into());
         let first = match to {
-            To::Only(shard) => return self.all()[shard].append(append.reach, &entries, &bodies).await,
-            To::Any => self.to_send(),
+            Destination::Only(shard) => {
+                return self.all()[shard].append(append.reach, &entries, &bodies).await;
+            }
+            Destination::Any => self.to_send(),
         };
         let (before, behind) = self.all().split_at(first);
         let mut sent = Err(QueueError::ended());

@@ -17,14 +17,14 @@ use crate::shards::Shards;
 
 /// Operation on a received message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum What {
+pub(crate) enum ReceiptOperation {
     Ack,
     Nack { delay: Micros },
     Extend { visibility: Micros },
     GiveBack,
 }
 
-impl What {
+impl ReceiptOperation {
     /// Returns whether the operation is possible only for unresolved messages.
     fn needs_message(self) -> bool {
         matches!(self, Self::Nack { .. } | Self::Extend { .. })
@@ -38,7 +38,7 @@ impl Shards {
     /// A receipt is from another queue. The store is unreachable. Or the outcome is unknown; show the receipts again to
     /// resolve it.
     pub async fn ack(&self, receipts: &[Receipt]) -> Result<Vec<Settled>> {
-        self.settle(receipts, What::Ack).await
+        self.settle(receipts, ReceiptOperation::Ack).await
     }
 
     /// Gives messages back, so that they can be received again after `delay`. A message that was received the maximum
@@ -67,7 +67,7 @@ impl Shards {
     /// # Errors
     /// The errors of [`ack`](Self::ack).
     pub async fn give_back(&self, receipts: &[Receipt]) -> Result<Vec<Settled>> {
-        self.settle(receipts, What::GiveBack).await
+        self.settle(receipts, ReceiptOperation::GiveBack).await
     }
 
     /// Extends the visibility timeouts of messages, which then end at `visibility` from now.
@@ -77,10 +77,11 @@ impl Shards {
     pub async fn extend(&self, receipts: &[Receipt], visibility: Duration) -> Result<Vec<Settled>> {
         check_visibility(visibility)?;
         let visibility = micros(visibility);
-        self.settle(receipts, What::Extend { visibility }).await
+        self.settle(receipts, ReceiptOperation::Extend { visibility })
+            .await
     }
 
-    async fn settle(&self, receipts: &[Receipt], what: What) -> Result<Vec<Settled>> {
+    async fn settle(&self, receipts: &[Receipt], what: ReceiptOperation) -> Result<Vec<Settled>> {
         self.in_each(receipts, move |shard, shown| async move {
             shard.settle(&shown, what).await
         })
@@ -143,7 +144,7 @@ impl Shard {
         let mut settled = vec![Settled::Done; receipts.len()];
         if !left.is_empty() {
             let shown: Vec<_> = left.iter().map(|index| receipts[*index]).collect();
-            let each = self.settle(&shown, What::Nack { delay }).await?;
+            let each = self.settle(&shown, ReceiptOperation::Nack { delay }).await?;
             for (index, each) in left.into_iter().zip(each) {
                 settled[index] = each;
             }
@@ -190,7 +191,11 @@ impl Shard {
     }
 
     /// Executes the operation on each message. All messages are in this shard.
-    pub(crate) async fn settle(self: &Arc<Self>, receipts: &[Receipt], what: What) -> Result<Vec<Settled>> {
+    pub(crate) async fn settle(
+        self: &Arc<Self>,
+        receipts: &[Receipt],
+        what: ReceiptOperation,
+    ) -> Result<Vec<Settled>> {
         let mut by_segment: BTreeMap<Segment, Vec<usize>> = BTreeMap::new();
         for (index, receipt) in receipts.iter().enumerate() {
             by_segment.entry(receipt.segment).or_default().push(index);
@@ -244,10 +249,10 @@ impl Shard {
         &self,
         segment: &LiveSegment,
         receipts: &[Receipt],
-        what: What,
+        what: ReceiptOperation,
     ) -> Result<Vec<StateAnswer>> {
         let sent = self.queues.clock();
-        if matches!(what, What::Extend { .. }) {
+        if matches!(what, ReceiptOperation::Extend { .. }) {
             // The end of the extended lease is unknown until the response arrives. Until then, this process goes by the
             // recorded end of the claim, as other processes do.
             let mut leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
@@ -270,7 +275,7 @@ impl Shard {
         for (receipt, answer) in receipts.iter().zip(&answers) {
             let claim = (receipt.segment, receipt.seq, receipt.claim);
             match (what, answer) {
-                (What::Extend { visibility }, StateAnswer::Done) => {
+                (ReceiptOperation::Extend { visibility }, StateAnswer::Done) => {
                     leases.given(claim, visibility, sent, heard);
                 }
                 (_, StateAnswer::Done) => leases.forget(claim),
@@ -284,11 +289,11 @@ impl Shard {
             .zip(&answers)
             .filter(|(is_open, answer)| **is_open && **answer == StateAnswer::Done);
         match what {
-            What::Ack => self.common.counters.acked.add(done.count()),
-            What::Nack { .. } => self.common.counters.given_back.add(done.count()),
-            What::Extend { .. } | What::GiveBack => {}
+            ReceiptOperation::Ack => self.common.counters.acked.add(done.count()),
+            ReceiptOperation::Nack { .. } => self.common.counters.given_back.add(done.count()),
+            ReceiptOperation::Extend { .. } | ReceiptOperation::GiveBack => {}
         }
-        if what == What::Ack && !self.common.options.get().is_ordered {
+        if what == ReceiptOperation::Ack && !self.common.options.get().is_ordered {
             // An ack in an unordered queue makes no other message available. It can only make room for more messages in
             // flight, so other processes need no notification.
             self.wakes();
@@ -299,19 +304,19 @@ impl Shard {
     }
 }
 
-fn wish(receipt: &Receipt, what: What, now: Clock) -> StateWish {
+fn wish(receipt: &Receipt, what: ReceiptOperation, now: Clock) -> StateWish {
     let Receipt { seq, claim, .. } = *receipt;
     match what {
-        What::Ack => StateWish::Ack { seq, claim },
-        What::Nack { delay } => {
+        ReceiptOperation::Ack => StateWish::Ack { seq, claim },
+        ReceiptOperation::Nack { delay } => {
             let until = now.wall.saturating_add(delay);
             StateWish::Nack { seq, claim, until }
         }
-        What::Extend { visibility } => {
+        ReceiptOperation::Extend { visibility } => {
             let until = now.wall.saturating_add(visibility);
             StateWish::Extend { seq, claim, until }
         }
-        What::GiveBack => StateWish::GiveBack { seq, claim },
+        ReceiptOperation::GiveBack => StateWish::GiveBack { seq, claim },
     }
 }
 

@@ -21,8 +21,8 @@ use crate::schema::nearest;
 /// number.
 pub const COLLATION_NUMBER: u32 = 1;
 
-/// Whether this build computes sort keys, because the feature `collation` is enabled. Without it, collections
-/// with a collation must not be read or written.
+/// True if this build computes sort keys, because the feature `collation` is enabled. Without it,
+/// collections with a collation must not be read or written.
 pub const IS_BUILT_IN: bool = cfg!(feature = "collation");
 
 /// Order of text in one locale.

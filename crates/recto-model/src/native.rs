@@ -113,7 +113,7 @@ pub use wrappers::{Ascii, Blob, NotAscii, NotTimeUuid, TimeUuid};
             and time need the features `chrono` and `time` of recto"
 )]
 pub trait FieldType: Sized {
-    /// Whether the field may be null. It is true for `Option<T>` only.
+    /// True if the field may be null, which is so only for `Option<T>`.
     const NULLABLE: bool = false;
 
     /// Returns the field's type in the schema.

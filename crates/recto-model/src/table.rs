@@ -101,27 +101,27 @@ pub struct TableOptions {
     /// Minimum time that the store must keep a tombstone, in seconds. Cassandra's default is ten
     /// days.
     pub gc_grace_seconds: u32,
-    /// Whether the store may keep a snapshot of the whole content when the table is emptied or
+    /// True if the store may keep a snapshot of the whole content when the table is emptied or
     /// dropped. Cassandra does so by default. A table that is emptied repeatedly must not keep
     /// snapshots. If such a table has only plain writes, all sessions that create it, concurrently
     /// or late, create the identical table.
     pub automatic_snapshots: bool,
-    /// Whether the store counts the rows and bytes of each partition exactly, if it can. The
+    /// True if the store counts the rows and bytes of each partition exactly, if it can. The
     /// setting is fixed when the table is created.
     pub counts_partitions: bool,
-    /// Whether the store counts the rows of any slice without reading them, if it can. The setting is
-    /// fixed when the table is created.
+    /// True if the store counts the rows of any slice without reading them, if it can. The setting
+    /// is fixed when the table is created.
     pub counts_rows: bool,
-    /// How the partitions are divided into buckets. With `None`, each partition is one partition of
-    /// the store. A table with buckets has no static columns. It may also have no partition column;
-    /// then the whole table is one partition.
+    /// Rules for dividing the partitions into buckets. With `None`, each partition is one partition
+    /// of the store. A table with buckets has no static columns. It may also have no partition
+    /// column; then the whole table is one partition.
     pub buckets: Option<Buckets>,
-    /// Whether the value of the only partition column, a text or blob, may be empty. A store that
+    /// True if the value of the only partition column, a text or blob, may be empty. A store that
     /// does not support empty partition keys encodes the values of such a table in another form.
     pub allows_empty_partition: bool,
 }
 
-/// How the store divides a partition of a table into its own partitions.
+/// Rules for dividing a partition of a table into partitions of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Buckets {
     /// Limit of a bucket's size.
@@ -132,7 +132,7 @@ pub struct Buckets {
     /// `None` keeps the rows forever. A changed retention time applies from the moment of the
     /// change.
     pub keep: Option<Width>,
-    /// Whether the store silently skips new rows that are older than the retention time. Otherwise
+    /// True if the store silently skips new rows that are older than the retention time. Otherwise
     /// the store rejects such a row together with everything in the same write. View entries use
     /// this setting, because their records are stored elsewhere.
     pub leaves_out_late: bool,

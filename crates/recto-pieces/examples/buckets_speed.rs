@@ -49,8 +49,8 @@ struct Load {
     /// Number of rows that are sorted before they are written, and number of rows per call.
     buffer: usize,
     call: usize,
-    /// Whether the load announces the rows before it writes them, and writes each buffer before the next one, as `load`
-    /// does.
+    /// True if the load announces the rows before it writes them, and writes each buffer before the
+    /// next one, as `load` does.
     by_buffers: bool,
 }
 

@@ -15,9 +15,9 @@ use crate::tables::PiecedTable;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Wanted {
     pub(crate) cut: Cut,
-    /// Whether the partition is likely to be split again soon.
+    /// True if the partition is likely to be split again soon.
     pub(crate) is_hot: bool,
-    /// Whether the bucket is full, and is therefore split at its existing rows.
+    /// True if the bucket is full, and is therefore split at its existing rows.
     pub(crate) is_full: bool,
 }
 

@@ -57,7 +57,7 @@ pub struct ListedPiece {
     pub stage: Stage,
     /// During a split: the bucket to which the rows are copied, or from which they came.
     pub other: Option<Bucket>,
-    /// Whether the whole key range is below the retention bound.
+    /// True if the whole key range is below the retention bound.
     pub is_below_floor: bool,
     /// Estimated content.
     pub figures: Figures,
@@ -85,10 +85,10 @@ pub struct Summary {
     pub largest: Figures,
     /// Number of buckets that exceed their maximum size.
     pub too_large: u64,
-    /// Whether a split is under way.
+    /// True if a split is under way.
     pub is_being_cut: bool,
-    /// Whether the figures include each bucket. In a partition with very many buckets, they include only the first
-    /// ones.
+    /// True if the figures include each bucket. In a partition with very many buckets, they include
+    /// only the first ones.
     pub is_whole: bool,
 }
 

@@ -30,7 +30,7 @@ struct Loaded {
 }
 
 /// Last known position of a row.
-struct Lies {
+struct RowPosition {
     bucket: Bucket,
     span: Span,
     is_at_rest: bool,
@@ -39,7 +39,7 @@ struct Lies {
 impl Loads {
     /// Counts bytes that are loaded into a bucket, if the bucket received less than `most` bytes
     /// since its last split. Returns whether it did.
-    fn add(&self, id: &PlaceId, lies: &Lies, bytes: u64, most: u64) -> bool {
+    fn add(&self, id: &PlaceId, lies: &RowPosition, bytes: u64, most: u64) -> bool {
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
         if buckets.len() >= MAX_LOADED_BUCKETS {
             buckets.clear();
@@ -111,9 +111,9 @@ impl PieceStore {
         }
     }
 
-    fn lies(&self, row: &RowWrite) -> Lies {
+    fn lies(&self, row: &RowWrite) -> RowPosition {
         let known = self.copies.last(&row.partition.place.id, &row.seek());
-        let unknown = || Lies {
+        let unknown = || RowPosition {
             bucket: Bucket(0),
             span: Span::all(),
             is_at_rest: true,
@@ -125,7 +125,7 @@ impl PieceStore {
         };
         let mut spans = known.directory().spans_of(&from_it);
         match spans.next().filter(|(span, _)| span.start <= row.key) {
-            Some((span, piece)) => Lies {
+            Some((span, piece)) => RowPosition {
                 bucket: piece.roles.read,
                 span,
                 is_at_rest: piece.roles.is_at_rest(),

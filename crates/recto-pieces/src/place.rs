@@ -84,7 +84,7 @@ pub(crate) struct Deadline {
 #[derive(Debug)]
 pub(crate) struct Undone {
     pub(crate) error: PiecesError,
-    /// Whether the write may be done, now or later.
+    /// True if the write may be done, now or later.
     pub(crate) may_be_done: bool,
 }
 

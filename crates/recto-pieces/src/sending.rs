@@ -99,12 +99,12 @@ struct State {
     waiting: Vec<(usize, bool)>,
     writes: Vec<(usize, BTreeSet<Bucket>)>,
     strays: Strays,
-    /// Whether some writes may already be stored, so that errors must report an unknown outcome.
+    /// True if some writes may already be stored, so that errors must report an unknown outcome.
     is_on_its_way: bool,
     is_sent: bool,
     /// Number of rows whose outcome is known.
     over: usize,
-    /// Whether some rows must be repeated.
+    /// True if some rows must be repeated.
     is_moved: bool,
     /// Rows that are skipped, because they are below the retention bound.
     left_out: BTreeSet<usize>,
@@ -148,7 +148,7 @@ enum Heard {
     Written(std::result::Result<(), Undone>),
 }
 
-type Asked<'g> = FuturesUnordered<BoxFuture<'g, Heard>>;
+type PendingRequests<'g> = FuturesUnordered<BoxFuture<'g, Heard>>;
 
 /// Deletions of misplaced rows and of their samples, by partition.
 type Strays = BTreeMap<(PlaceId, Bucket, Shard), [PartitionWrite; 2]>;
@@ -238,7 +238,7 @@ impl<'g> Way<'g> {
         };
         let mut machines: Vec<_> = rows.iter().zip(self.guesses).map(machine).collect();
         let mut state = State::new(rows.len());
-        let asked: Asked<'_> = FuturesUnordered::new();
+        let asked: PendingRequests<'_> = FuturesUnordered::new();
         if rows.is_empty() {
             asked.push(self.send(Sending::default()).map(Heard::Written).boxed());
         }
@@ -253,7 +253,7 @@ impl<'g> Way<'g> {
         &'s self,
         mut machines: Vec<Writing>,
         state: &mut State,
-        mut asked: Asked<'s>,
+        mut asked: PendingRequests<'s>,
     ) -> Result<Ended> {
         let rows = &self.group.rows;
         loop {
@@ -341,7 +341,7 @@ impl<'g> Way<'g> {
     }
 
     /// Requests the range maps for which rows wait: one for all rows that were in the same window at its last read.
-    fn ask<'s>(&'s self, state: &mut State, asked: &Asked<'s>) {
+    fn ask<'s>(&'s self, state: &mut State, asked: &PendingRequests<'s>) {
         let mut groups: BTreeMap<(PlaceId, Option<Key>, bool), Vec<usize>> = BTreeMap::new();
         for (row, is_anew) in state.waiting.drain(..) {
             let of = &self.group.rows[row];

@@ -152,7 +152,7 @@ pub struct PiecedTable {
     pub(crate) times: Option<Arc<Times>>,
     /// Retention of rows. `None` means that rows are kept forever.
     pub(crate) keep: Option<Arc<Keep>>,
-    /// Whether a put of rows below the retention bound skips them instead of being rejected.
+    /// True if a put of rows below the retention bound skips them instead of being rejected.
     pub(crate) leaves_out_late: bool,
 }
 

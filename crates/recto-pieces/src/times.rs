@@ -213,7 +213,7 @@ fn no_such_time() -> PiecesError {
 pub(crate) struct Keep {
     times: Times,
     length_ms: i64,
-    /// Whether the retention bound is always at the edge of a time bucket.
+    /// True if the retention bound is always at the edge of a time bucket.
     is_by_time: bool,
 }
 

@@ -31,7 +31,7 @@ pub enum Change {
     Put {
         /// Cells of all regular columns.
         cells: Cells,
-        /// Whether the new row replaces an existing row.
+        /// True if the new row replaces an existing row.
         replace: bool,
         /// Lifetime in whole seconds. `None`: unlimited.
         ttl_seconds: Option<u32>,
@@ -72,7 +72,7 @@ pub(crate) struct Group {
     pub(crate) others: Vec<PartitionWrite>,
     /// Atomicity of the writes to first buckets. Each partition of a further bucket is written on its own.
     pub(crate) atomicity: Atomicity,
-    pub(crate) since: Since,
+    pub(crate) since: MapFreshness,
     pub(crate) options: WriteOptions,
 }
 
@@ -80,7 +80,7 @@ pub(crate) struct Group {
 /// write could reach a bucket that lacks a deletion. Such a deletion is newer than the write, but was acknowledged
 /// before the range map was read. It may not have gone to all buckets that the range map names.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Since {
+pub(crate) enum MapFreshness {
     /// The timestamps of the rows.
     Stamps,
     /// Time, by the monotonic clock, when the data was read on which the write is based. Deletions may use any range
@@ -91,7 +91,7 @@ pub(crate) enum Since {
     Sent,
 }
 
-impl Since {
+impl MapFreshness {
     /// Returns whether a row may use a cached range map.
     pub(crate) fn allows(self, copy: &Taken, row: &RowWrite) -> bool {
         match self {
@@ -107,9 +107,9 @@ impl Group {
     /// sends the same rows with the same timestamps at each attempt.
     pub(crate) fn may_go_on(&self) -> bool {
         match self.since {
-            Since::Stamps => false,
-            Since::Looked(_) => self.rows.iter().all(|row| row.kind() == Kind::Delete),
-            Since::Sent => true,
+            MapFreshness::Stamps => false,
+            MapFreshness::Looked(_) => self.rows.iter().all(|row| row.kind() == Kind::Delete),
+            MapFreshness::Sent => true,
         }
     }
 }
@@ -129,7 +129,7 @@ pub(crate) enum Ended {
     Done,
     /// The caller must repeat the write with newer timestamps.
     Moved {
-        /// Whether some rows may be stored, now or later.
+        /// True if some rows may be stored, now or later.
         is_sent: bool,
     },
 }
@@ -228,7 +228,7 @@ impl RowWrite {
     /// Returns the bucket to which the row can be written before the range map is read, and the sampling there: the
     /// last known bucket, or bucket 0 if no range map is known. Returns `None` if a valid range map is cached, or if no
     /// single bucket is safe.
-    pub(crate) fn guess(&self, since: Since) -> Option<Guess> {
+    pub(crate) fn guess(&self, since: MapFreshness) -> Option<Guess> {
         let (pieces, place) = (&self.partition.pieces, &self.partition.place);
         if place.pieced.times.is_some() {
             return None;
@@ -337,7 +337,7 @@ impl Partition {
                 rows: vec![RowWrite::new(self.clone(), change.clone(), stamp)?],
                 others: Vec::new(),
                 atomicity: Atomicity::Each,
-                since: Since::Stamps,
+                since: MapFreshness::Stamps,
                 options: WriteOptions::default(),
             };
             match self.pieces.write_group(&group, deadline).await {

@@ -28,14 +28,14 @@ pub struct Choices {
 pub struct FieldChoices {
     /// Name of the field.
     pub name: String,
-    /// Whether a view serves `=`, and an OR of equalities.
+    /// True if a view serves `=`, and an OR of equalities.
     pub equality: bool,
-    /// Whether a view serves `<`, `<=`, `>`, `>=`.
+    /// True if a view serves `<`, `<=`, `>`, `>=`.
     pub range: bool,
-    /// Whether a view serves `startsWith`. That is so if a view serves ranges of the field, the field is
-    /// text, and it has no collation.
+    /// True if a view serves `startsWith`. That is so if a view serves ranges of the field, the
+    /// field is text, and it has no collation.
     pub prefix: bool,
-    /// Whether the rows can be sorted by the field.
+    /// Possibility to sort the rows by the field.
     pub sort: SortChoice,
 }
 

@@ -60,7 +60,8 @@ pub enum Side {
 pub struct Position {
     /// Cells of the query's order columns: all of them, or the first few.
     pub values: Cells,
-    /// Whether the edge is before or after all rows that begin with these cells, in the query's order.
+    /// Position of the edge before or after all rows that begin with these cells, in the query's
+    /// order.
     pub side: Side,
 }
 

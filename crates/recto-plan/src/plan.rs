@@ -47,7 +47,7 @@ pub struct Intersected {
     pub sort_order: Arc<SortOrder>,
     /// For each term of the plan's order, the column of the view.
     pub columns: Vec<usize>,
-    /// Whether the query's order is the reverse of the clustering order of the view's table.
+    /// True if the query's order is the reverse of the clustering order of the view's table.
     pub reversed: bool,
     /// Columns that the filter fixes by `=`, but that are not among the leading columns of the view; and their cells. A
     /// row with another cell in such a column does not match the query.
@@ -129,7 +129,7 @@ pub struct Plan {
     pub shape: Shape,
     /// Total order of the query: all key columns that the filter does not fix to one value.
     pub order: Vec<OrderTerm>,
-    /// Whether the query's order is the reverse of the table's clustering order.
+    /// True if the query's order is the reverse of the table's clustering order.
     pub reversed: bool,
     /// Sources that are read. If the shape is [`Shape::Concat`], they are in the query's order.
     pub sources: Vec<Source>,
@@ -334,6 +334,11 @@ impl Plan {
         }
         let views = self.views.iter();
         views.map(|view| view.sort_order.name.as_str()).collect()
+    }
+
+    /// Returns whether one view serves the whole query: every row of its slices belongs to the result.
+    pub fn is_served_by_one_view(&self) -> bool {
+        self.filter_scan.is_empty() && self.views.is_empty()
     }
 
     /// Returns whether the plan has a filter scan that any number of rows can fail.

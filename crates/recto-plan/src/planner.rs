@@ -23,7 +23,7 @@ use crate::text::Operator;
 /// Parameters of a plan, in addition to the query.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Wishes<'a> {
-    /// Whether conditions that no sort order serves may be checked row by row.
+    /// True if conditions that no sort order serves may be checked row by row.
     pub allow_filter_scan: bool,
     /// Sort order that the caller requested by its name. The planner then considers no other sort order.
     pub view: Option<&'a str>,

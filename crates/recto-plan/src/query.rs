@@ -69,7 +69,7 @@ pub enum Condition {
 pub struct RangeEnd {
     /// Value of the end.
     pub value: Vec<u8>,
-    /// Whether the range includes the value.
+    /// True if the range includes the value.
     pub inclusive: bool,
 }
 
@@ -110,7 +110,7 @@ pub struct Query {
     pub tuples: Vec<TupleRange>,
     /// Sort fields with directions, as given. If the list is empty, the sort is the view's own order.
     pub sort: Vec<(usize, Direction)>,
-    /// Whether the conditions contradict each other, so that no row can match.
+    /// True if the conditions contradict each other, so that no row can match.
     pub contradiction: bool,
 }
 

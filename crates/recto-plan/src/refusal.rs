@@ -136,7 +136,7 @@ pub(crate) struct SuggestedView {
     /// Fields of the partition; empty for a view of all records.
     partition: Vec<usize>,
     order: Vec<(usize, Direction)>,
-    /// Whether the order consists of the fields of the key only.
+    /// True if the order consists of the fields of the key only.
     is_by_key: bool,
 }
 

@@ -19,7 +19,7 @@ use crate::query::FieldOrder;
 pub struct SortOrder {
     /// Name of the sort order in queries.
     pub name: String,
-    /// Whether the table is the base table, which contains every record.
+    /// True if the table is the base table, which contains every record.
     pub is_base: bool,
     /// Table.
     pub table: Arc<Table>,
@@ -45,8 +45,8 @@ pub struct SortOrder {
     pub version: Option<usize>,
     /// In the base table of records that change: column that contains the lifetime of a record.
     pub head: Option<usize>,
-    /// Whether a row is shown only if the base row, which is read afterwards, confirms that the record has
-    /// this position. All field values then come from the base row.
+    /// True if a row is shown only if the base row, which is read afterwards, confirms that the
+    /// record has this position. All field values then come from the base row.
     pub is_verified: bool,
     /// Maximum number of records that belong to the sort order but are missing.
     pub lacks: LackedRecords,

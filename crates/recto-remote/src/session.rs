@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use futures::stream::BoxStream;
 use recto::schema::{Collection, Schema, StoreQueues, WriteMode};
 use recto::session::{
-    Action, Applied, ApplyOptions, Backup, Bears, BucketList, BucketPartitions, BucketsRequest, CheckOutcome,
-    CursorKey, Explanation, GoesOn, JsonRecord, LoadProgress, LoadReport, LoadRequest, Outcome, PageCost,
+    Action, Applied, ApplyOptions, Backup, ErrorHandler, BucketList, BucketPartitions, BucketsRequest, CheckOutcome,
+    CursorKey, Explanation, FindingHandler, JsonRecord, LoadProgress, LoadReport, LoadRequest, Outcome, PageCost,
     PageReply, PageRequest, Pages, Progress, Queues, RebalanceProgress, RebalanceReport, RebalanceRequest,
     RecordChange, Records, RecoveryPass, RowSizes, ScanRequest, ScanStep, SchemaPlan, StoreDescription,
     StoreProgress, Tools, VerifyReport, VerifyRequest, Versioned, ViewProgress, ViewStatus, Written,
@@ -454,7 +454,7 @@ impl Tools for HttpSession {
         }
     }
 
-    async fn recover(&self, _: GoesOn<'_, RecoveryPass>, _: Bears<'_>) -> Result<Option<RecoveryPass>> {
+    async fn recover(&self, _: FindingHandler<'_, RecoveryPass>, _: ErrorHandler<'_>) -> Result<Option<RecoveryPass>> {
         Err(Error::new(
             ErrorKind::Unsupported,
             "this command needs direct access to the store, not a server",

@@ -1,23 +1,25 @@
-//! The shapes of what was asked of each collection since the server was started, for the console's page of views.
+//! Number of queries of each shape that each collection received since the server was started. The
+//! console's page of views shows them.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use recto::design::{Log, MAX_SHAPES, Tally};
 
-/// The most different queries of a collection that are counted.
+/// Maximum number of different queries that are counted for each collection.
 const MAX_TALLIED: usize = 256;
-/// The longest shape that is counted, filter and sort, in bytes: no people's list asks for more.
+/// Maximum length of a counted shape, filter and sort order together, in bytes. Longer ones are not
+/// typical queries of a list for people.
 const MAX_TALLIED_BYTES: usize = 1 << 10;
 
-/// How often each query was asked, by collection.
+/// Number of requests for each query, by collection.
 #[derive(Debug, Default)]
 pub(crate) struct AskedQueries {
     by_collection: Mutex<BTreeMap<String, Tally>>,
 }
 
 impl AskedQueries {
-    /// Counts a query of a collection that there is.
+    /// Counts a query. The collection must exist.
     pub(crate) fn count(&self, collection: &str, filter: String, order_by: String) {
         if filter.len() + order_by.len() > MAX_TALLIED_BYTES {
             return;
@@ -32,7 +34,7 @@ impl AskedQueries {
         tally.count(filter, order_by);
     }
 
-    /// What was asked of a collection most often.
+    /// Returns the most frequent queries of a collection.
     pub(crate) fn of(&self, collection: &str) -> Log {
         let tallies = self.by_collection.lock().unwrap_or_else(PoisonError::into_inner);
         let log = tallies.get(collection).map(|tally| tally.log(MAX_SHAPES));

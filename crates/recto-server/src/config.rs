@@ -76,7 +76,8 @@ pub enum LogLevel {
 pub struct Config {
     /// Address to listen on.
     pub listen: SocketAddr,
-    /// Whether the server rejects every request that would change the store, and leaves maintenance to other processes.
+    /// True if the server rejects every request that would change the store, and leaves maintenance
+    /// to other processes.
     pub read_only: bool,
     /// File of access tokens. `None`: everybody who can reach the server may do everything.
     pub tokens: Option<PathBuf>,
@@ -84,7 +85,8 @@ pub struct Config {
     pub tls_certificate: Option<PathBuf>,
     /// Private key of the certificate, PEM.
     pub tls_key: Option<PathBuf>,
-    /// Whether a proxy in front of the server terminates TLS and adds the client's address to `X-Forwarded-For`.
+    /// True if a proxy in front of the server terminates TLS and adds the client's address to
+    /// `X-Forwarded-For`.
     pub behind_proxy: bool,
     /// Host names that requests may use, without ports, in addition to `localhost`, `127.0.0.1` and `[::1]`.
     pub hosts: Vec<String>,
@@ -115,7 +117,7 @@ pub struct Scrub {
     pub interval: Duration,
     /// Number of bytes that the scrub reads per second.
     pub bytes_per_second: u64,
-    /// Whether `/readyz` fails while the store is known to be damaged.
+    /// True if `/readyz` fails while the store is known to be damaged.
     pub fails_ready: bool,
 }
 

@@ -9,16 +9,21 @@ use serde_json::{Value, json};
 
 use crate::rights::{EVERY_COLLECTION, QUEUE_PREFIX, Right, STORE};
 
-/// Which types of patches a resource takes (RFC 5789).
+/// Header `Accept-Patch`: types of patches that a resource accepts (RFC 5789).
 pub(crate) const ACCEPT_PATCH: HeaderName = HeaderName::from_static("accept-patch");
 
-/// An error as it is answered.
+/// Error that becomes a response.
 ///
-/// `type` is stable, `urn:recto:problem:<kind>`; `title` is the kind in
-/// words, `detail` what went wrong; `field` (of the record), `parameter` (of the query) and `position`
-/// (1-based, in characters of the parameter or of the body) say where, `hint` what to do. `part` is the part
-/// of what was asked that the engine names, whatever the request calls it; `missing_partition_fields` are the fields of a
-/// partition that a query must pin. `version` and `record` are of the record that stood against a change.
+/// `type` is stable: `urn:recto:problem:<kind>`. `title` is the kind in words, and `detail`
+/// describes the error. `hint` says what to do. Three members locate the error:
+///
+/// - `field`: a field of the record
+/// - `parameter`: a parameter of the query
+/// - `position`: a position in the parameter or the body, counted in characters from 1
+///
+/// `part` is the part of the request in the engine's terms, whatever name the request has for it.
+/// `missing_partition_fields` are the partition fields that a query must fix by `=`. `version` and
+/// `record` belong to the record that prevented a change.
 #[derive(Debug)]
 pub struct Problem {
     pub(crate) status: StatusCode,
@@ -27,33 +32,33 @@ pub struct Problem {
     more: Box<More>,
 }
 
-/// What not every problem has; boxed, because results carry problems.
+/// Members that only some problems have. They are boxed, because results contain problems.
 #[derive(Debug, Default)]
 struct More {
-    /// The title, if it is not that of the type.
+    /// Title, if it is not the title of the type.
     title: Option<&'static str>,
     part: Option<ErrorPart>,
     field: Option<String>,
     parameter: Option<String>,
     position: Option<usize>,
     missing_partition_fields: Vec<String>,
-    /// The version of the record that stood against a change.
+    /// Version of the record that prevented a change.
     version: Option<i64>,
-    /// That record, for who may read it.
+    /// The record that prevented a change, if the token may read it.
     record: Option<JsonRecord>,
     hint: Option<String>,
-    /// The collection that the hint is about, for people.
+    /// Collection that the hint is about, for the console.
     suggestion: Option<Suggestion>,
-    /// What to do about it, for programs only.
+    /// Hint for programs only; the console does not show it.
     hint_for_programs: Option<&'static str>,
-    /// The methods there are, where it was the method.
+    /// Methods that the resource supports, if the method was wrong.
     allow: Option<HeaderValue>,
-    /// The types of patches that are taken, where it was the type.
+    /// Types of patches that the resource accepts, if the type of the body was wrong.
     accept_patch: Option<&'static str>,
 }
 
 impl Problem {
-    /// A problem with the usual status of its type.
+    /// Creates a problem with the usual status of its type.
     pub(crate) fn new(kind: ProblemType, detail: impl Into<String>) -> Self {
         Self {
             status: usual_status(kind),
@@ -74,7 +79,8 @@ impl Problem {
         self
     }
 
-    /// As a part of something: its field is one of that.
+    /// Prefixes the field with `whole`, of which it is a part. Without a field, `whole` becomes the
+    /// field.
     pub(crate) fn within(mut self, whole: &str) -> Self {
         self.more.field = Some(match self.more.field {
             Some(field) => format!("{whole}.{field}"),
@@ -108,19 +114,19 @@ impl Problem {
         self
     }
 
-    /// With what is there now.
+    /// Adds the current version and content of the record.
     pub(crate) fn with_current(mut self, found: Versioned<JsonRecord>) -> Self {
         self.more.version = found.version;
         self.more.record = Some(found.record);
         self
     }
 
-    /// A record is not as a write asked for.
+    /// Creates the problem of a write whose condition on the record does not hold.
     pub(crate) fn changed(detail: impl Into<String>) -> Self {
         Error::new(ErrorKind::Changed, detail).into()
     }
 
-    /// A parameter of the request is not right.
+    /// Creates the problem of an invalid parameter.
     pub(crate) fn invalid_parameter(name: &str, detail: impl Into<String>) -> Self {
         Self::new(ProblemType::InvalidParameter, detail).with_parameter(name)
     }
@@ -132,7 +138,7 @@ impl Problem {
         problem
     }
 
-    /// Of a queue that is not there, and of one that is not seen.
+    /// Creates the problem of a queue that does not exist, or that the token must not see.
     pub(crate) fn no_queue(name: &str) -> Self {
         Error::new(ErrorKind::NotFound, format!("there is no queue {name}"))
             .with_hint("create it first, or list the existing names")
@@ -172,14 +178,14 @@ impl Problem {
             .with_hint(format!("send {wanted} with this Content-Type"))
     }
 
-    /// The same, of a patch: if it is about its type, which ones there are.
+    /// Adds the accepted types of patches, if the problem is the type of the body.
     pub(crate) fn accepting_patches(mut self, types: &'static str) -> Self {
         let is_of_type = self.status == StatusCode::UNSUPPORTED_MEDIA_TYPE;
         self.more.accept_patch = Some(types).filter(|_| is_of_type);
         self
     }
 
-    /// The body is a file, which is taken as it is.
+    /// Rejects a file that is sent with a Content-Encoding.
     pub(crate) fn packed_body(coding: &str) -> Self {
         Self::new(
             ProblemType::UnsupportedMediaType,
@@ -188,7 +194,7 @@ impl Problem {
         .with_hint("name the compression in the name of the file: name=orders.csv.gz")
     }
 
-    /// The body is compressed in a way that is not known.
+    /// Rejects a body with an unknown Content-Encoding.
     pub(crate) fn unsupported_coding(given: &str) -> Self {
         Self::new(
             ProblemType::UnsupportedMediaType,
@@ -197,22 +203,22 @@ impl Problem {
         .with_hint("send the body with gzip, with deflate, or without Content-Encoding")
     }
 
-    /// The body did not come in time.
+    /// Reports that the body did not arrive in time.
     pub(crate) fn late_body(detail: impl Into<String>) -> Self {
         Self::new(ProblemType::RequestTimeout, detail).with_hint("send the request again")
     }
 
-    /// The body is not what the resource takes.
+    /// Rejects a body that the resource does not accept.
     pub(crate) fn invalid_body(detail: impl Into<String>) -> Self {
         Self::new(ProblemType::InvalidBody, detail)
     }
 
-    /// A record is not one of its collection.
+    /// Rejects a record that does not fit its collection.
     pub(crate) fn invalid_record(detail: impl Into<String>) -> Self {
         Self::new(ProblemType::InvalidRecord, detail)
     }
 
-    /// The body could not be read to its end.
+    /// Reports that the body could not be read to its end.
     pub(crate) fn unreadable_body(status: StatusCode, detail: &str) -> Self {
         if status == StatusCode::PAYLOAD_TOO_LARGE {
             return Self::limit_exceeded("the body is larger than this server accepts")
@@ -225,22 +231,23 @@ impl Problem {
         Self::new(ProblemType::LimitExceeded, detail)
     }
 
-    /// Part of the interface, and not there yet.
+    /// Rejects a part of the interface that is not implemented.
     pub(crate) fn unsupported(detail: impl Into<String>) -> Self {
         Self::new(ProblemType::Unsupported, detail)
     }
 
-    /// Representation and address say different things.
+    /// Rejects a request whose body contradicts its address.
     pub(crate) fn conflict(detail: impl Into<String>) -> Self {
         Self::new(ProblemType::Conflict, detail)
     }
 
-    /// A defect of the server.
+    /// Reports a defect of the server.
     pub(crate) fn internal(detail: impl Into<String>) -> Self {
         Self::new(ProblemType::Internal, detail)
     }
 
-    /// What is wrong with a query: a limit of its text is the request's fault, not its body's size.
+    /// Converts an error of a query. If a limit was exceeded, the status is 400, because the text
+    /// of the query is too long, not the body.
     pub(crate) fn of_query(error: Error) -> Self {
         let is_limit = error.kind() == ErrorKind::LimitExceeded;
         let mut problem = Self::from(error);
@@ -250,7 +257,7 @@ impl Problem {
         problem
     }
 
-    /// What is wrong with the one record of a request.
+    /// Converts an error of the only record in a request, so that its field has no prefix.
     pub(crate) fn of_record(error: Error) -> Self {
         let field = error.field().map(str::to_owned);
         let mut problem = Self::from(error);
@@ -258,7 +265,7 @@ impl Problem {
         problem
     }
 
-    /// What is wrong with a queue, or with one of a `list` of messages or receipts.
+    /// Converts an error of a queue, or of one element of `list`, which has messages or receipts.
     pub(crate) fn of_queue(error: Error, list: &str) -> Self {
         let kind = error.kind();
         let within = error.change().map(|number| format!("{list}[{number}]"));
@@ -269,7 +276,8 @@ impl Problem {
         match kind {
             ErrorKind::Conflict => problem.kind = ProblemType::QueueConflict,
             ErrorKind::Changed => problem.kind = ProblemType::QueueChanged,
-            // Not the request is too large: there is no room for more queues, work units or messages.
+            // The request is not too large: the store has no space for more queues, units or
+            // messages.
             ErrorKind::LimitExceeded => {
                 problem.kind = ProblemType::Full;
                 problem.status = usual_status(problem.kind);
@@ -290,7 +298,7 @@ impl Problem {
         ))
     }
 
-    /// Rejects a token that reads some records, where the answer would show all of them.
+    /// Rejects a token that can read only some records, if the response would reveal all of them.
     pub(crate) fn forbidden_to_some(collection: &str) -> Self {
         let detail = format!(
             "the token can read only some records of {collection}, but this reply concerns all of them"
@@ -308,7 +316,7 @@ impl Problem {
         Self::new(ProblemType::Forbidden, detail)
     }
 
-    /// The server is read-only, and the request would change the store.
+    /// Rejects a change, because the server is read-only.
     pub(crate) fn read_only() -> Self {
         Self::new(
             ProblemType::ReadOnly,
@@ -325,13 +333,13 @@ impl Problem {
         ))
     }
 
-    /// As a problem that names something otherwise.
+    /// Replaces a name in the message, for a request that has another name for the same thing.
     pub(crate) fn renamed(mut self, from: &str, to: &str) -> Self {
         self.detail = self.detail.replace(from, to);
         self
     }
 
-    /// Its type, for logs.
+    /// Returns the type of the problem, for logs.
     pub(crate) fn kind(&self) -> ProblemKind {
         ProblemKind(self.kind.name())
     }
@@ -340,32 +348,32 @@ impl Problem {
         self.more.title.unwrap_or(self.kind.title())
     }
 
-    /// What went wrong.
+    /// Returns the description of the error.
     pub(crate) fn detail(&self) -> &str {
         &self.detail
     }
 
-    /// The field of the record that it is about.
+    /// Returns the field of the record that the problem is about.
     pub(crate) fn field(&self) -> Option<&str> {
         self.more.field.as_deref()
     }
 
-    /// What a person can do about it.
+    /// Returns advice for a person.
     pub(crate) fn hint(&self) -> Option<&str> {
         self.more.hint.as_deref()
     }
 
-    /// The collection that would serve the query, where the hint is about one.
+    /// Returns the collection that would serve the query, if the hint is about one.
     pub(crate) fn suggestion(&self) -> Option<&Suggestion> {
         self.more.suggestion.as_ref()
     }
 
-    /// Returns the problem as replies have it.
+    /// Returns the problem as JSON, as responses contain it.
     pub(crate) fn to_json(&self) -> Value {
         json!(self.to_body())
     }
 
-    /// Returns the problem as replies have it.
+    /// Returns the problem as responses contain it.
     pub(crate) fn to_body(&self) -> ProblemBody {
         debug_assert!(
             self.kind.statuses().contains(&self.status.as_u16()),
@@ -397,12 +405,12 @@ fn usual_status(kind: ProblemType) -> StatusCode {
     status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
 }
 
-/// The name of the problem type that an error is answered as, for logs.
+/// Returns the name of the problem type for an error, for logs.
 pub(crate) fn kind_of(kind: ErrorKind) -> &'static str {
     ProblemType::of(kind).name()
 }
 
-/// Whether another record has the values of unique fields.
+/// Returns true if another record already has the values of unique fields.
 pub(crate) fn is_not_unique(error: &Error) -> bool {
     error.kind() == ErrorKind::Conflict && error.field().is_some()
 }
@@ -437,7 +445,7 @@ impl From<Error> for Problem {
     }
 }
 
-/// The kind of the problem that an answer is, kept with it for logs.
+/// Kind of a problem, attached to the response for logs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ProblemKind(pub(crate) &'static str);
 
@@ -476,7 +484,7 @@ mod tests {
 
     const BOOK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/book/http.md");
 
-    /// The row of a problem type in the book.
+    /// Returns the row of a problem type in the book.
     fn row(kind: ProblemType) -> String {
         let mut statuses = kind.statuses().to_vec();
         statuses.sort_unstable();

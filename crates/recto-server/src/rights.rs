@@ -32,7 +32,7 @@ pub struct Access {
     grants: Grants,
     /// `None` for access that never ends.
     validity: Option<Validity>,
-    /// Whether the server rejects every change.
+    /// True if the server rejects every change.
     is_read_only: bool,
 }
 

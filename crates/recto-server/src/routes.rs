@@ -27,7 +27,7 @@ async fn wrong_method(method: Method, headers: HeaderMap) -> Response {
     answer(Problem::wrong_method(&method), wants_page(&headers))
 }
 
-/// Whether the client is a browser: browsers name HTML among the types that they accept.
+/// Returns true if the client is a browser: browsers name HTML among the types that they accept.
 pub(crate) fn wants_page(headers: &HeaderMap) -> bool {
     let accepted = headers.get_all(header::ACCEPT).iter();
     let mut accepted = accepted.filter_map(|accepted| accepted.to_str().ok());

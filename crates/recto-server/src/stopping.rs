@@ -1,8 +1,8 @@
-//! Whether the server was told to stop, for those who wait.
+//! Signal that the server is stopping.
 
 use tokio::sync::watch;
 
-/// Whether the server was told to stop.
+/// Signal that the server is stopping. Tasks can wait for it.
 #[derive(Debug)]
 pub(crate) struct Stopping(watch::Sender<bool>);
 
@@ -13,7 +13,7 @@ impl Default for Stopping {
 }
 
 impl Stopping {
-    /// From now on it stops.
+    /// Begins to stop the server.
     pub(crate) fn begin(&self) {
         self.0.send_replace(true);
     }
@@ -22,9 +22,9 @@ impl Stopping {
         *self.0.borrow()
     }
 
-    /// Waits until it stops.
+    /// Waits until the server begins to stop.
     pub(crate) async fn begun(&self) {
-        // The sender is here: it does not go before.
+        // `wait_for` cannot fail, because `self` has the sender.
         let _ = self.0.subscribe().wait_for(|begun| *begun).await;
     }
 }

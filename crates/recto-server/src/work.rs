@@ -1,4 +1,4 @@
-//! What is being done with the store, one of each kind at a time.
+//! Maintenance operations that run on the store: at most one of each kind at a time.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -17,26 +17,27 @@ use crate::problem::Problem;
 use crate::rights::Right;
 use recto::problem::ProblemType;
 
-/// What is needed to look after the store, and who does so.
+/// Settings and state of maintenance operations.
 #[derive(Debug)]
 pub(crate) struct Upkeep {
-    /// Where backups are made; none if the operator named no folder.
+    /// Folder for backups; `None` if the operator configured none.
     pub(crate) backup_folder: Option<PathBuf>,
-    /// Where files lie while they are loaded; none if the operator named no folder.
+    /// Folder for files while they are loaded; `None` if the operator configured none.
     pub(crate) load_folder: Option<PathBuf>,
-    /// The largest file that is loaded.
+    /// Maximum size of a file to load, in bytes.
     pub(crate) load_bytes: u64,
-    /// How long a client may send nothing of its file.
+    /// Maximum time for which a client may send nothing of its file.
     pub(crate) stall_time: Duration,
-    /// For how long a request moves messages.
+    /// Maximum time for which one request moves messages.
     pub(crate) redrive_time: Duration,
     running: Mutex<Vec<(Right, Arc<str>)>>,
-    /// How each view was, by collection, when it was last compared with its records through this server.
+    /// Result of the last comparison of each view with its records, by collection. Only comparisons
+    /// through this server count.
     compared: Mutex<BTreeMap<String, Vec<Compared>>>,
     environment: Environment,
     tasks: Mutex<JoinSet<()>>,
-    /// Where work runs: not on the thread of the connection that asked for it. Of whoever asks, where no
-    /// server runs.
+    /// Runtime of the operations, so that they do not run on the thread of the connection that
+    /// requested them. `None`: without a server, they run on the caller's runtime.
     runtime: Option<Handle>,
     ended: Notify,
 }
@@ -72,7 +73,7 @@ impl Upkeep {
         }
     }
 
-    /// What is being done, and who asked for it.
+    /// Returns the running operations, each with the name of its requester.
     pub(crate) fn running(&self) -> Vec<String> {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         let shown = running
@@ -81,7 +82,7 @@ impl Upkeep {
         shown.collect()
     }
 
-    /// Remembers how views were found to be.
+    /// Stores the results of a comparison of views.
     pub(crate) fn note_compared(&self, report: &VerifyReport) {
         let at_micros = self.environment.now_micros();
         let mut compared = self.compared.lock().unwrap_or_else(PoisonError::into_inner);
@@ -94,7 +95,7 @@ impl Upkeep {
         }
     }
 
-    /// How a view was when it was last compared, and how many seconds ago that is.
+    /// Returns the result of the last comparison of a view, and its age in seconds.
     pub(crate) fn compared(&self, collection: &str, view: &str) -> Option<(VerifiedView, u64)> {
         let compared = self.compared.lock().unwrap_or_else(PoisonError::into_inner);
         let one = compared
@@ -106,7 +107,7 @@ impl Upkeep {
         Some((one.found.clone(), ago.as_secs()))
     }
 
-    /// Waits until nothing is being done.
+    /// Waits until no operation is running.
     pub(crate) async fn idle(&self) {
         loop {
             let ended = self.ended.notified();
@@ -117,10 +118,10 @@ impl Upkeep {
         }
     }
 
-    /// Runs what a request began, until it ends or is [cut](Self::cut).
+    /// Runs an operation until it ends or is [canceled](Self::cut).
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
-        // Those that ended are let go.
+        // Remove the tasks that have ended.
         while tasks.try_join_next().is_some() {}
         match &self.runtime {
             Some(runtime) => tasks.spawn_on(work, runtime),
@@ -128,13 +129,13 @@ impl Upkeep {
         };
     }
 
-    /// Drops what is still being done, so that each can say that it was.
+    /// Cancels the running operations. Each of them logs that it was stopped.
     pub(crate) async fn cut(&self) {
         let mut tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
         tasks.shutdown().await;
     }
 
-    /// Begins what nobody else is doing.
+    /// Begins an operation. Rejects it if another operation of its kind is running.
     pub(crate) fn begin(self: &Arc<Self>, right: Right, who: &Arc<str>) -> Result<Running, Problem> {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         let name = right.name();
@@ -156,14 +157,14 @@ impl Upkeep {
     }
 }
 
-/// How a view was found to be.
+/// Result of the comparison of a view with its records.
 #[derive(Debug)]
 struct Compared {
     found: VerifiedView,
     at_micros: i64,
 }
 
-/// Something that is being done; dropped when it is over, however it ends.
+/// Running operation. Dropping it ends the operation, whether it succeeded or not.
 #[derive(Debug)]
 pub(crate) struct Running {
     upkeep: Arc<Upkeep>,
@@ -173,12 +174,13 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Notes how it ended, for whoever asked may be gone.
+    /// Logs the outcome, because the client may have disconnected, and returns the result.
     pub(crate) fn end(self, result: Outcome<Json>) -> Result<Json, Problem> {
         self.end_as(result, ToString::to_string)
     }
 
-    /// The same, of a result that is `shown` in logs, which hold no keys.
+    /// Logs the outcome and returns the result. `shown` formats the result for the log, without
+    /// keys.
     pub(crate) fn end_as<T>(
         mut self,
         result: Outcome<T>,

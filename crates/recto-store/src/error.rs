@@ -1,44 +1,45 @@
-//! Why a store call failed.
+//! Errors of store calls.
 
 use std::error::Error;
 use std::fmt;
 
 use recto_api::ErrorKind;
 
-/// What kind of failure it was.
+/// Kind of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StoreErrorKind {
     /// The store cannot be reached, or too few replicas are alive.
     Unavailable,
-    /// Whoever uses the store closed it: it is not asked again.
+    /// This process has closed the store. Further calls fail.
     Closed,
     /// The deadline passed.
     Timeout,
-    /// The store is taken by another process, or the schema by another writer.
+    /// Another process has the store open, or another writer changes the schema.
     Conflict,
-    /// Where rows of buckets lie was learned after the stamps of the write were taken, or after what it
-    /// [rests on](crate::WriteOptions::looked_nanos) was read: begin again, with newer ones.
+    /// The locations of rows in buckets became known too late: after the stamps of the write were
+    /// chosen, or after the data was read on which the write
+    /// [depends](crate::WriteOptions::looked_nanos). Start again with newer ones.
     Moved,
-    /// Credentials are missing, wrong, or may not do this.
+    /// Credentials are missing, wrong, or lack a permission.
     Unauthorized,
     /// A read crossed more tombstones than the store allows.
     Tombstones,
-    /// There is no such table, or it has other columns than the caller thinks.
+    /// The table does not exist, or its columns differ from those that the caller expects.
     Table,
-    /// What the store holds is damaged.
+    /// The stored data is damaged.
     Corrupt,
-    /// What the store holds was written by another version that this one cannot read.
+    /// Another version wrote the stored data, and this version cannot read it.
     Version,
-    /// The disk is full, or the operating system refused.
+    /// The disk is full, or the operating system reported an error.
     Storage,
-    /// The request is one the store cannot serve; a defect of the caller.
+    /// The store cannot serve such a request. This is a defect of the caller.
     Invalid,
-    /// Anything else.
+    /// Any other failure.
     Other,
 }
 
-/// Why a store call failed, with what to do about it.
+/// Error of a store call, with a hint for the user.
 #[derive(Debug)]
 pub struct StoreError {
     kind: StoreErrorKind,
@@ -50,7 +51,7 @@ pub struct StoreError {
 }
 
 impl StoreError {
-    /// An error of `kind` that says `message`.
+    /// Creates an error with this kind and message.
     pub fn new(kind: StoreErrorKind, message: impl Into<String>) -> Self {
         Self {
             kind,
@@ -62,57 +63,58 @@ impl StoreError {
         }
     }
 
-    /// Adds what to do about it.
+    /// Adds advice for the user.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// Adds which node was asked, `address:port`. The message does not hold it: it is for logs.
+    /// Adds the node that received the request, as `address:port`. It is for logs, and not part of
+    /// the message.
     #[must_use]
     pub fn with_node(mut self, node: impl Into<Box<str>>) -> Self {
         self.node = Some(node.into());
         self
     }
 
-    /// Adds which table it was about, unless that was said before.
+    /// Adds the name of the table, unless the error already has one.
     #[must_use]
     pub fn with_table(mut self, table: &str) -> Self {
         self.table.get_or_insert_with(|| table.into());
         self
     }
 
-    /// Says before the message what it was about.
+    /// Prefixes the message with the subject of the error.
     #[must_use]
     pub fn about(mut self, what: impl fmt::Display) -> Self {
         self.message = format!("{what}: {}", self.message);
         self
     }
 
-    /// Adds what caused it.
+    /// Adds the cause.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         self.source = Some(source.into());
         self
     }
 
-    /// What kind of failure it was.
+    /// Returns the kind of the failure.
     pub fn kind(&self) -> StoreErrorKind {
         self.kind
     }
 
-    /// What to do about it.
+    /// Returns advice for the user.
     pub fn hint(&self) -> Option<&str> {
         self.hint.as_deref()
     }
 
-    /// The node that was asked last, `address:port`, if one was.
+    /// Returns the node that received the last request, as `address:port`, if there was one.
     pub fn node(&self) -> Option<&str> {
         self.node.as_deref()
     }
 
-    /// The table that was read or written.
+    /// Returns the name of the table that was read or written.
     pub fn table(&self) -> Option<&str> {
         self.table.as_deref()
     }

@@ -23,7 +23,7 @@ pub struct NodeMetrics {
     pub address: String,
     /// Data center of the node, if it is known.
     pub datacenter: Option<String>,
-    /// Whether there is a connection to the node now.
+    /// True if there is a connection to the node now.
     pub up: bool,
     /// Number of requests to the node.
     pub requests: u64,

@@ -8,7 +8,7 @@ use std::thread;
 static QUIET_HOOK: Once = Once::new();
 
 thread_local! {
-    /// Whether a panic of this thread currently becomes an error.
+    /// True if a panic of this thread currently becomes an error.
     static CAUGHT_HERE: Cell<bool> = const { Cell::new(false) };
 }
 

@@ -82,7 +82,7 @@ pub struct ReadOptions {
     pub consistency: Option<ConsistencyLevel>,
     /// Maximum duration of the call.
     pub timeout: Duration,
-    /// Whether to return the stamp and the remaining lifetime of each row.
+    /// True if the read returns the stamp and the remaining lifetime of each row.
     pub stamps: bool,
     /// Maximum bytes: a slice or a scan stops after the row that reaches this number, and returns at least
     /// one row. This bounds memory for any content of rows. Cassandra may exceed the limit by the rows of one
@@ -121,8 +121,8 @@ impl Default for ReadOptions {
 pub struct RowsRead {
     /// The rows, in the order of the read; cells in the table's column order, statics included.
     pub rows: RowSet,
-    /// Whether the slice has no further row in the direction of the read. False for a read that stopped at
-    /// its row limit or at [`ReadOptions::max_bytes`], even if no rows remain.
+    /// True if the slice has no further row in the direction of the read. False for a read that
+    /// stopped at its row limit or at [`ReadOptions::max_bytes`], even if no rows remain.
     pub exhausted: bool,
     /// Bytes of the rows as stored or sent.
     pub bytes: u64,
@@ -134,8 +134,9 @@ pub struct RowsRead {
     pub tombstones: u64,
     /// Buckets read, for a table that is kept in buckets.
     pub buckets: BucketsRead,
-    /// If requested: for each row, the newest stamp of its regular cells that are not null, in microseconds.
-    /// 0 if all are null (Cassandra does not report the stamp of such a row).
+    /// For each row, the newest stamp of its regular cells that are not null, in microseconds. 0 if
+    /// all are null, because Cassandra does not report the stamp of such a row. Empty unless
+    /// requested.
     pub stamps: Vec<i64>,
     /// If stamps are requested: for each row, the remaining lifetime in seconds, rounded up, of its regular
     /// cells that are not null. `None`: unlimited, or all cells are null.
@@ -332,13 +333,18 @@ pub trait Snapshot: Send + Sync {
         Err(check::does_not_count(table))
     }
 
-    /// Returns the number of rows of a slice, regardless of its limit, of a table that is kept in buckets, or of
-    /// a table that [counts its rows](recto_model::table::TableOptions::counts_rows) in a store that can. In the
-    /// latter, the number is exact. In buckets of a store that counts partitions, it is exact while no row
-    /// expires, and the call reads the count of each bucket. Otherwise the number is an estimate, whose cost does not depend on the number of buckets.
+    /// Returns the number of rows of a slice, regardless of its limit. The table must be in
+    /// buckets, or [count its rows](recto_model::table::TableOptions::counts_rows) in a store that
+    /// can.
+    ///
+    /// - For a table that counts its rows, the number is exact.
+    /// - For buckets in a store that counts partitions, the number is exact while no row expires.
+    ///   The call reads the count of each bucket.
+    /// - Otherwise the number is an estimate, whose cost does not depend on the number of buckets.
     ///
     /// # Errors
-    /// `Invalid` if this store does not keep the table in buckets, or if the slice covers too many buckets.
+    /// `Invalid` if this store does not keep the table in buckets, or if the slice covers too many
+    /// buckets.
     async fn estimate(&self, slice: &Slice, options: &ReadOptions) -> Result<RowEstimate, StoreError> {
         let _ = options;
         Err(not_counted(&slice.table))

@@ -216,21 +216,24 @@ pub struct Limits {
     pub batch_bytes: usize,
     /// Maximum bytes of a whole partition key, and of a whole clustering key.
     pub key_bytes: usize,
-    /// Whether reads cost round trips, so that one read of too much data is better than two reads.
+    /// True if reads cost round trips, so that one read of too much data is better than two reads.
     pub remote: bool,
-    /// Whether deletions slow down nearby reads for a time. Callers that delete as fast as they write must
-    /// then avoid reading where they deleted.
+    /// True if deletions slow down nearby reads for a time. Callers that delete as fast as they
+    /// write must then avoid reading where they deleted.
     pub leaves_tombstones: bool,
-    /// Whether an insert reports a conflict if the row exists with other values. If false, conflicts remain
-    /// unnoticed: detecting one takes a read, for which a remote store would have to wait.
+    /// True if an insert reports a conflict if the row exists with other values. If false,
+    /// conflicts remain unnoticed: detecting one takes a read, for which a remote store would have
+    /// to wait.
     pub sees_conflicts: bool,
-    /// Whether the store has [transactions](crate::Store::transact): conditional and plain writes of several
-    /// partitions and tables, all or nothing. A transaction has at most
-    /// [`MAX_TRANSACTION_WRITES`](crate::check::MAX_TRANSACTION_WRITES) writes and `batch_bytes` bytes.
+    /// True if the store has [transactions](crate::Store::transact): conditional and plain writes
+    /// of several partitions and tables, all or nothing. A transaction has at most
+    /// [`MAX_TRANSACTION_WRITES`](crate::check::MAX_TRANSACTION_WRITES) writes and `batch_bytes`
+    /// bytes.
     pub transactions: bool,
-    /// Whether tables can [count their partitions](crate::Snapshot::count_partitions) exactly.
+    /// True if tables can [count their partitions](crate::Snapshot::count_partitions) exactly.
     pub counts_partitions: bool,
-    /// Whether tables can count the rows of [any slice](crate::Snapshot::estimate) exactly, without reading them.
+    /// True if tables can count the rows of [any slice](crate::Snapshot::estimate) exactly, without
+    /// reading them.
     pub counts_rows: bool,
 }
 

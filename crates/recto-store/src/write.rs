@@ -21,10 +21,11 @@ pub enum Operation {
         clustering: Cells,
         /// All regular columns.
         cells: Cells,
-        /// Whether the put replaces an existing row. Otherwise, a plain put is an *insert*, for rows that
-        /// never change. An existing row with other values is a conflict, if the store [sees
-        /// conflicts](crate::Limits::sees_conflicts). If the store does not, and in a [`Cas`], columns that
-        /// the put leaves null stay unchanged, so that Cassandra keeps no tombstone per null.
+        /// True if the put replaces an existing row. Otherwise, a plain put is an *insert*, for
+        /// rows that never change. An existing row with other values is a conflict, if the store
+        /// [sees conflicts](crate::Limits::sees_conflicts). If the store does not, and in a
+        /// [`Cas`], columns that the put leaves null stay unchanged, so that Cassandra keeps no
+        /// tombstone per null.
         replace: bool,
     },
     /// Sets some columns of a row, which exists afterwards. `columns` are indexes into the table's regular
@@ -100,12 +101,12 @@ pub struct WriteOptions {
     pub consistency: Option<ConsistencyLevel>,
     /// Maximum duration of the call.
     pub timeout: Duration,
-    /// Whether the call may return before the write is durable. Only for bulk loads, which end with a durable
-    /// write before they report rows as durable. Cassandra ignores it.
+    /// True if the call may return before the write is durable. Only for bulk loads, which end with
+    /// a durable write before they report rows as durable. Cassandra ignores it.
     pub relaxed: bool,
-    /// Whether to skip conflicting inserts and write the rest; the outcome is then
-    /// [`Counted`](WriteOutcome::Counted). Only for bulk loads. A store that does not [see
-    /// conflicts](crate::Limits::sees_conflicts) ignores it.
+    /// If true, skips conflicting inserts and writes the rest. The outcome is then
+    /// [`Counted`](WriteOutcome::Counted). Only for bulk loads. A store that does not
+    /// [see conflicts](crate::Limits::sees_conflicts) ignores it.
     pub row_by_row: bool,
     /// Time at which the caller began to read, by
     /// [`Environment::monotonic_nanos`](recto_model::Environment::monotonic_nanos). For callers that write

@@ -261,9 +261,9 @@ pub struct Sequence {
 pub struct Cut<'a> {
     /// Rows of the page.
     pub rows: &'a [Row],
-    /// Whether the sequence has rows before the page.
+    /// True if the sequence has rows before the page.
     pub more_before: bool,
-    /// Whether the sequence has rows after the page.
+    /// True if the sequence has rows after the page.
     pub more_after: bool,
 }
 

@@ -52,11 +52,12 @@ pub struct CassandraAddress {
     pub username: Option<String>,
     /// Password.
     pub password: Option<Secret>,
-    /// Whether to use TLS.
+    /// If true, connects by TLS.
     pub tls: bool,
     /// File with the trusted certificate authorities, in PEM. Required with TLS.
     pub tls_ca: Option<PathBuf>,
-    /// Whether a node's certificate must name the address at which the node is reached. The default is true.
+    /// True if a node's certificate must name the address at which the node is reached, which is
+    /// the default.
     pub tls_check_server_name: bool,
     /// The client's certificate chain, PEM.
     pub tls_certificate: Option<PathBuf>,

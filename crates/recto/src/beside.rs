@@ -24,14 +24,14 @@ use crate::shared::Shared;
 use crate::viewed::{Viewed, Written};
 
 /// Position of a row: its table, its partition, and its clustering key.
-type Lies<'t> = (&'t Arc<Table>, Cells, Cells);
+type RowPosition<'t> = (&'t Arc<Table>, Cells, Cells);
 
 /// Base row of a record.
 pub(crate) type RecordRow = Row<Cells, KeyCells>;
 
 /// View of a collection, together with the base table of its records.
 #[derive(Debug, Clone)]
-pub(crate) struct Beside {
+pub(crate) struct ViewComparer {
     pub(crate) core: Arc<CollectionCore>,
     viewed: Arc<Viewed>,
     pub(crate) view: ViewTable,
@@ -40,12 +40,12 @@ pub(crate) struct Beside {
 
 /// Entry that exists in a view.
 #[derive(Debug)]
-pub(crate) struct There {
+pub(crate) struct StoredEntry {
     pub(crate) seen: Seen<KeyCells, Cells>,
     pub(crate) written: Written,
 }
 
-impl Beside {
+impl ViewComparer {
     /// Returns the view with this number. Returns nothing if the collection does not write such a view.
     pub(crate) fn new(core: &Arc<CollectionCore>, number: ViewNumber) -> Option<Self> {
         let viewed = core.viewed.clone()?;
@@ -100,7 +100,7 @@ impl Beside {
 
     /// Returns the positions of an entry and of its record, if the view's table or the base table has a retention
     /// bound.
-    fn kept_for_a_time(&self, entry: &KeyCells) -> Option<(&BucketedStore, [Lies<'_>; 2])> {
+    fn kept_for_a_time(&self, entry: &KeyCells) -> Option<(&BucketedStore, [RowPosition<'_>; 2])> {
         let (view, base) = (self.view.table(), self.base());
         let is_kept = |table: &Table| {
             table
@@ -207,7 +207,11 @@ impl Beside {
     }
 
     /// Reads the entry at a key of the view.
-    pub(crate) async fn read_entry(&self, snapshot: &dyn Snapshot, key: &KeyCells) -> Result<Option<There>> {
+    pub(crate) async fn read_entry(
+        &self,
+        snapshot: &dyn Snapshot,
+        key: &KeyCells,
+    ) -> Result<Option<StoredEntry>> {
         let Some(read) = self.read_of_entry(key) else {
             return Ok(None);
         };
@@ -232,7 +236,7 @@ impl Beside {
         &self,
         snapshot: &dyn Snapshot,
         keys: &[&KeyCells],
-    ) -> Result<Vec<Option<There>>> {
+    ) -> Result<Vec<Option<StoredEntry>>> {
         let reads: Vec<_> = keys.iter().map(|key| self.read_of_entry(key)).collect();
         let present: Vec<PointRead> = reads.iter().flatten().cloned().collect();
         let found = snapshot.get_many(&present, &self.read_options(false)).await?;
@@ -274,11 +278,11 @@ impl Beside {
         }
     }
 
-    fn found_entry(&self, found: &RowsRead) -> Option<There> {
+    fn found_entry(&self, found: &RowsRead) -> Option<StoredEntry> {
         let written = self.written(&found.stamps, &found.ends_in_seconds, 0);
         let row = found.rows.iter().next()?;
         let seen = self.view.seen(row).or_else(|| self.view.unversioned(row))?;
-        Some(There { seen, written })
+        Some(StoredEntry { seen, written })
     }
 
     fn found_record(&self, found: &RowsRead) -> Result<Option<RecordRow>> {

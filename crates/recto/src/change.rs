@@ -60,20 +60,20 @@ const MAX_AT_ONCE: usize = 256;
 #[must_use = "a change does nothing until it is awaited"]
 #[derive(Debug)]
 pub struct Change {
-    asked: Result<Asked>,
+    asked: Result<PendingChange>,
     if_version: Option<i64>,
     time_to_live: Option<Duration>,
 }
 
 /// A requested change and its collection.
 #[derive(Debug)]
-struct Asked {
+struct PendingChange {
     core: Arc<CollectionCore>,
-    what: What,
+    what: ChangeAction,
 }
 
 #[derive(Debug)]
-enum What {
+enum ChangeAction {
     /// Cells of a record, in the order of the base table's columns.
     Insert(Cells),
     Put(Cells),
@@ -84,20 +84,20 @@ enum What {
 
 impl Change {
     pub(crate) fn insert(encoded: Result<(Arc<CollectionCore>, Cells)>) -> Self {
-        Self::new(encoded, What::Insert)
+        Self::new(encoded, ChangeAction::Insert)
     }
 
     pub(crate) fn put(encoded: Result<(Arc<CollectionCore>, Cells)>) -> Self {
-        Self::new(encoded, What::Put)
+        Self::new(encoded, ChangeAction::Put)
     }
 
     pub(crate) fn delete(key: Result<(Arc<CollectionCore>, Cells)>) -> Self {
-        Self::new(key, What::Delete)
+        Self::new(key, ChangeAction::Delete)
     }
 
-    fn new(given: Result<(Arc<CollectionCore>, Cells)>, what: impl FnOnce(Cells) -> What) -> Self {
+    fn new(given: Result<(Arc<CollectionCore>, Cells)>, what: impl FnOnce(Cells) -> ChangeAction) -> Self {
         Self {
-            asked: given.map(|(core, cells)| Asked {
+            asked: given.map(|(core, cells)| PendingChange {
                 core,
                 what: what(cells),
             }),
@@ -128,13 +128,16 @@ impl Change {
 
     /// Returns the collection and the key of the changed record, if they are known.
     fn record(&self) -> Option<(String, Cells)> {
-        let Asked { core, what } = self.asked.as_ref().ok()?;
-        let (What::Insert(cells) | What::Put(cells) | What::Update(cells, _) | What::Delete(cells)) = what;
+        let PendingChange { core, what } = self.asked.as_ref().ok()?;
+        let (ChangeAction::Insert(cells)
+        | ChangeAction::Put(cells)
+        | ChangeAction::Update(cells, _)
+        | ChangeAction::Delete(cells)) = what;
         Some((core.definition.name.clone(), key_of(core, cells)))
     }
 
     async fn run(self) -> Result<Changed> {
-        let Asked { core, what } = self.asked?;
+        let PendingChange { core, what } = self.asked?;
         core.check_written_here()?;
         let ttl_seconds = self.time_to_live.map(ttl_seconds).transpose()?;
         if core.definition.writes == WriteMode::Update {
@@ -148,8 +151,8 @@ impl Change {
             return change(&core, &key, &asked).await;
         }
         let change = match what {
-            What::Put(cells) if self.if_version.is_none() => RowChange::Put { cells, ttl_seconds },
-            What::Delete(key) if self.if_version.is_none() => RowChange::Delete { key },
+            ChangeAction::Put(cells) if self.if_version.is_none() => RowChange::Put { cells, ttl_seconds },
+            ChangeAction::Delete(key) if self.if_version.is_none() => RowChange::Delete { key },
             _ => return Err(not_changed(&core)),
         };
         let mut changes = Changes::new(&core.shared);
@@ -292,7 +295,7 @@ impl<T> Update<T> {
     pub(crate) fn new(key: Result<(Arc<CollectionCore>, Cells)>, check_cell: CheckCell) -> Self {
         let what = |key| {
             let (fields, cells) = (Vec::new(), Cells::new());
-            What::Update(key, FieldCells { fields, cells })
+            ChangeAction::Update(key, FieldCells { fields, cells })
         };
         Self {
             change: Change::new(key, what),
@@ -337,7 +340,7 @@ impl<T> IntoFuture for Update<T> {
     }
 }
 
-impl Asked {
+impl PendingChange {
     /// Sets a field to a value.
     fn set(&mut self, name: &str, value: &Literal, check_cell: CheckCell) -> Result<()> {
         let definition = &self.core.definition;
@@ -356,7 +359,7 @@ impl Asked {
             ))
             .with_hint("insert a record with the new key, and delete this one"));
         }
-        let What::Update(_, fields) = &mut self.what else {
+        let ChangeAction::Update(_, fields) = &mut self.what else {
             return Ok(());
         };
         if fields.fields.contains(&index) {
@@ -393,17 +396,17 @@ fn key_of(core: &CollectionCore, cells: &Cells) -> Cells {
 /// Returns the requested change of a record, and cells that begin with the record's key.
 fn becomes(
     core: &CollectionCore,
-    what: What,
+    what: ChangeAction,
     ttl_seconds: Option<u32>,
 ) -> (Cells, Becomes<Cells, FieldCells>) {
     let now = core.shared.environment.now_micros();
     let expires_at = ttl_seconds.map(|seconds| now + i64::from(seconds) * 1_000_000);
     match what {
-        What::Insert(cells) => {
+        ChangeAction::Insert(cells) => {
             let record = core.record_of(&cells);
             (cells, Becomes::Insert { record, expires_at })
         }
-        What::Put(cells) => {
+        ChangeAction::Put(cells) => {
             let record = core.record_of(&cells);
             // A writer that does not know a field leaves the field unchanged.
             let fields: Vec<usize> = (0..record.len()).filter(|field| core.knows(*field)).collect();
@@ -418,7 +421,7 @@ fn becomes(
             };
             (cells, put)
         }
-        What::Update(key, fields) => (key, Becomes::Update(fields)),
-        What::Delete(key) => (key, Becomes::Delete),
+        ChangeAction::Update(key, fields) => (key, Becomes::Update(fields)),
+        ChangeAction::Delete(key) => (key, Becomes::Delete),
     }
 }

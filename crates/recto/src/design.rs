@@ -27,9 +27,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-pub use recto_design::asked::{LOG_MESSAGE, LogReader, MAX_LOG_LINE_BYTES, MAX_QUERIES_BYTES, Tally};
+pub use recto_design::workload::{LOG_MESSAGE, LogReader, MAX_LOG_LINE_BYTES, MAX_QUERIES_BYTES, Tally};
 pub use recto_design::{
-    Asked, Design, DesignError, DesignErrorKind, Instead, Log, MAX_SHAPES, ProposedView, ServedQuery,
-    Unservable, Without, WithoutQuery, design, filter_shape, parse_log, parse_queries, queries_text,
-    servable, sort_shape, with_views,
+    AffectedQuery, Design, DesignError, DesignErrorKind, Log, MAX_SHAPES, ProposedView, ServedQuery,
+    Unservable, ViewAlternative, ViewRemoval, WorkloadQuery, design, filter_shape, parse_log, parse_queries,
+    queries_text, servable, sort_shape, with_views,
 };

@@ -80,7 +80,7 @@ pub(crate) fn explain(
         })
     });
     let mut sources: Vec<ExplainedSource> = sources.collect();
-    if core.is_remote() && (!plan.filter_scan.is_empty() || !plan.views.is_empty()) {
+    if core.is_remote() && !plan.is_served_by_one_view() {
         tell_of_repeats(&mut sources, spec);
     }
     let round_trips = expected_round_trips(plan, spec, &round_trips);

@@ -1,4 +1,4 @@
-//! The keys that cursors and resume tokens are sealed with.
+//! Keys that encrypt cursors and resume tokens.
 
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -13,24 +13,26 @@ use crate::catalog::Catalog;
 use crate::error::{Error, Result, of_cursor};
 use crate::options::OpenOptions;
 
-/// The most cursor keys beside the one that encrypts.
+/// Maximum number of cursor keys in addition to the one that encrypts.
 pub const MAX_EARLIER_CURSOR_KEYS: u32 = 15;
-/// How many cursor keys beside the one that encrypts a rotation should keep, unless asked for otherwise.
+/// Default number of cursor keys that a rotation keeps in addition to the one that encrypts.
 pub const DEFAULT_EARLIER_CURSOR_KEYS: u32 = 3;
 
-/// How soon after one look at the catalog for cursor keys the next may follow, in nanoseconds. Anybody can
-/// write a cursor that names an unknown key: however many come, the catalog is read this often at most.
+/// Minimum time in nanoseconds between two reads of the cursor keys in the catalog. Anybody can
+/// send cursors that name unknown keys, so their number must not determine the number of reads.
 const KEYS_PAUSE_NANOS: u64 = 1_000_000_000;
 
-/// The keys of an open store, and how long what they seal is good for.
+/// Cursor keys of an open store, and the lifetime of cursors.
 pub(crate) struct CursorKeys {
     store: Arc<dyn Store>,
     environment: Environment,
-    /// Changes when the first schema is applied, which makes the lasting keys, and when they rotate.
+    /// Keys. They change when the first schema is applied, which creates the permanent keys, and at
+    /// each rotation.
     ring: RwLock<Arc<KeyRing>>,
-    /// Whether the keys come from configuration, so that the catalog has nothing to say on them.
+    /// True if the keys come from the configuration. The catalog is then not read.
     pub(crate) are_given: bool,
-    /// When the catalog was last asked for keys, as the monotonic clock says; held while it is asked.
+    /// Time of the last read of keys in the catalog, by the monotonic clock. The lock is held
+    /// during the read.
     asked_nanos: tokio::sync::Mutex<Option<u64>>,
     lifetime: Option<Duration>,
 }
@@ -52,18 +54,18 @@ impl CursorKeys {
         }
     }
 
-    /// The keys there are.
+    /// Returns the current keys.
     pub(crate) fn ring(&self) -> Arc<KeyRing> {
         Arc::clone(&self.ring.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Seals with these keys from now on.
+    /// Replaces the keys.
     pub(crate) fn replace(&self, ring: KeyRing) {
         *self.ring.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(ring);
     }
 
-    /// Seals with these keys from now on if they are newer: a rotation always adds a key of a higher
-    /// number, and what is known here may be newer than what was read.
+    /// Replaces the keys if these are newer. This process may already know newer keys than were
+    /// read. A rotation always adds a key with a higher number.
     pub(crate) fn replace_if_newer(&self, ring: KeyRing) {
         let mut current = self.ring.write().unwrap_or_else(PoisonError::into_inner);
         if ring.active_id() > current.active_id() {
@@ -71,15 +73,15 @@ impl CursorKeys {
         }
     }
 
-    /// Learns of keys that another process made, if `text` is a cursor that names one not known here:
-    /// the catalog is read once, and not again before [`KEYS_PAUSE_NANOS`] have passed. A cursor that
-    /// is met in between is opened with the keys there are, which refuses it.
+    /// Reads the keys in the catalog, if the cursor `text` names an unknown key: another process
+    /// may have created it. Within [`KEYS_PAUSE_NANOS`] after a read, this function reads nothing,
+    /// and an unknown key is rejected later.
     pub(crate) async fn learn(&self, text: &str, timeout: Duration) -> Result<()> {
         let unknown = cursor::key_id(text).filter(|id| !self.ring().has(*id));
         let (Some(unknown), false) = (unknown, self.are_given) else {
             return Ok(());
         };
-        // Wait for a request for the new keys that is under way, instead of sending another one.
+        // Wait for a read of the new keys that is under way, instead of starting another one.
         let mut asked_nanos = self.asked_nanos.lock().await;
         let now_nanos = self.environment.monotonic_nanos();
         let recently = asked_nanos.is_some_and(|asked| now_nanos < asked.saturating_add(KEYS_PAUSE_NANOS));
@@ -94,7 +96,8 @@ impl CursorKeys {
         Ok(())
     }
 
-    /// From when on what is sealed now opens no more, in seconds since 1970; never without it.
+    /// Returns the time at which cursors that are created now expire, in seconds since 1970.
+    /// `None`: they never expire.
     pub(crate) fn expires_at_seconds(&self) -> Option<u64> {
         self.lifetime
             .map(|lifetime| self.environment.now_seconds().saturating_add(lifetime.as_secs()))
@@ -113,7 +116,8 @@ impl CursorKeys {
         .expect("keys within the stores' limits fit into a cursor")
     }
 
-    /// What a cursor holds, and which of a query's plans goes on with it: the first that is in its order.
+    /// Opens a cursor. Returns its content, and the index of the first of the query's plans that
+    /// has the order of the cursor.
     pub(crate) fn open<'p>(
         &self,
         definition: &Collection,
@@ -125,14 +129,14 @@ impl CursorKeys {
             let cursor = cursor::open(&self.ring(), &self.environment, text)?;
             let is_of = |plan: &Plan| cursor.check(&plan.identity, || of_version_1(plan)).is_ok();
             let mut numbered = plans.clone().enumerate();
-            // If it is of none, the first says why.
+            // If no plan has the order of the cursor, the first plan determines the error.
             let found = numbered
                 .find(|(_, plan)| is_of(plan))
                 .or(plans.enumerate().next());
             let (index, plan) = found.expect("a query that is answered has a plan");
             let opened = cursor.bind(&plan.identity, || of_version_1(plan));
             let opened = opened.map_err(|error| match error {
-                // The order is the sort's that was asked for, if one was.
+                // The plan has the sort order of the request, if the request has one.
                 CursorError::OtherSortOrder if plan.query.sorts().next().is_some() => CursorError::OtherQuery,
                 error => error,
             })?;
@@ -144,14 +148,15 @@ impl CursorKeys {
     }
 }
 
-/// Its cause lets those who call cursors otherwise say it in their words.
+/// Converts an error of a cursor. The source of the error lets callers that have another name for
+/// cursors create their own message.
 #[cold]
 fn refused(error: CursorError) -> Error {
     of_cursor(&error, CursorName::Cursor).with_source(error)
 }
 
-/// A position of this plan's identity holds cells of its order's types; anything else is a defect
-/// of whoever sealed it, and must not reach a store.
+/// Checks that the cells of a position have the types of the plan's order. Otherwise the creator of
+/// the cursor has a defect, and the position must not reach a store.
 pub(crate) fn check_position(plan: &Plan, position: &Position) -> Result<()> {
     let unknown = || refused(CursorError::UnknownContent);
     if position.values.len() > plan.order.len() {

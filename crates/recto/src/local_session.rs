@@ -64,7 +64,7 @@ pub struct LocalSession {
     tools: LocalTools,
     /// Row filters. `None`: the session may do everything.
     rows: Option<Arc<RowFilters>>,
-    /// Whether an error about a unique field names the record that has the value.
+    /// True if an error about a unique field names the record that has the value.
     tells_holders: bool,
 }
 

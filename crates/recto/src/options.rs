@@ -22,11 +22,12 @@ use crate::error::ErrorKind;
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct OpenOptions {
-    /// Whether to create the store (folder or keyspace) if it does not exist.
+    /// If true, creates the store (folder or keyspace) if it does not exist.
     pub create: bool,
-    /// Whether to open an embedded store without changing it, together with other processes that read it.
+    /// If true, opens an embedded store without changing it, together with other processes that
+    /// read it.
     pub read_only: bool,
-    /// Whether this process leaves the maintenance of the store to other processes.
+    /// True if this process leaves the maintenance of the store to other processes.
     pub without_upkeep: bool,
     /// Maximum time to wait for a store that another process holds or that is not reachable yet.
     pub wait: Duration,

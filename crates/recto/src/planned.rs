@@ -22,8 +22,8 @@ pub(crate) type Candidates = Arc<Vec<Arc<Planned>>>;
 pub(crate) struct Planned {
     pub(crate) plan: Arc<Plan>,
     pub(crate) rejected: Vec<RejectedView>,
-    /// Whether the plan reads rows that a row filter hides. If so, the cost of the reads must not be revealed to the
-    /// caller.
+    /// True if the plan reads rows that a row filter hides. If so, the cost of the reads must not
+    /// be revealed to the caller.
     pub(crate) hides: bool,
 }
 

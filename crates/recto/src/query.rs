@@ -88,7 +88,7 @@ struct Question {
     filters: Vec<Filter>,
     /// Row filters: conditions that no call removes.
     row_filters: Vec<String>,
-    /// Whether the query belongs to a restricted session.
+    /// True if the query belongs to a restricted session.
     is_restricted: bool,
     sort_text: String,
     sort: Vec<(String, Direction)>,

@@ -60,7 +60,7 @@ pub(crate) fn away(keyspace: &str, address: &str, cause: &Error) -> Error {
 #[derive(Debug)]
 struct Link {
     address: String,
-    /// Whether no attempt to reach the keyspace at this address has ended yet.
+    /// True if no attempt to reach the keyspace at this address has ended yet.
     is_new: bool,
     away: Option<Away>,
     late_looks: u32,
@@ -71,7 +71,7 @@ struct Link {
 #[derive(Debug, Default)]
 struct Links {
     by_keyspace: BTreeMap<String, Link>,
-    /// Whether a task is reaching keyspaces.
+    /// True if a task is reaching keyspaces.
     is_reaching: bool,
     is_closed: bool,
 }

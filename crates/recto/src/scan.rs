@@ -48,7 +48,7 @@ type Steps = BoxStream<'static, Result<Step>>;
 
 /// A request for a scan.
 #[derive(Debug, Clone, Default)]
-struct Asked {
+struct ScanQuery {
     filter: String,
     /// Number of ranges to read concurrently; 0 for the default.
     parallel: u32,
@@ -66,7 +66,7 @@ pub(crate) fn steps(
     let known = handle
         .now()
         .and_then(|core| check_fields(&core.definition, &fields));
-    let asked = Asked {
+    let asked = ScanQuery {
         filter: request.filter,
         parallel: request.parallel,
         // An empty token is the beginning, like an empty page token.
@@ -91,7 +91,7 @@ pub(crate) fn steps(
 /// Measures the sizes of the first rows in the store's order.
 pub(crate) async fn row_sizes(handle: Arc<Handle>) -> Result<RowSizes> {
     let mut sizes = RowSizes::default();
-    let mut parts = parts(handle, Vec::new(), Asked::default(), |_, _, row| {
+    let mut parts = parts(handle, Vec::new(), ScanQuery::default(), |_, _, row| {
         Ok(row.byte_len() as u64)
     });
     while let Some(part) = parts.try_next().await? {
@@ -109,7 +109,7 @@ pub(crate) async fn row_sizes(handle: Arc<Handle>) -> Result<RowSizes> {
 fn parts<T: Send + 'static>(
     handle: Arc<Handle>,
     row_filters: Vec<String>,
-    asked: Asked,
+    asked: ScanQuery,
     read: impl Fn(&CollectionCore, &SortOrder, RowRef<'_>) -> Result<T> + Send + 'static,
 ) -> BoxStream<'static, Result<ScanPart<T>>> {
     let begin = async move {

@@ -67,9 +67,9 @@ pub use queues::{Queues, REDRIVE_TIME, Settling, body_bytes};
 pub(crate) use queues::{check_range, check_receive, most_messages, new_message, queue_totals};
 pub use records::{Action, Outcome, RecordChange, Records, Written};
 pub use tools::{
-    Applied, ApplyOptions, Backup, Bears, CheckOutcome, CheckedCollection, GoesOn, LoadProgress, LoadReport,
-    LoadRequest, LoadedCollection, LoadedView, Progress, RecoveryPass, RowSizes, ScrubPosition, ScrubStep,
-    StoreProgress, Tools,
+    Applied, ApplyOptions, Backup, CheckOutcome, CheckedCollection, ErrorHandler, FindingHandler,
+    LoadProgress, LoadReport, LoadRequest, LoadedCollection, LoadedView, Progress, RecoveryPass, RowSizes,
+    ScrubPosition, ScrubStep, StoreProgress, Tools,
 };
 pub use views::{Drift, VerifiedView, VerifyReport, VerifyRequest, ViewProgress};
 

@@ -35,7 +35,7 @@ pub(crate) struct Policy {
     /// wait is random, so that clients that failed together do not retry together.
     pause: Duration,
     time: Time,
-    /// Whether to retry also after an attempt that certainly had no effect.
+    /// True to retry also after an attempt that certainly had no effect.
     fails_in_passing: bool,
 }
 

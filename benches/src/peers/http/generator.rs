@@ -23,7 +23,7 @@ const MAX_ANSWER_BYTES: usize = 16 << 20;
 
 /// End of a run.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Until {
+pub(crate) enum RunLimit {
     Elapsed(Duration),
     Requests(u64),
 }
@@ -75,19 +75,19 @@ pub(crate) fn drive(
     address: SocketAddr,
     requests: &Rc<Vec<Vec<u8>>>,
     connections: usize,
-    until: Until,
+    until: RunLimit,
 ) -> Driven {
     let left = Rc::new(Cell::new(match until {
-        Until::Elapsed(_) => u64::MAX,
-        Until::Requests(requests) => requests,
+        RunLimit::Elapsed(_) => u64::MAX,
+        RunLimit::Requests(requests) => requests,
     }));
     LocalSet::new().block_on(&runtime(), async {
         let opened = (0..connections).map(|_| Connection::open(address));
         let opened = futures::future::join_all(opened).await;
         let started = Instant::now();
         let end = match until {
-            Until::Elapsed(time) => Some(started + time),
-            Until::Requests(_) => None,
+            RunLimit::Elapsed(time) => Some(started + time),
+            RunLimit::Requests(_) => None,
         };
         let tasks: Vec<_> = opened
             .into_iter()

@@ -28,13 +28,13 @@ const READY: &str = "ready";
 
 /// Work of clients during a measurement.
 #[derive(Clone, Copy)]
-struct Done {
+struct ClientWork {
     rate: f64,
     messages: f64,
     conditional: f64,
 }
 
-impl Done {
+impl ClientWork {
     fn of(spells: &[Self]) -> Self {
         let sum = |number: fn(&Self) -> f64| spells.iter().map(number).sum();
         Self {
@@ -74,7 +74,7 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
         let done: Vec<_> = (0..rounds)
             .map(|_| here(&runtime, &opened, (clients, batch), time))
             .collect();
-        let [rate, conditional] = Done::figures(&done);
+        let [rate, conditional] = ClientWork::figures(&done);
         rates.push(format!("{clients}, {batch}"), [Some(rate), Some(conditional)]);
         if batch == 50 {
             let what = "queues on Cassandra, conditional writes a message, 50 a call";
@@ -100,14 +100,14 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
 }
 
 /// Measures clients of this process.
-fn here(runtime: &Runtime, opened: &Opened, case: (usize, usize), time: Duration) -> Done {
+fn here(runtime: &Runtime, opened: &Opened, case: (usize, usize), time: Duration) -> ClientWork {
     let before = opened.seen.conditional();
     let Spell { messages, rate } = spell(runtime, &opened.queue, case, time);
     let conditional = (opened.seen.conditional() - before) as f64;
     // Remove messages that a finished client left to others, so that each round starts with an empty queue.
     runtime.block_on(opened.queue.purge()).unwrap();
     let messages = messages as f64;
-    Done {
+    ClientWork {
         rate,
         messages,
         conditional,
@@ -142,13 +142,13 @@ fn several(
                 let servers: Vec<_> = (0..*servers)
                     .map(|_| Server::start(&world.arguments.cassandra, keyspace, case, time))
                     .collect();
-                done.push(Done::of(&work(servers)));
+                done.push(ClientWork::of(&work(servers)));
                 runtime.block_on(opened.queue.purge()).unwrap();
             }
         }
         for (servers, done) in SERVERS.iter().zip(done) {
             let name = format!("{servers}, {}, {}", case.0, case.1);
-            table.push(name, Done::figures(&done).map(Some));
+            table.push(name, ClientWork::figures(&done).map(Some));
         }
     }
     table
@@ -182,7 +182,7 @@ impl Server {
 }
 
 /// Starts the work of all servers when the last one is ready.
-fn work(mut servers: Vec<Server>) -> Vec<Done> {
+fn work(mut servers: Vec<Server>) -> Vec<ClientWork> {
     for server in &mut servers {
         assert_eq!(server.line().trim(), READY);
     }
@@ -196,7 +196,7 @@ fn work(mut servers: Vec<Server>) -> Vec<Done> {
             .map(|number| number.parse().unwrap())
             .collect();
         assert!(server.process.wait().unwrap().success());
-        Done {
+        ClientWork {
             rate: numbers[0],
             messages: numbers[1],
             conditional: numbers[2],

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::Site;
 use super::contenders::requests_of;
 use crate::measure::{median, quantile};
-use crate::peers::http::generator::{Connection, Until, drive, get};
+use crate::peers::http::generator::{Connection, RunLimit, drive, get};
 use crate::peers::http::server::{Server, raise_open_files};
 use crate::peers::ours::runtime;
 use crate::report::{Section, Table, Target, number};
@@ -52,7 +52,7 @@ pub(super) fn memory(world: &mut World, site: &Site) -> Result<Section, String> 
     let mut done = 0;
     for point in points {
         world.progress.say(&format!("memory: {done} requests done"));
-        let until = Until::Requests(point - done);
+        let until = RunLimit::Requests(point - done);
         let driven = drive(server.address, &requests, CONNECTIONS, until);
         if driven.failed > 0 {
             return Err(format!(
@@ -97,7 +97,7 @@ pub(super) fn idle(world: &mut World, site: &Site) -> Result<Section, String> {
     let requests = requests_of(&server)?;
     let beside = |server: &Server| {
         let time = if quick { QUICK_KEPT } else { BESIDE };
-        drive(server.address, &requests, CONNECTIONS, Until::Elapsed(time))
+        drive(server.address, &requests, CONNECTIONS, RunLimit::Elapsed(time))
     };
     world.progress.say(&format!("{wanted} idle connections"));
     let runtime = runtime();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::Site;
 use super::contenders::{self, Contender};
 use crate::measure::median;
-use crate::peers::http::generator::{Driven, Until, drive};
+use crate::peers::http::generator::{Driven, RunLimit, drive};
 use crate::report::{Section, Table, Target};
 use crate::world::World;
 
@@ -46,7 +46,7 @@ pub(super) fn run(world: &mut World, site: &Site) -> Result<Section, String> {
             contender.server.address,
             &contender.requests,
             AIMED_AT,
-            Until::Elapsed(WARM_UP),
+            RunLimit::Elapsed(WARM_UP),
         );
     }
     for connections in CONNECTIONS {
@@ -83,7 +83,7 @@ fn one(contender: &Contender, connections: usize, spell: Duration) -> Round {
         contender.server.address,
         &contender.requests,
         connections,
-        Until::Elapsed(spell),
+        RunLimit::Elapsed(spell),
     );
     Round {
         driven,

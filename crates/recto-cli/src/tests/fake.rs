@@ -8,9 +8,9 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 use recto::schema::{OrderColumn, Schema};
 use recto::session::{
-    Action, ActualCost, Applied, ApplyOptions, Backup, Bears, BucketFault, BucketFigures, BucketList,
+    Action, ActualCost, Applied, ApplyOptions, Backup, ErrorHandler, BucketFault, BucketFigures, BucketList,
     BucketPartition, BucketPartitions, BucketStatus, BucketTarget, BucketsRequest, CheckOutcome,
-    CheckedCollection, CursorKey, Drift, ExplainedSource, Explanation, GoesOn, JsonRecord, LoadProgress,
+    CheckedCollection, CursorKey, Drift, ExplainedSource, Explanation, FindingHandler, JsonRecord, LoadProgress,
     LoadReport, LoadRequest, LoadedCollection, LoadedView, MisfitCounts, PageCost, PageReply, PageRequest,
     Pages, PlanShape, Progress, RebalanceProgress, RebalanceReport, RebalanceRequest, RecordChange, Records,
     RecoveryPass, RejectedSortOrder, RowSizes, ScanRequest, ScanStep, SchemaPlan, Shape, StoreDescription,
@@ -481,8 +481,8 @@ impl Tools for FakeSession {
 
     async fn recover(
         &self,
-        goes_on: GoesOn<'_, RecoveryPass>,
-        bears: Bears<'_>,
+        goes_on: FindingHandler<'_, RecoveryPass>,
+        bears: ErrorHandler<'_>,
     ) -> Result<Option<RecoveryPass>> {
         self.ask("recover");
         if self.empty {

@@ -45,9 +45,9 @@ use crate::walk::RowsOfTable;
 /// Number of rows of a new block.
 pub(crate) const TARGET_ROWS: u64 = 1_000;
 /// Maximum number of rows of a block. A larger block is split.
-pub(crate) const MAX_ROWS: u64 = 2_000;
+const MAX_ROWS: u64 = 2_000;
 /// Minimum number of rows of a block. A smaller block is joined with a neighbor if both have less than [`TARGET_ROWS`].
-pub(crate) const MIN_ROWS: u64 = 250;
+const MIN_ROWS: u64 = 250;
 
 /// Number of cells of a stored block: its rows, their bytes, and their earliest expiry.
 const CELLS: usize = 3;
@@ -64,10 +64,10 @@ pub(crate) struct Block {
 
 /// Block in its table: the bounds, and the content. Without an upper bound, it is the last block.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct PlacedBlock {
-    pub(crate) lower: Vec<u8>,
-    pub(crate) upper: Option<Vec<u8>>,
-    pub(crate) block: Block,
+struct PlacedBlock {
+    lower: Vec<u8>,
+    upper: Option<Vec<u8>>,
+    block: Block,
 }
 
 impl Block {

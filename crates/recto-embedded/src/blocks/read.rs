@@ -125,12 +125,13 @@ impl<'s> Counting<'s> {
             };
             let upper = next.as_ref().map(|(upper, _)| upper.as_slice());
             let part = self.part(&lower, upper, block);
-            let is_last = upper.is_none_or(|upper| upper >= self.to.as_slice());
-            if work(self, part)?.is_break() || is_last {
+            if work(self, part)?.is_break() {
                 return Ok(());
             }
-            let Some(next) = next else { return Ok(()) };
-            (lower, block) = next;
+            match next {
+                Some((upper, next)) if upper < self.to => (lower, block) = (upper, next),
+                _ => return Ok(()),
+            }
         }
     }
 

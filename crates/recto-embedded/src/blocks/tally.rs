@@ -53,7 +53,7 @@ impl Delta {
 pub(crate) struct BlockTableDeltas {
     /// Changes by lower bound, as the bounds were before the transaction.
     pub(super) blocks: BTreeMap<Vec<u8>, Delta>,
-    /// Whether a damaged entry was met. Then all rows of the table are counted again.
+    /// True if a damaged entry was met. Then all rows of the table are counted again.
     pub(super) recount: bool,
     /// Number of the last request of the group that changed the table.
     pub(crate) request: usize,
@@ -95,7 +95,8 @@ struct Counting<'t> {
     at: Option<Range>,
     /// Upper bounds of the blocks after the current one, as far as they were read in advance. The last block has none.
     ahead: VecDeque<Option<Vec<u8>>>,
-    /// Whether a damaged entry was met. Further changes need no record, because all rows are counted again.
+    /// True if a damaged entry was met. Further changes need no record, because all rows are
+    /// counted again.
     is_damaged: bool,
 }
 

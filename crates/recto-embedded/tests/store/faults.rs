@@ -21,7 +21,7 @@ const MAX_OPERATIONS: u64 = 200;
 
 /// Outcomes that the writer received.
 #[derive(Debug, Default, Clone)]
-struct Told {
+struct ReceivedOutcomes {
     acknowledged: BTreeSet<i64>,
     /// Writes that may be stored.
     unknown: BTreeSet<i64>,
@@ -33,7 +33,13 @@ fn is_told(error: &StoreError) {
 }
 
 /// Writes pairs of rows of two partitions, starting at `first`, until a write is not acknowledged.
-async fn write_pairs(store: &EmbeddedStore, told: &mut Told, random: &mut Random, first: i64, count: i64) {
+async fn write_pairs(
+    store: &EmbeddedStore,
+    told: &mut ReceivedOutcomes,
+    random: &mut Random,
+    first: i64,
+    count: i64,
+) {
     for number in first..first + count {
         let relaxed = random.below(4) == 0;
         let options = WriteOptions {
@@ -67,7 +73,7 @@ async fn write_pairs(store: &EmbeddedStore, told: &mut Told, random: &mut Random
 
 /// Checks the stored rows: all are whole, both rows of each pair exist, all acknowledged rows exist, and no unwritten
 /// rows exist.
-async fn check(store: &EmbeddedStore, told: &Told, context: &str) -> BTreeSet<i64> {
+async fn check(store: &EmbeddedStore, told: &ReceivedOutcomes, context: &str) -> BTreeSet<i64> {
     let found: BTreeSet<i64> = numbers(store, &table(), "AA").await.into_iter().collect();
     let other: BTreeSet<i64> = numbers(store, &table(), "BB").await.into_iter().collect();
     assert_eq!(found, other, "{context}: a write is torn");
@@ -106,7 +112,7 @@ async fn fresh(disk: &Disk) -> Arc<EmbeddedStore> {
 fn power_cuts_lose_nothing_that_was_acknowledged() {
     let seed = seed();
     let mut random = Random::new(seed);
-    let mut told = Told::default();
+    let mut told = ReceivedOutcomes::default();
     let mut disk = Disk::new();
     let (mut reopened, mut first) = (0, 1);
     runtime().block_on(async {
@@ -131,9 +137,9 @@ fn power_cuts_lose_nothing_that_was_acknowledged() {
             let store = open_on(&disk).unwrap_or_else(|error| panic!("{context}: {error}"));
             let found = check(&store, &told, &context).await;
             // The found rows are durable, because they were read from the disk.
-            told = Told {
+            told = ReceivedOutcomes {
                 acknowledged: found,
-                ..Told::default()
+                ..ReceivedOutcomes::default()
             };
             drop(store);
             if random.below(8) == 0 {
@@ -156,9 +162,9 @@ fn a_disk_that_fails_loses_nothing_that_was_acknowledged() {
             runtime().block_on(async {
                 let disk = Disk::new();
                 let store = fresh(&disk).await;
-                let mut told = Told {
+                let mut told = ReceivedOutcomes {
                     acknowledged: BTreeSet::from([0]),
-                    ..Told::default()
+                    ..ReceivedOutcomes::default()
                 };
                 disk.fail_after(operations, fault);
                 write_pairs(&store, &mut told, &mut random, 1, 20).await;

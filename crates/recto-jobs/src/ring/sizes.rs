@@ -27,7 +27,7 @@ pub(crate) struct Sizes(Mutex<BTreeMap<(Address, Segment), (Seq, u64)>>);
 pub(crate) struct Size {
     pub(crate) messages: u64,
     pub(crate) bytes: u64,
-    /// Whether all logs were read.
+    /// True if all logs were read.
     pub(crate) is_exact: bool,
 }
 

@@ -10,7 +10,7 @@ use crate::ring::{keeper, sizes};
 /// Ring of a store, as it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RingView {
-    /// Whether bodies are in a ring of tables. Otherwise bodies are deleted with their segments.
+    /// True if bodies are in a ring of tables. Otherwise bodies are deleted with their segments.
     pub is_needed: bool,
     /// Options of the store, such as the rotation interval.
     pub options: StoreOptions,
@@ -38,8 +38,8 @@ pub struct TableView {
     /// Number of bytes of these messages: bodies and attributes, as they were sent. The files of the store are larger:
     /// they contain resolved messages until the table is emptied, and every replica.
     pub bytes: u64,
-    /// Whether all these segments were counted. Otherwise the true numbers are at least this large. A view reads at
-    /// most 1,024 logs, and remembers the sizes of sealed segments.
+    /// True if all these segments were counted. Otherwise the true numbers are at least this large.
+    /// A view reads at most 1,024 logs, and remembers the sizes of sealed segments.
     pub is_exact: bool,
 }
 

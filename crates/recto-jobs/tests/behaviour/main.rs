@@ -64,7 +64,7 @@ macro_rules! behaviours {
             })+
         }
 
-        /// The same store, with queues of several shards.
+        /// Remote memory store, with queues of several shards.
         mod remote_shards {
             $(#[tokio::test(start_paused = true)]
             async fn $name() {

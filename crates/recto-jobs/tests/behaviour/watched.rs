@@ -19,9 +19,9 @@ const BODIES: &str = "recto_queue_body_";
 /// Faults to inject, and counters.
 #[derive(Default)]
 pub(crate) struct Watch {
-    /// Whether all changes of heads fail.
+    /// True if all changes of heads fail.
     pub(crate) holds_heads: AtomicBool,
-    /// Whether all reads of heads fail.
+    /// True if all reads of heads fail.
     pub(crate) hides_heads: AtomicBool,
     /// Head whose reads fail.
     pub(crate) hidden_head: Mutex<Option<Address>>,

@@ -89,13 +89,13 @@ fn worker_that_gets_killed() {
 
 /// Output of all processes.
 #[derive(Default)]
-struct Said {
+struct ProcessOutput {
     sent: BTreeSet<u64>,
     acking: BTreeSet<u64>,
     acked: BTreeSet<u64>,
 }
 
-impl Said {
+impl ProcessOutput {
     fn hear(&mut self, line: &str) {
         let Some((what, Ok(number))) = line.split_once(' ').map(|(what, number)| (what, number.parse()))
         else {
@@ -115,7 +115,7 @@ impl Said {
 fn confirmed_operations_survive_kills() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store");
-    let mut said = Said::default();
+    let mut said = ProcessOutput::default();
     for process in 0..PROCESSES {
         let (lines, heard) = mpsc::channel();
         let first = process * MESSAGES_OF_A_PROCESS;

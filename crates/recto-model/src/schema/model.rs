@@ -136,7 +136,7 @@ pub struct View {
     /// Fields that the view contains. `None`: all fields. Partition, order and key fields are always
     /// contained.
     pub fields: Option<Vec<String>>,
-    /// Whether a page of the view also reads the base row of each row, and omits stale rows.
+    /// True if a page of the view also reads the base row of each row, and omits stale rows.
     pub verify: bool,
 }
 

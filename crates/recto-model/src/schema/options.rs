@@ -18,7 +18,7 @@ pub struct Bucket {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum BucketStrategy {
-    /// By time: `{ time = "occurred_on", width = "1 month" }`.
+    /// Buckets by time: `{ time = "occurred_on", width = "1 month" }`.
     Time {
         /// Time field, which is the first order column.
         field: String,

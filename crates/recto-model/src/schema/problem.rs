@@ -119,7 +119,7 @@ pub enum Problem {
         list: String,
         /// Write mode of the collection.
         writes: WriteMode,
-        /// Whether a view contains the field, and not the base table.
+        /// True if a view contains the field, and not the base table.
         view: bool,
     },
     /// A key, partition or order field has no order.
@@ -137,7 +137,7 @@ pub enum Problem {
     OrderInPartition {
         /// Name of the field.
         name: String,
-        /// Whether the partition is the whole key because no partition is declared.
+        /// True if the partition is the whole key because no partition is declared.
         whole_key: bool,
     },
     /// The text of a type is not a type.

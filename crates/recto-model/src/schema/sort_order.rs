@@ -63,7 +63,7 @@ pub struct SortOrder<'a> {
     pub partition: &'a [String],
     /// Order columns, completed with the key fields that are in neither list.
     pub order: Cow<'a, [OrderColumn]>,
-    /// Whether the value of the only partition field may be empty.
+    /// True if the value of the only partition field may be empty.
     pub allows_empty_partition: bool,
 }
 
@@ -82,7 +82,7 @@ pub enum Holds {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Derivation {
-    /// Whether the field is null. If it is null, the field's own column contains an arbitrary value, because
+    /// True if the field is null. Then the field's own column contains an arbitrary value, because
     /// no clustering column can be null.
     IsNull,
     /// Sort key of a text by a collation. Rows are sorted by it, then by the text itself. The sort key of

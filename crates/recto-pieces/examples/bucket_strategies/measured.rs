@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use crate::flows::Flow;
-use crate::store::Asked;
+use crate::store::RequestCounts;
 
 const PAGE_ROWS: usize = 51;
 
@@ -78,7 +78,7 @@ impl Measured {
         self.after = sizes;
     }
 
-    pub(crate) fn take(&mut self, asked: &Asked, copied: u64) {
+    pub(crate) fn take(&mut self, asked: &RequestCounts, copied: u64) {
         let of = |count: &std::sync::atomic::AtomicU64| count.load(Ordering::Relaxed);
         self.copied = copied;
         self.conditional = of(&asked.conditional);

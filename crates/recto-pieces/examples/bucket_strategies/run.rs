@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use crate::flows::{Coming, Flow, Random};
 use crate::measured::{Measured, Pages};
-use crate::store::{Asked, Counting, Noting, environment, key_cells, stamps};
+use crate::store::{Counting, Noting, RequestCounts, environment, key_cells, stamps};
 
 const PROCESSES: usize = 8;
 /// Time limit of a call.
@@ -48,7 +48,7 @@ struct All {
 }
 
 pub(crate) async fn run(flow: &Rc<Flow>) -> Measured {
-    let asked = Arc::new(Asked::default());
+    let asked = Arc::new(RequestCounts::default());
     let all = Rc::new(All::start(flow, &asked).await);
     let working: Vec<_> = all
         .processes
@@ -130,7 +130,7 @@ fn edge(order: i64) -> Cells {
 }
 
 impl All {
-    async fn start(flow: &Rc<Flow>, asked: &Arc<Asked>) -> Self {
+    async fn start(flow: &Rc<Flow>, asked: &Arc<RequestCounts>) -> Self {
         let store: Arc<dyn Store> = Arc::new(Counting::new(&environment(0), asked));
         let table = Arc::new(table());
         store.create_table(&table).await.unwrap();

@@ -23,7 +23,7 @@ const START_MICROS: i64 = 1_767_225_600_000_000;
 
 /// Numbers of requests.
 #[derive(Debug, Default)]
-pub(crate) struct Asked {
+pub(crate) struct RequestCounts {
     pub(crate) conditional: AtomicU64,
     pub(crate) directories: AtomicU64,
     pub(crate) samples_written: AtomicU64,
@@ -31,7 +31,7 @@ pub(crate) struct Asked {
     pub(crate) rows_written: AtomicU64,
 }
 
-impl Asked {
+impl RequestCounts {
     fn add(to: &AtomicU64, count: usize) {
         to.fetch_add(count as u64, Ordering::Relaxed);
     }
@@ -40,16 +40,16 @@ impl Asked {
 /// Store that counts requests.
 pub(crate) struct Counting {
     inner: Arc<dyn Store>,
-    asked: Arc<Asked>,
+    asked: Arc<RequestCounts>,
 }
 
 struct CountingSnapshot {
     inner: Arc<dyn Snapshot>,
-    asked: Arc<Asked>,
+    asked: Arc<RequestCounts>,
 }
 
 impl Counting {
-    pub(crate) fn new(environment: &Environment, asked: &Arc<Asked>) -> Self {
+    pub(crate) fn new(environment: &Environment, asked: &Arc<RequestCounts>) -> Self {
         let limits = Limits {
             remote: true,
             leaves_tombstones: true,
@@ -87,14 +87,14 @@ impl StoreWrapper for Counting {
                 "recto_samples" => &self.asked.samples_written,
                 _ => &self.asked.rows_written,
             };
-            Asked::add(to, write.mutations.len());
+            RequestCounts::add(to, write.mutations.len());
         }
         self.inner.write_many(writes, atomicity, options).await
     }
 
     async fn on_cas(&self, cas: Cas, options: WriteOptions) -> Result<CasOutcome, StoreError> {
         tokio::time::sleep(REQUEST * 4).await;
-        Asked::add(&self.asked.conditional, 1);
+        RequestCounts::add(&self.asked.conditional, 1);
         self.inner.cas(cas, options).await
     }
 }
@@ -108,8 +108,8 @@ impl SnapshotWrapper for CountingSnapshot {
     async fn on_slice(&self, slice: &Slice, options: &ReadOptions) -> Result<RowsRead, StoreError> {
         tokio::time::sleep(REQUEST).await;
         match slice.table.name() {
-            "recto_buckets" => Asked::add(&self.asked.directories, 1),
-            "recto_samples" => Asked::add(&self.asked.samples_read, 1),
+            "recto_buckets" => RequestCounts::add(&self.asked.directories, 1),
+            "recto_samples" => RequestCounts::add(&self.asked.samples_read, 1),
             _ => {}
         }
         self.inner.slice(slice, options).await

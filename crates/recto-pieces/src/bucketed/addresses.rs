@@ -13,7 +13,7 @@ use crate::place::Place;
 use crate::transacted::{Arrived, Guard, Missing, Row};
 
 /// Work that must precede a call.
-pub(super) enum Before {
+pub(super) enum Prerequisite {
     /// The retention bound of a partition must be raised.
     Raise(Arc<Place>),
     /// Time buckets must be created, by the number of the partition in the call.
@@ -254,11 +254,11 @@ impl Addresses {
 
     /// Returns the work that must precede the writes, if any. The partitions must not be locked during this work.
     /// Returns an error if a row is below the retention bound.
-    pub(super) fn before(&self, guard: &Guard, now_ms: i64) -> Result<Option<Before>, StoreError> {
+    pub(super) fn before(&self, guard: &Guard, now_ms: i64) -> Result<Option<Prerequisite>, StoreError> {
         let raised = self.to_be_raised(guard, now_ms)?;
         let missing = self.missing(guard)?;
-        let made = (!missing.is_empty()).then_some(Before::Make(missing));
-        Ok(raised.map(Before::Raise).or(made))
+        let made = (!missing.is_empty()).then_some(Prerequisite::Make(missing));
+        Ok(raised.map(Prerequisite::Raise).or(made))
     }
 
     fn to_be_raised(&self, guard: &Guard, now_ms: i64) -> Result<Option<Arc<Place>>, StoreError> {

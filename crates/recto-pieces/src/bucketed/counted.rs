@@ -13,7 +13,7 @@ use recto_store::{
 };
 
 use super::BucketedStore;
-use super::addresses::{Arrival, Arrivals, Before, Call, Coming};
+use super::addresses::{Arrival, Arrivals, Call, Coming, Prerequisite};
 use super::routed::Routed;
 use crate::error::PiecesError;
 use crate::limits::{MAX_ROOM_ATTEMPTS, MAX_ROOMS_AT_ONCE};
@@ -209,14 +209,14 @@ fn reserve(guard: &mut Guard, places: &[Arc<Place>], arrivals: &Arrivals) -> BTr
 async fn prepare(
     engine: &Transacted,
     places: &[Arc<Place>],
-    before: Before,
+    before: Prerequisite,
     (deadline, environment): (Deadline, &Environment),
     relaxed: bool,
 ) -> Result<(), NotSent> {
     let failed = |error: PiecesError| NotSent::Failed(error.into());
     match before {
-        Before::Raise(place) => engine.retain(&place).await.map_err(failed),
-        Before::Make(missing) => {
+        Prerequisite::Raise(place) => engine.retain(&place).await.map_err(failed),
+        Prerequisite::Make(missing) => {
             for (place, missing) in &missing {
                 let made = engine.make_missing(&places[*place], missing, relaxed).await;
                 made.map_err(failed)?;

@@ -11,7 +11,7 @@ use super::{BucketedStore, not_in_buckets};
 use crate::error::{PiecesError, PiecesErrorKind};
 use crate::place::Partition;
 use crate::sending::refused;
-use crate::writer::{Change, Ended, Group, RowChange, RowWrite, Since};
+use crate::writer::{Change, Ended, Group, MapFreshness, RowChange, RowWrite};
 
 impl BucketedStore {
     /// Writes rows to their buckets.
@@ -58,9 +58,9 @@ impl BucketedStore {
             return Ok(WriteOutcome::Done);
         }
         let since = match options.looked_nanos {
-            Some(nanos) => Since::Looked(nanos),
-            None if options.relaxed => Since::Sent,
-            None => Since::Stamps,
+            Some(nanos) => MapFreshness::Looked(nanos),
+            None if options.relaxed => MapFreshness::Sent,
+            None => MapFreshness::Stamps,
         };
         let group = Group {
             rows,

@@ -27,7 +27,7 @@ pub(super) struct Ruin {
     detail: String,
     /// Known buckets of the partition.
     buckets: BTreeSet<Bucket>,
-    /// Whether the partition has more buckets than are known.
+    /// True if the partition has more buckets than are known.
     is_cut_off: bool,
 }
 

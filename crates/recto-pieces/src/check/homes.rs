@@ -7,7 +7,7 @@ use recto_protocol::buckets::{Bucket, Directory, Floor, Key, Shard};
 
 use super::Engine;
 use super::fault::FaultKind;
-use super::judge::{Lies, SeenRow, is_named, judge};
+use super::judge::{KeyPosition, SeenRow, is_named, judge};
 use super::look::Known;
 use crate::error::{PiecesErrorKind, Result};
 use crate::limits::MAX_STEP_TIME;
@@ -33,7 +33,8 @@ enum Says<'c> {
 /// Retention bound of a partition with time buckets.
 struct Low {
     floor: Option<Floor>,
-    /// Whether the registry has the bucket. Only relevant if the bucket is below the retention bound.
+    /// True if the registry has the bucket. Only relevant if the bucket is below the retention
+    /// bound.
     is_known: bool,
 }
 
@@ -125,7 +126,7 @@ impl<'c> Homes<'c> {
         row: Option<SeenRow>,
         sample: Option<&Dated>,
     ) -> Option<FaultKind> {
-        let lies = Lies {
+        let lies = KeyPosition {
             directory: &self.directory(key),
             bucket: self.lies.0,
             is_in_its_shard: self.is_in_its_shard(key),

@@ -36,13 +36,13 @@ impl SeenRow {
 
 /// Position of a row or a sample.
 #[derive(Clone, Copy)]
-pub(super) struct Lies<'d> {
+pub(super) struct KeyPosition<'d> {
     /// Range map that contains the right bucket of the key.
     pub(super) directory: &'d Directory,
     pub(super) bucket: Bucket,
-    /// Whether this is the right shard of the key.
+    /// True if this is the right shard of the key.
     pub(super) is_in_its_shard: bool,
-    /// Whether the removal of expired buckets knows this bucket.
+    /// True if the removal of expired buckets knows this bucket.
     pub(super) is_known: bool,
     pub(super) has_samples: bool,
 }
@@ -56,7 +56,7 @@ pub(super) fn is_named(piece: &Piece, bucket: Bucket) -> bool {
 /// Returns the fault of a row or a sample in a bucket. Returns `None` if there is no fault, or if a split is under way
 /// there.
 pub(super) fn judge(
-    lies: Lies<'_>,
+    lies: KeyPosition<'_>,
     key: &[u8],
     row: Option<SeenRow>,
     sample: Option<&Dated>,

@@ -27,7 +27,7 @@ pub(super) struct Look<'c> {
     pub(super) homes: Homes<'c>,
     pub(super) row: Option<SeenRow>,
     pub(super) sample: Option<Dated>,
-    /// Whether the right shard and bucket of the key has a row, if that is another one.
+    /// True if the right shard and bucket of the key has a row, if that is another one.
     pub(super) is_at_home: bool,
 }
 

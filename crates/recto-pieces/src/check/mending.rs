@@ -23,7 +23,7 @@ use crate::limits::MAX_STEP_TIME;
 use crate::place::{PieceStore, Place};
 use crate::samples::{self, Became};
 use crate::tables::mutation;
-use crate::writer::{Ended, Group, RowWrite, Since};
+use crate::writer::{Ended, Group, MapFreshness, RowWrite};
 
 /// Reasons why a fault was not repaired.
 const NEWER: &str = "the stored row is newer than its replacement: repair again";
@@ -277,7 +277,7 @@ impl PieceStore {
             rows: vec![write],
             others: Vec::new(),
             atomicity: Atomicity::Each,
-            since: Since::Sent,
+            since: MapFreshness::Sent,
             options: WriteOptions::default(),
         };
         let deadline = self.deadline(MAX_STEP_TIME);

@@ -71,7 +71,7 @@ pub struct BucketCheck {
     inner: Arc<dyn Store>,
     bucketed: Arc<Bucketed>,
     engine: Engine,
-    /// Whether faults are repaired.
+    /// True if faults are repaired.
     mends: bool,
     position: Position,
     /// Range maps that were read.
@@ -91,7 +91,7 @@ struct Suspect {
     shard: Shard,
     key: Key,
     clustering: Cells,
-    /// Whether the fault is a sample without a visible row.
+    /// True if the fault is a sample without a visible row.
     is_sample: bool,
     /// Time of the suspicion, by the monotonic clock.
     seen_nanos: u64,
@@ -110,7 +110,7 @@ pub struct CheckStep {
     pub faults: Vec<Fault>,
     /// Position from which another check can continue, or `None` if faults before it are not reported yet.
     pub position: Option<Vec<u8>>,
-    /// Whether the check is complete.
+    /// True if the check is complete.
     pub is_over: bool,
 }
 

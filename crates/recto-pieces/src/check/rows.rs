@@ -28,7 +28,7 @@ struct Run {
     shard: Shard,
     /// Key of the preceding row, which was checked before. `None`: these are the first rows.
     from: Option<Key>,
-    /// Whether these are the last rows.
+    /// True if these are the last rows.
     is_last: bool,
     rows: Vec<(Key, Cells, SeenRow)>,
     /// Content of the preceding rows.

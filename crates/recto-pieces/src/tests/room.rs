@@ -7,7 +7,7 @@ use recto_store::{Atomicity, WriteOptions};
 use super::*;
 use crate::limits::MAX_LOAD_WAIT;
 use crate::room::Coming;
-use crate::writer::{Ended, Group, RowWrite, Since};
+use crate::writer::{Ended, Group, MapFreshness, RowWrite};
 
 const ROW_BYTES: usize = 900;
 
@@ -47,7 +47,7 @@ impl Stream {
             rows: rows.collect(),
             others: Vec::new(),
             atomicity: Atomicity::Each,
-            since: Since::Sent,
+            since: MapFreshness::Sent,
             options,
         };
         let deadline = self.pieces.deadline(options.timeout);

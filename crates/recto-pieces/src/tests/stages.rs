@@ -13,16 +13,16 @@ use recto_store::{Atomicity, PartitionWrite, Snapshot, StoreError, WriteOptions,
 use super::*;
 use crate::limits::MAX_DIRECTORIES_AT_ONCE;
 use crate::samples;
-use crate::writer::{Ended, Group, RowWrite, Since};
+use crate::writer::{Ended, Group, MapFreshness, RowWrite};
 
 /// Duration of each request.
 const STAGE: Duration = Duration::from_millis(10);
 
 /// Numbers of requests and of written partitions, by table.
 #[derive(Default)]
-struct Asked(Mutex<BTreeMap<(String, &'static str), usize>>);
+struct RequestCounts(Mutex<BTreeMap<(String, &'static str), usize>>);
 
-impl Asked {
+impl RequestCounts {
     fn add(&self, table: &str, what: &'static str, count: usize) {
         let mut asked = self.0.lock().expect("nobody panicked");
         *asked.entry((table.to_owned(), what)).or_default() += count;
@@ -36,12 +36,12 @@ impl Asked {
 /// Store that delays and counts requests.
 struct Slow {
     inner: Arc<dyn Store>,
-    asked: Arc<Asked>,
+    asked: Arc<RequestCounts>,
 }
 
 struct SlowSnapshot {
     inner: Arc<dyn Snapshot>,
-    asked: Arc<Asked>,
+    asked: Arc<RequestCounts>,
 }
 
 #[async_trait::async_trait]
@@ -84,12 +84,12 @@ impl SnapshotWrapper for SlowSnapshot {
     }
 }
 
-async fn slow(direction: Direction) -> (Stream, Arc<Asked>) {
+async fn slow(direction: Direction) -> (Stream, Arc<RequestCounts>) {
     slow_of(pieced(direction)).await
 }
 
-async fn slow_of(pieced: Arc<PiecedTable>) -> (Stream, Arc<Asked>) {
-    let (environment, asked) = (environment(), Arc::new(Asked::default()));
+async fn slow_of(pieced: Arc<PiecedTable>) -> (Stream, Arc<RequestCounts>) {
+    let (environment, asked) = (environment(), Arc::new(RequestCounts::default()));
     let store = Slow {
         inner: Arc::new(memory(&environment)),
         asked: Arc::clone(&asked),
@@ -122,7 +122,7 @@ impl Stream {
             rows: rows.collect(),
             others: Vec::new(),
             atomicity,
-            since: Since::Stamps,
+            since: MapFreshness::Stamps,
             options,
         };
         let deadline = self.pieces.deadline(TIME);
@@ -147,7 +147,7 @@ impl Stream {
 
     /// Writes a row that is not sampled, as most rows are. Returns the result, the number of sequential requests and
     /// the number of all requests.
-    async fn put_alone(&self, asked: &Asked, at: &mut i64) -> (Ended, u128, usize) {
+    async fn put_alone(&self, asked: &RequestCounts, at: &mut i64) -> (Ended, u128, usize) {
         let sampled = |row: RowWrite| samples::is_changed(&row.key, row.became, self.pieced.sampling);
         while sampled(self.row(&self.partition, *at)) {
             *at += 1;

@@ -46,7 +46,7 @@ pub(super) struct Trend {
     pub(super) end: End,
     /// Key: nearly all of the last arrivals are at this key or beyond it. `None`: unknown.
     pub(super) edge: Option<Key>,
-    /// Whether keys follow the order of arrival.
+    /// True if keys follow the order of arrival.
     pub(super) is_clear: bool,
 }
 

@@ -26,7 +26,7 @@ pub(super) struct Locks {
 
 struct Stripe {
     lock: Arc<RwLock<Torn>>,
-    /// Whether a write under the shared lock may still be applied later.
+    /// True if a write under the shared lock may still be applied later.
     is_in_doubt: Arc<AtomicBool>,
     /// Lock of splits, which a splitting task holds from one transaction to the next.
     cutting: Arc<Mutex<()>>,

@@ -87,7 +87,7 @@ pub struct Transacted {
     notices: Arc<Notices>,
     wishes: Arc<Wishes>,
     counters: Arc<Counters>,
-    /// Whether the table of range maps existed at the first check.
+    /// True if the table of range maps existed at the first check.
     was_there: Arc<OnceCell<bool>>,
     /// Set when the table of range maps existed or was created after that.
     is_made: Arc<OnceCell<()>>,

@@ -59,9 +59,9 @@ pub(super) struct Load {
     last_counted: u64,
     /// Edge between the moved rows and the rows that stay. `None`: all rows move.
     pub(super) edge: Option<Key>,
-    /// Whether enough rows are moved after this transaction.
+    /// True if enough rows are moved after this transaction.
     is_enough: bool,
-    /// Whether the new bucket is full after this transaction.
+    /// True if the new bucket is full after this transaction.
     is_full: bool,
 }
 

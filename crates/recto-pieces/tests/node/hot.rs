@@ -38,7 +38,7 @@ const SPREAD: i64 = 1 << 40;
 pub(crate) struct Run {
     pub(crate) stream: &'static str,
     pub(crate) direction: Direction,
-    /// Whether the clocks of the processes differ by an hour. Each process then has its own keys.
+    /// True if the clocks of the processes differ by an hour. Each process then has its own keys.
     pub(crate) is_apart: bool,
     /// Number of keys, of ten, that increase with the arrival of rows.
     pub(crate) in_order: i64,

@@ -10,10 +10,10 @@ pub(crate) type Moment = u64;
 pub(crate) type Number = usize;
 
 #[derive(Default)]
-pub(crate) struct History(Mutex<Said>);
+pub(crate) struct History(Mutex<HistoryState>);
 
 #[derive(Default)]
-struct Said {
+struct HistoryState {
     moment: Moment,
     writes: Vec<Write>,
     /// Writes of each key.
@@ -48,7 +48,7 @@ pub(crate) struct Page {
 }
 
 impl History {
-    fn said(&self) -> std::sync::MutexGuard<'_, Said> {
+    fn said(&self) -> std::sync::MutexGuard<'_, HistoryState> {
         self.0.lock().unwrap()
     }
 
@@ -125,7 +125,7 @@ impl History {
     }
 }
 
-impl Said {
+impl HistoryState {
     fn wrong_with(&self, page: &Page, ended: Moment) -> Option<String> {
         let follows = |key: i64, before: i64| {
             if page.is_backward {

@@ -35,7 +35,7 @@ pub(super) struct Content<'a> {
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) identity: QueryIdentity,
-    /// Whether the content has version 1.
+    /// True if the content has version 1.
     pub(super) is_by_sort_order: bool,
     pub(super) expires_at_seconds: Option<u64>,
 }

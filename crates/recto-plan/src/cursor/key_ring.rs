@@ -51,7 +51,7 @@ pub struct KeyDescription {
     pub id: u32,
     /// Creation time, in seconds since 1970-01-01T00:00:00Z. `None` if it is not known.
     pub created_at_seconds: Option<u64>,
-    /// Whether the key is the active one, which encrypts.
+    /// True if the key is the active one, which encrypts.
     pub active: bool,
 }
 

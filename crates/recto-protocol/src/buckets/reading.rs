@@ -41,7 +41,7 @@ pub enum ReadAction {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Reading {
     span: Span,
-    /// Whether the read begins at the last key.
+    /// True if the read begins at the last key.
     is_backward: bool,
     copy: Option<DirectoryCopy>,
     /// Slices to read. During the check of an expired range map: slices that were read.

@@ -37,7 +37,7 @@ pub struct Sample {
     pub key: crate::buckets::Key,
     /// [Counted size](crate::buckets::sizing::counted_bytes) of the row, in bytes.
     pub bytes: u64,
-    /// Whether the row was deleted.
+    /// True if the row was deleted.
     pub is_gone: bool,
 }
 

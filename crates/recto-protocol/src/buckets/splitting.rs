@@ -80,10 +80,10 @@ pub struct Splitting {
     /// Splits that are not made yet. Each conditional write makes the first splits, as far as they fit into it.
     cuts: Vec<Cut>,
     room: Room,
-    /// Whether the partition grows so fast that it will soon be split again.
+    /// True if the partition grows so fast that it will soon be split again.
     is_hot: bool,
     is_root_marked: bool,
-    /// Whether another process began the current step.
+    /// True if another process began the current step.
     is_others: bool,
     known: Option<Directory>,
     /// Version at which the last wait began, and the ranges that were being split then.

@@ -80,7 +80,7 @@ pub struct Purging {
     address: Address,
     segment: Segment,
     live: Live,
-    /// Whether leaving messages are resolved, too.
+    /// True if leaving messages are resolved, too.
     is_deleted: bool,
     releasing: Option<Releasing>,
     protocol: Protocol,

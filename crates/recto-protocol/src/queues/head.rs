@@ -112,7 +112,7 @@ pub struct Settled {
     pub(crate) segment: Segment,
     /// Number of messages that the segment's state shows as resolved.
     pub(crate) resolved: u32,
-    /// Whether a message of the segment has a deduplication id.
+    /// True if a message of the segment has a deduplication id.
     pub(crate) has_ids: bool,
 }
 

@@ -98,8 +98,8 @@ pub struct Protocol {
     pub(crate) carried_bytes: u64,
     pub(crate) claimed_bytes: u64,
     pub(crate) unused: Micros,
-    /// Whether cells rest even if no deduplication id needs it. The content of a resting cell shows whether
-    /// an append of unknown outcome succeeded.
+    /// True if cells rest even if no deduplication id needs it. The content of a resting cell shows
+    /// whether an append of unknown outcome succeeded.
     pub(crate) rests_always: bool,
     pub(crate) places: usize,
     pub(crate) rules: Rules,

@@ -1,37 +1,41 @@
 //! Queues without tombstones: the protocol as step functions.
 //!
-//! Nothing here does I/O, is async, or reads a clock. The engine says what happened and does what it is told; the models
-//! in the tests drive the same functions through all that may happen. Why it is so stands in `docs/design/queues.md`.
+//! The functions do no I/O, are not async, and read no clock. The engine reports events to them and
+//! executes the actions that they return. The models in the tests drive the same functions through
+//! all possible events. `docs/design/queues.md` gives the reasons for this design.
 //!
-//! What is decided lies in registers, which are changed by conditional writes on their version and never emptied; bodies
-//! are immutable, lie in tables that are emptied whole, and nothing is decided by what those hold. A shard's [`Head`] says
-//! which [segments](Segment) are live and where they lie; a segment's [`Log`] has what was sent, its [`State`] what became
-//! of that. Every register is changed by [`Round`]s. In a store that needs no ring, all is the same with one body
-//! table, 0, whose bodies lie with the log's rows.
+//! All decisions are in versioned cells ([`Register`]). They change only by conditional writes on
+//! their version, and are never emptied. Bodies are immutable, and are in tables that are emptied
+//! as a whole. No decision depends on the content of these tables.
 //!
-//! | module | holds |
+//! A shard's [`Head`] says which [segments](Segment) are live, and which cells and tables they use.
+//! A segment's [`Log`] contains the sent messages, and its [`State`] contains their progress. A
+//! [`Round`] changes a versioned cell. A store that needs no ring has one body table, 0, whose
+//! bodies are in the rows of the logs.
+//!
+//! | module | content |
 //! |---|---|
-//! | [`names`] | numbers that never recur, and numbers that do |
-//! | [`registry`] | [`Registry`]: the queues of a store and their places |
+//! | [`names`] | identifiers: numbers that never recur, and numbers that are reused |
+//! | [`registry`] | [`Registry`]: the queues of a keyspace and their slots |
 //! | [`options`] | options of queues and of a store, and the settings that change them |
-//! | [`limits`] | how much of everything there may be, and for how long things wait |
-//! | [`round`] | [`Round`]: one conditional write at a time, carrying all that waits |
-//! | [`log`] | [`Log`]: what was sent into a segment |
-//! | [`state`], [`resolved`] | [`State`]: what became of it |
-//! | `claiming` | which messages a claim takes |
-//! | `due` | when a message may be received next |
-//! | [`order`] | [`Order`]: which groups must wait |
-//! | [`lease`] | [`Leases`]: when a claim is over |
-//! | [`head`] | [`Head`]: the segments of a shard |
-//! | [`ring`] | [`Ring`]: the tables of bodies |
-//! | [`keeping`] | what a keeper does with a table: [`Fencing`], [`Rehoming`], [`Emptying`] |
-//! | [`entering`] | [`ShardAction`]: what a shard is asked by who brings messages there |
-//! | [`sending`] | [`Sending`]: messages on their way into a shard |
-//! | [`moving`] | [`Moving`]: a message on its way to another segment |
-//! | [`releasing`] | [`Releasing`]: a segment leaves |
-//! | [`clearing`] | [`Purging`], [`Clearing`]: segments leave whatever their messages are |
-//! | [`units`] | [`Ending`]: tables of work units that have ended |
-//! | [`stored`] | the bytes of all that |
+//! | [`limits`] | limits of sizes and numbers, and waiting times |
+//! | [`round`] | [`Round`]: compare-and-set loop of a versioned cell |
+//! | [`log`] | [`Log`]: messages that were sent into a segment |
+//! | [`state`], [`resolved`] | [`State`]: resolved and claimed messages of a segment |
+//! | `claiming` | selection of the messages that a claim takes |
+//! | `due` | time at which a message can be received next |
+//! | [`order`] | [`Order`]: groups that must wait |
+//! | [`lease`] | [`Leases`]: end of claims |
+//! | [`head`] | [`Head`]: segments of a shard |
+//! | [`ring`] | [`Ring`]: body tables |
+//! | [`keeping`] | maintenance of a body table: [`Fencing`], [`Rehoming`], [`Emptying`] |
+//! | [`entering`] | [`ShardAction`]: requests to a shard that gets new messages |
+//! | [`sending`] | [`Sending`]: sending of messages into a shard |
+//! | [`moving`] | [`Moving`]: move of a message to another segment |
+//! | [`releasing`] | [`Releasing`]: release of a segment |
+//! | [`clearing`] | [`Purging`], [`Clearing`]: removal of segments that may have unresolved messages |
+//! | [`units`] | [`Ending`]: end of work units and of their tables |
+//! | [`stored`] | encoding of all of these as bytes |
 
 pub mod clearing;
 pub mod entering;

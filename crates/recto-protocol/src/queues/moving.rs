@@ -73,7 +73,7 @@ pub struct Moving {
     /// Target in the source's mark, as far as this process knows.
     mark: Option<Target>,
     live: Option<Live>,
-    /// Whether the message stays in its shard.
+    /// True if the message stays in its shard.
     goes_on: bool,
     protocol: Protocol,
 }

@@ -1,6 +1,6 @@
-//! Options of a queue, and of all queues of a store. Users state them as settings, in which each option may be left out.
-//! A change is computed from the options that are stored when it is written, so that of two users who change different
-//! options at the same time, neither restores the other's.
+//! Options of a queue, and options of all queues of a store. Users state them as settings, in which
+//! they can leave out each option. A change is computed from the options that are stored when it is
+//! written. So if two users change different options at the same time, both changes stay.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -18,122 +18,131 @@ use crate::queues::names::Micros;
 
 const SECOND: Micros = 1_000_000;
 
-/// What names of ordered queues may end with, and no others.
+/// Suffix that only names of ordered queues can have.
 const FIFO: &str = ".fifo";
 
-/// Messages that are due later than this stand in a segment of their own, and so out of order.
+/// Maximum delay in an ordered queue. Messages with a longer delay go to a separate segment, and
+/// would therefore be out of order.
 const MAX_ORDERED_DELAY_SECONDS: u32 = (FAR_MICROS / SECOND) as u32;
 
-/// A queue's name: 1 to 80 letters, digits, `-` and `_` of ASCII; `.fifo` may follow, and counts.
+/// Name of a queue: 1 to 80 ASCII letters, digits, `-` and `_`. It can end with `.fifo`, which
+/// counts.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QueueName(Arc<str>);
 
-/// What a queue is like. By default as queues of SQS are, but that messages are kept until they are done with.
+/// Options of a queue. The defaults are those of SQS, except that messages are kept without a time
+/// limit.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct QueueOptions {
-    /// For how long a message is its receiver's, if that says nothing else: 1 to 43,200 s, else 30.
+    /// Visibility timeout of a message if the receiver states none: 1 to 43,200 s; default 30.
     pub visibility_seconds: u32,
-    /// How much later than sent a message is due, if its sender says nothing else: 0 to 2,592,000 s, else 0; in an ordered queue
-    /// 900 at most.
+    /// Delay of a message if the sender states none: 0 to 2,592,000 s, at most 900 s in an ordered
+    /// queue; default 0.
     pub delay_seconds: u32,
-    /// For how long a message is kept that is not done with: 60 to 31,536,000 s, and longer than the delay; else until it is
-    /// done with.
+    /// Retention time of a message that is not acknowledged: 60 to 31,536,000 s, and longer than
+    /// the delay; default unlimited.
     pub retention_seconds: Option<u32>,
-    /// Where messages go that were received too often; else they are received again and again.
+    /// Destination of messages that were received too often. `None`: they are received again and
+    /// again.
     pub dead_letters: Option<DeadLetters>,
-    /// Whether messages have groups, each of which is received in order. Never changes.
+    /// True if messages have groups, and each group is received in order. Never changes.
     pub is_ordered: bool,
-    /// Of how many parts it is: 1 to 64, else 4. Never changes.
+    /// Number of shards: 1 to 64; default 4. Never changes.
     pub shards: u16,
     /// Scope in which a deduplication id is unique. An ordered queue with the scope `Queue` has one shard. Never changes.
     pub deduplication: DeduplicationScope,
-    /// Bytes of a message's body and attributes: 1 to 1,048,576, else as many.
+    /// Maximum number of bytes of a message's body and attributes: 1 to 1,048,576;
+    /// default 1,048,576.
     pub body_bytes: u32,
-    /// Maximum number of messages in flight at once: 1 to 1,000,000, else 120,000. It may be passed a little.
+    /// Maximum number of messages in flight at once: 1 to 1,000,000; default 120,000. The queue
+    /// may exceed it slightly.
     pub max_in_flight: u32,
-    /// Whether the queue accepts messages and delivers none.
+    /// True if the queue accepts messages and delivers none.
     pub is_paused: bool,
 }
 
-/// Where messages go that were received too often.
+/// Destination of messages that were received too often.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct DeadLetters {
-    /// Another queue. It cannot be deleted as long as this one names it.
+    /// Dead-letter queue. It must be another queue, and cannot be deleted while this option names
+    /// it.
     pub queue: QueueName,
-    /// How often a message is received before: 1 to 1,000.
+    /// Maximum number of receives before a message goes to the dead-letter queue: 1 to 1,000.
     pub attempts: u16,
 }
 
-/// What holds for all queues of a store: `[queues]` of a schema file.
+/// Options of all queues of a store: `[queues]` of a schema file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct StoreOptions {
-    /// For how long bodies go to one table, before they go to the next: 10 to 604,800 s, else 21,600.
+    /// Rotation interval: time for which a body table is open, 10 to 604,800 s; default 21,600.
     pub rotation_seconds: u32,
-    /// For how long nothing refers to a table before it is emptied: 1 to 86,400 s, else 300. Who has read where a body is
-    /// has so long to read it.
+    /// Grace period: time for which a body table must be without references before it is emptied, 1
+    /// to 86,400 s; default 300. A process that has read the position of a body must read the
+    /// body within this time.
     pub grace_seconds: u32,
-    /// How many tables slices have: 2 to 48, else 4.
+    /// Number of body tables that are used in rotation: 2 to 48; default 4.
     pub tables: u8,
-    /// How many work units there may be at once, with a table each: 0 to 46, and 48 with the others; else 4.
+    /// Maximum number of work units at once, each with its own body table: 0 to 46; default 4.
+    /// All body tables together are at most 48.
     pub units: u8,
 }
 
-/// Why options, or a name, are not taken.
+/// Reason why options or a name are rejected.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum OptionError {
-    /// A name that no queue may have.
+    /// The name is not a valid name of a queue.
     #[error("`{field}`: {name:?} is not a valid name of a queue")]
     Name {
-        /// Which name.
+        /// Option with the name.
         field: &'static str,
-        /// What it is: the first 80 characters.
+        /// First 80 characters of the name.
         name: String,
     },
-    /// A number that is too small or too great.
+    /// The number is too small or too great.
     #[error("`{field}` is {said}; the range is {least} to {most}")]
     Range {
-        /// Which one.
+        /// Option with the number.
         field: &'static str,
-        /// What it is.
+        /// Rejected number.
         said: u32,
-        /// What it must be at least.
+        /// Minimum of the range.
         least: u32,
-        /// What it must be at most.
+        /// Maximum of the range.
         most: u32,
     },
-    /// Two options that cannot both be.
+    /// Two options contradict each other.
     #[error("`{field}` has an invalid value: {reason}")]
     Conflict {
-        /// The one that is easier to change.
+        /// Option that is easier to change.
         field: &'static str,
-        /// Why.
+        /// Reason for the conflict.
         reason: &'static str,
     },
-    /// There is no such queue.
+    /// The named queue does not exist.
     #[error("`{field}`: there is no queue {name}")]
     NoQueue {
-        /// What names it.
+        /// Option that names the queue.
         field: &'static str,
-        /// What is named.
+        /// Name of the missing queue.
         name: QueueName,
     },
-    /// Dead letters that would come back to their queue.
+    /// Dead letters would come back to their queue.
     #[error("`{field}` would send dead letters in a cycle: they would return to this queue")]
     Circle {
-        /// The option that closes the circle.
+        /// Option that closes the circle.
         field: &'static str,
     },
-    /// An option that cannot be changed.
+    /// The option can never change.
     #[error("`{field}` cannot be changed")]
     Fixed {
-        /// Which one.
+        /// Option that would change.
         field: &'static str,
     },
 }
 
 impl OptionError {
-    /// What it is about.
+    /// Returns the option that the error is about.
     pub fn field(&self) -> &'static str {
         match self {
             Self::Name { field, .. }
@@ -145,7 +154,7 @@ impl OptionError {
         }
     }
 
-    /// What to do about it.
+    /// Returns advice for the user.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Name { .. } => "use 1 to 80 letters, digits, - and _; .fifo is allowed at the end",
@@ -163,10 +172,10 @@ impl OptionError {
 }
 
 impl QueueName {
-    /// Of a text, which such a field has.
+    /// Creates a name from the text of the option `field`.
     ///
     /// # Errors
-    /// It is no name of a queue.
+    /// The text is not a valid name of a queue.
     pub fn new(field: &'static str, text: &str) -> Result<Self, OptionError> {
         let stem = text.strip_suffix(FIFO).unwrap_or(text);
         let is_possible = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
@@ -179,7 +188,7 @@ impl QueueName {
         Err(OptionError::Name { field, name })
     }
 
-    /// The text.
+    /// Returns the name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -219,7 +228,7 @@ impl Default for QueueOptions {
 }
 
 impl QueueOptions {
-    /// Those of an ordered queue.
+    /// Returns the default options of an ordered queue.
     pub fn ordered() -> Self {
         Self {
             is_ordered: true,
@@ -231,7 +240,7 @@ impl QueueOptions {
     /// Returns the options of a queue that is created with these settings.
     ///
     /// # Errors
-    /// As of [`changed_by`](Self::changed_by).
+    /// The errors of [`changed_by`](Self::changed_by).
     pub fn created_with(settings: &QueueSettings) -> Result<Self, OptionError> {
         let options = Self::default().changed_by(settings)?;
         // An ordered queue in which a deduplication id is unique has one shard by default.
@@ -289,10 +298,11 @@ impl QueueOptions {
         }
     }
 
-    /// Whether a queue of this name can be like that, as far as the options say by themselves.
+    /// Checks whether a queue with this name can have these options, without regard to other
+    /// queues.
     ///
     /// # Errors
-    /// It cannot.
+    /// An option is out of its range, or contradicts another option or the name.
     pub fn check(&self, name: &QueueName) -> Result<(), OptionError> {
         within(
             "visibility_seconds",
@@ -332,10 +342,10 @@ impl QueueOptions {
         self.check_order(name)
     }
 
-    /// Whether a queue can have so many shards, as far as that says by itself.
+    /// Checks the number of shards, without regard to other options.
     ///
     /// # Errors
-    /// It cannot.
+    /// The number is out of its range.
     pub fn check_shards(&self) -> Result<(), OptionError> {
         within("shards", self.shards.into(), 1..=MAX_SHARDS.into())
     }
@@ -355,10 +365,10 @@ impl QueueOptions {
         )
     }
 
-    /// Whether a queue that is like that may become as another's options say.
+    /// Checks whether a queue with these options can get the options `to`.
     ///
     /// # Errors
-    /// It may not.
+    /// An option that can never change would change.
     pub fn check_change(&self, to: &Self) -> Result<(), OptionError> {
         let is_kept = |is_same: bool, field| {
             if is_same {
@@ -372,7 +382,7 @@ impl QueueOptions {
         is_kept(self.deduplication == to.deduplication, "deduplication")
     }
 
-    /// Something that another queue's options say otherwise, if there is.
+    /// Returns the name of one option that differs in `other`, if one differs.
     pub fn differs_in(&self, other: &Self) -> Option<&'static str> {
         let Self {
             visibility_seconds,
@@ -405,10 +415,11 @@ impl QueueOptions {
         other.map(|(field, _)| field)
     }
 
-    /// Whether messages may go to a queue like that when they were received too often.
+    /// Checks whether a queue with the options `to` can be the dead-letter queue of a queue with
+    /// these options.
     ///
     /// # Errors
-    /// They may not.
+    /// It would be an ordered queue for the messages of an unordered one.
     pub(crate) fn check_dead_letters(&self, to: &Self) -> Result<(), OptionError> {
         agrees(
             self.is_ordered || !to.is_ordered,
@@ -468,10 +479,10 @@ impl StoreOptions {
         }
     }
 
-    /// Whether a store can be like that.
+    /// Checks the ranges of the options.
     ///
     /// # Errors
-    /// It cannot.
+    /// An option is out of its range.
     pub fn check(&self) -> Result<(), OptionError> {
         within(
             "rotation_seconds",
@@ -489,7 +500,7 @@ impl StoreOptions {
     }
 }
 
-/// Returns the number that settings state, or else the present one.
+/// Returns the number that the settings state, or the present number.
 fn number_of_tables(
     field: &'static str,
     stated: Option<u32>,
@@ -500,7 +511,7 @@ fn number_of_tables(
         return Ok(present);
     };
     within(field, stated, range)?;
-    // The range ends at MAX_OPTION_TABLES, which fits.
+    // The range ends at MAX_OPTION_TABLES, which fits into a `u8`.
     Ok(stated as u8)
 }
 

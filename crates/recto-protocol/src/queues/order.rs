@@ -21,9 +21,9 @@ pub struct Order {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct OpenGroups {
     groups: BTreeSet<Fingerprint>,
-    /// Whether a message has no group.
+    /// True if a message has no group.
     has_others: bool,
-    /// Whether the log is sealed, so that no more messages can come.
+    /// True if the log is sealed, so that no more messages can come.
     is_whole: bool,
 }
 

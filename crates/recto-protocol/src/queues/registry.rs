@@ -1,12 +1,13 @@
-//! The queues of a keyspace: which there are, what they are like, and which place each of them has.
+//! Registry of a keyspace: its queues, their options, and the slot of each queue.
 //!
 //! ```text
-//!  free ► queue ► deleting: its heads learn that, and what is live in them leaves their lists ► free ► another queue …
+//!  free ► queue ► deleting: its heads learn of it, and its live segments leave their lists ► free ► another queue …
 //! ```
 //!
-//! Heads and registers of a place recur, and processes that know an old registry may be about. So each use of a place has a
-//! [`Tenure`]; of two the later one is greater, and who knows an older one than a head opens nothing there. A place is free
-//! again when every head of it knows the tenure of the deletion, and none has a live segment.
+//! Heads and versioned cells of a slot are reused, while some processes may still know an old
+//! registry. So each use of a slot has an epoch ([`Tenure`]), and a later use has a greater one. A
+//! process whose epoch is older than the head's opens no segment there. A slot is free again when
+//! every head of it knows the epoch of the deletion, and none has a live segment.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,155 +19,160 @@ use crate::queues::names::{Micros, Place, QueueId, Shard, Tenure, Version};
 use crate::queues::options::{OptionError, QueueName, QueueOptions, StoreOptions};
 use crate::queues::round::Register;
 
-/// The registry of a keyspace.
+/// Registry of a keyspace.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Registry {
     pub(crate) version: Version,
-    /// None: nobody said anything, and there never was a queue.
+    /// Options of the store. `None`: they were never set, and no queue was ever created.
     pub(crate) options: Option<StoreOptions>,
     pub(crate) data_centre: Option<Arc<str>>,
-    /// From 0 on without a gap: a place is never given up.
+    /// Slots, numbered from 0 without gaps. A slot is never removed.
     pub(crate) places: BTreeMap<Place, Arc<PlaceRow>>,
 }
 
-/// What is said of a place.
+/// Row of a slot in the registry.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct PlaceRow {
-    /// Its newest use.
+    /// Epoch of the newest use of the slot.
     pub tenure: Tenure,
-    /// The version of the registry by which the row became as it is.
+    /// Version of the registry that last changed the row.
     pub changed: Version,
-    /// The most shards that a queue here ever had: so many heads there are.
+    /// Largest number of shards of any queue that had the slot. The slot has this number of heads.
     pub shards: u16,
-    /// Whose it is.
+    /// Owner of the slot.
     pub held: Held,
 }
 
-/// Whose a place is.
+/// Owner of a slot.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Held {
-    /// Nobody's: the next queue takes it.
+    /// No owner: the next queue or work unit can take the slot.
     Free,
-    /// A queue's.
+    /// A queue.
     Queue(Queue),
-    /// A work unit's.
+    /// A work unit.
     Unit(Unit),
-    /// A queue's that was deleted, or a unit's that has ended, until nothing of it is left. Its name may be another's by then.
+    /// A deleted queue or an ended work unit, until the slot is cleared. Another queue or unit may
+    /// already have its name.
     Deleting {
-        /// Which one.
+        /// Identifier of the queue or unit.
         id: QueueId,
-        /// What it was called.
+        /// Former name.
         name: QueueName,
-        /// Since when.
+        /// Time of the deletion.
         since: Micros,
     },
 }
 
-/// A queue.
+/// Queue.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Queue {
-    /// It and no other, whatever it is called.
+    /// Identifier, which no other queue or unit ever has.
     pub id: QueueId,
-    /// What it is called.
+    /// Name of the queue.
     pub name: QueueName,
-    /// When it was made.
+    /// Time of creation.
     pub created: Micros,
-    /// What it is like.
+    /// Options of the queue.
     pub options: QueueOptions,
 }
 
-/// A part of a queue's work that ends at once, whatever is left of it. It is like its queue, and its bodies lie in a table of
-/// its own: [`Ring::unit`](crate::queues::Ring::unit).
+/// Work unit: a temporary queue for a part of a queue's work. When it ends, its remaining messages
+/// are dropped at once. It has the options of its queue, and a body table of its own:
+/// [`Ring::unit`](crate::queues::Ring::unit).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Unit {
-    /// It and no other, whatever it is called.
+    /// Identifier, which no other queue or unit ever has.
     pub id: QueueId,
-    /// What it is called, in its queue.
+    /// Name of the unit, unique in its queue.
     pub name: QueueName,
-    /// Whose work it is.
+    /// Queue to which the work belongs.
     pub queue: QueueId,
-    /// When it began.
+    /// Time at which the unit began.
     pub begun: Micros,
 }
 
-/// What a registry is asked.
+/// Command for a registry.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum RegistryWish {
-    /// That there is a queue of this name.
+    /// Create a queue, unless one with this name exists.
     Create {
-        /// Which nothing else has.
+        /// New, unused identifier.
         id: QueueId,
-        /// What it is called.
+        /// Name of the queue.
         name: QueueName,
-        /// What it is like.
+        /// Options of the queue.
         options: QueueOptions,
     },
-    /// The queue's options are others from now on.
+    /// Change options of a queue.
     Change {
-        /// Which one.
+        /// Identifier of the queue.
         queue: QueueId,
-        /// What its row [says](PlaceRow::changed) of when it was changed last, if it must not have been since.
+        /// If given, the [version](PlaceRow::changed) that the row of the queue must have.
+        /// Otherwise the command is rejected.
         expected: Option<Version>,
         /// Options to change.
         change: QueueSettings,
     },
-    /// That the queue has a work unit of this name.
+    /// Begin a work unit of the queue, unless one with this name exists.
     Begin {
-        /// Which nothing else has.
+        /// New, unused identifier.
         id: QueueId,
-        /// Whose work it is.
+        /// Queue to which the work belongs.
         queue: QueueId,
-        /// What it is called.
+        /// Name of the unit.
         name: QueueName,
     },
-    /// The queue is gone with all of its units, or the unit has ended, and its place is cleared.
+    /// Delete a queue with all its work units, or end a work unit. Each slot is then cleared.
     Delete(QueueId),
-    /// Every head of the place knows this tenure, of a deletion, and has no live segment.
+    /// Free the slot: every head of it knows this epoch of a deletion, and has no live segment.
     Cleared(Place, Tenure),
-    /// The options of the store are others from now on.
+    /// Change options of the store.
     Configure(QueueTableSettings),
-    /// The keyspace's queues are served by servers of this data centre, and no other.
+    /// Let only servers of this data center serve the queues of the keyspace.
     Serve(Arc<str>),
 }
 
-/// What is said of that.
+/// Response to a command.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum RegistryAnswer {
-    /// It is so.
+    /// The command is done.
     Done,
-    /// The queue was made just now, or the unit has begun.
+    /// The command created the queue or began the unit, now or when it was sent before.
     Created(Place),
-    /// There is one of this name, and it is like that.
+    /// Another command created the queue with the same options, or began the unit.
     Exists(Place),
-    /// There is one of this name, and it is not like that; or one of this id, and it is called otherwise.
+    /// Another queue has this name with other options, or another queue or unit has this
+    /// identifier.
     Differs(Place),
-    /// The queue is like that; its row says that it was changed by this version.
+    /// The queue has these options. This version of the registry last changed its row.
     Changed(Version),
-    /// The queue was changed since, by this version.
+    /// The row of the queue does not have the expected version, but this one.
     Outdated(Version),
-    /// There is no such queue, or no longer.
+    /// The queue, the work unit or the slot does not exist.
     NoQueue,
-    /// This queue sends its dead letters there.
+    /// This queue uses the queue to delete as its dead-letter queue.
     NeededBy(QueueName),
-    /// There are as many queues, units, and places that are being cleared, as there may be; or as many units.
+    /// All slots are in use, by queues, by work units, or by deletions that are not cleared yet. Or
+    /// the number of work units is at its maximum.
     Full,
-    /// No queue, and no store, can be like that.
+    /// The options are invalid.
     Refused(OptionError),
-    /// Another data centre serves the keyspace's queues.
+    /// Another data center serves the queues of the keyspace.
     ServedBy(Arc<str>),
 }
 
-/// What changes are worked out by.
+/// Inputs of commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RegistryContext {
-    /// The wall clock.
+    /// Time of the wall clock.
     pub now: Micros,
-    /// Limits and rules.
+    /// Limits and rules of the protocol.
     pub protocol: Protocol,
 }
 
 impl Registry {
-    /// The one of a keyspace that never had a queue.
+    /// Returns the registry of a keyspace that never had a queue.
     pub fn absent() -> Self {
         Self {
             version: 0,
@@ -176,32 +182,34 @@ impl Registry {
         }
     }
 
-    /// What holds for all queues.
+    /// Returns the options of the store, or their defaults.
     pub fn options(&self) -> StoreOptions {
         self.options.unwrap_or_default()
     }
 
-    /// The same, if anybody has said so, or made a queue.
+    /// Returns the options of the store. `None`: they were never set, and no queue was ever
+    /// created.
     pub fn said_options(&self) -> Option<StoreOptions> {
         self.options
     }
 
-    /// Which data centre serves the queues, if that matters.
+    /// Returns the data center that serves the queues. `None`: any data center may serve them.
     pub fn data_centre(&self) -> Option<&str> {
         self.data_centre.as_deref()
     }
 
-    /// All places, those that are free and those that are being cleared among them. A fence goes over all of their heads.
+    /// Returns all slots, including free slots and slots that are being cleared. A fence must reach
+    /// the heads of all of them.
     pub fn places(&self) -> impl Iterator<Item = (Place, &PlaceRow)> {
         self.places.iter().map(|(place, row)| (*place, &**row))
     }
 
-    /// What is said of a place.
+    /// Returns the row of a slot.
     pub fn place(&self, place: Place) -> Option<&PlaceRow> {
         self.places.get(&place).map(|row| &**row)
     }
 
-    /// All queues, by place.
+    /// Returns all queues, by slot.
     pub fn queues(&self) -> impl Iterator<Item = (Place, &PlaceRow, &Queue)> {
         self.places().filter_map(|(place, row)| match &row.held {
             Held::Queue(queue) => Some((place, row, queue)),
@@ -209,17 +217,17 @@ impl Registry {
         })
     }
 
-    /// The queue of this name.
+    /// Returns the queue with this name.
     pub fn named(&self, name: &str) -> Option<(Place, &PlaceRow, &Queue)> {
         self.queues().find(|(.., queue)| queue.name.as_str() == name)
     }
 
-    /// This queue.
+    /// Returns the queue with this identifier.
     pub fn queue(&self, id: QueueId) -> Option<(Place, &PlaceRow, &Queue)> {
         self.queues().find(|(.., queue)| queue.id == id)
     }
 
-    /// All work units, by place.
+    /// Returns all work units, by slot.
     pub fn units(&self) -> impl Iterator<Item = (Place, &PlaceRow, &Unit)> {
         self.places().filter_map(|(place, row)| match &row.held {
             Held::Unit(unit) => Some((place, row, unit)),
@@ -227,23 +235,25 @@ impl Registry {
         })
     }
 
-    /// The unit of this name that a queue has.
+    /// Returns the work unit with this name in a queue.
     pub fn unit(&self, queue: QueueId, name: &str) -> Option<(Place, &PlaceRow, &Unit)> {
         self.units()
             .find(|(.., unit)| unit.queue == queue && unit.name.as_str() == name)
     }
 
-    /// The place that a queue or a unit of this id has, or had until it was deleted.
+    /// Returns the slot of the queue or work unit with this identifier, also while it is being
+    /// cleared.
     fn held_by(&self, id: QueueId) -> Option<(Place, &PlaceRow)> {
         self.places().find(|(_, row)| row.held.id() == Some(id))
     }
 
-    /// The rows that the newest version changed: what a conditional write puts beside the static columns.
+    /// Returns the rows that the newest version changed. A conditional write puts them together
+    /// with the static columns.
     pub fn changed(&self) -> impl Iterator<Item = (Place, &PlaceRow)> {
         self.places().filter(|(_, row)| row.changed == self.version)
     }
 
-    /// The version that the write has which is worked out.
+    /// Returns the version that the computed write will have.
     fn next(&self) -> Version {
         self.version + 1
     }
@@ -252,7 +262,7 @@ impl Registry {
         self.places.insert(place, Arc::new(row));
     }
 
-    /// A free place, or one more.
+    /// Returns a free slot, or the number of a new slot if there may be more.
     fn free(&self, context: &RegistryContext) -> Option<Place> {
         let mut free = self.places().filter(|(_, row)| row.held == Held::Free);
         let more = self.places.len() < context.protocol.places;
@@ -260,7 +270,7 @@ impl Registry {
         free.or(more.then_some(Place(self.places.len() as u32)))
     }
 
-    /// Whether a queue of this name can be like that, beside those that there are.
+    /// Checks whether a queue with this name can have these options, given the existing queues.
     fn check(&self, name: &QueueName, options: &QueueOptions) -> Result<(), OptionError> {
         options.check(name)?;
         let Some(dead) = &options.dead_letters else {
@@ -275,8 +285,8 @@ impl Registry {
         self.check_circle(name, options)
     }
 
-    /// Rejects dead letters that would come back to the queue by other queues. A queue that is part of a circle of an earlier release
-    /// may change its other options.
+    /// Rejects dead letters that would come back to the queue by way of other queues. A queue that
+    /// is part of such a circle since an earlier release can still change its other options.
     fn check_circle(&self, name: &QueueName, options: &QueueOptions) -> Result<(), OptionError> {
         let there = self.named(name.as_str());
         let there = there.and_then(|(.., queue)| queue.options.dead_letters.as_ref());
@@ -284,7 +294,7 @@ impl Registry {
         if there.map(|dead| &dead.queue) == dead.map(|dead| &dead.queue) {
             return Ok(());
         }
-        // A circle without this queue must not be followed for ever.
+        // The number of steps is limited, because a circle may not contain this queue.
         for _ in 0..self.places.len() {
             let Some(next) = dead.and_then(|dead| self.named(dead.queue.as_str())) else {
                 break;
@@ -329,7 +339,8 @@ impl Registry {
         self.take_place(Held::Queue(queue), options.shards, context)
     }
 
-    /// What is said of one that has a place already, or had it until it was deleted.
+    /// Returns the response to a creation whose identifier already has a slot, or had it until it
+    /// was deleted. `None`: the identifier is new.
     fn known(&self, id: QueueId) -> Option<RegistryAnswer> {
         let (place, row) = self.held_by(id)?;
         Some(match row.deleting() {
@@ -450,7 +461,7 @@ impl Registry {
         RegistryAnswer::Done
     }
 
-    /// What has a place has it no more, and it is to be cleared.
+    /// Takes the slot from its owner, and marks it to be cleared.
     fn leave(&mut self, place: Place, context: &RegistryContext) {
         let Some(row) = self.place(place) else { return };
         let (id, name) = match &row.held {
@@ -517,7 +528,7 @@ impl Registry {
 }
 
 impl Held {
-    /// The queue or unit that has the place, or had it until it was deleted.
+    /// Returns the identifier of the owner, also after the owner was deleted.
     pub fn id(&self) -> Option<QueueId> {
         match self {
             Self::Free => None,
@@ -529,12 +540,13 @@ impl Held {
 }
 
 impl PlaceRow {
-    /// The shards whose heads there may be.
+    /// Returns all shards of the slot that may have a head.
     pub fn shards(&self) -> impl Iterator<Item = Shard> + use<> {
         (0..self.shards).map(Shard)
     }
 
-    /// Of which deletion the place is to be cleared, if it is.
+    /// Returns the epoch of the deletion for which the slot is being cleared, if it is being
+    /// cleared.
     pub fn deleting(&self) -> Option<Tenure> {
         matches!(self.held, Held::Deleting { .. }).then_some(self.tenure)
     }

@@ -1,7 +1,7 @@
 //! Release of a segment: it leaves the list of its shard.
 //!
 //! ```text
-//!  begin ► each source: what was moved here is resolved where it was ► purge ► release in the head
+//!  begin ► each source: messages moved from it are resolved there ► purge ► release in the head
 //! ```
 //!
 //! After a failure, [`Begin`](ReleaseEvent::Begin) continues the release: commands that were answered are not
@@ -63,7 +63,7 @@ pub enum Released {
 enum Purges {
     /// They keep the segment on the list.
     Nothing,
-    /// They are resolved unless they are leaving.
+    /// They are resolved, except leaving messages.
     WhatStays,
     /// They are resolved.
     All,
@@ -74,9 +74,9 @@ enum Purges {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Releasing {
     segment: Segment,
-    /// Whether another segment now has its versioned cells.
+    /// True if another segment now has its versioned cells.
     is_gone: bool,
-    /// Whether its log is complete.
+    /// True if its log is complete.
     is_whole: bool,
     count: Seq,
     resolved: u32,

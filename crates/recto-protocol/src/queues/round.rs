@@ -99,9 +99,9 @@ pub struct Round<R: Register> {
 struct Waiting<W> {
     ticket: Ticket,
     wish: W,
-    /// Whether a conditional write of unknown outcome carried the command.
+    /// True if a conditional write of unknown outcome carried the command.
     may_be_done: bool,
-    /// Whether the copy was read after the command arrived.
+    /// True if the copy was read after the command arrived.
     is_fresh: bool,
 }
 

@@ -8,7 +8,7 @@ pub(crate) enum Rule {
     UnknownIsSentAgain,
     /// A response that needs no write is based on a read that began after the command arrived.
     AnsweredOnFreshCopy,
-    /// Whether an append that was sent before succeeded is decided by whether its chunk is in the log.
+    /// An append that was sent before counts as successful if and only if its chunk is in the log.
     SettledByChunk,
     /// The outcome of an append that was sent before is unknown if another segment has the versioned cell.
     GoneIsUnknown,

@@ -32,11 +32,11 @@ pub struct Pending {
     /// End of the claim, by the clock of the claiming process; or time from which the message can be received
     /// again.
     pub until: Micros,
-    /// Whether the message is claimed, waits, or leaves.
+    /// Standing of the message: claimed, waiting, or leaving.
     pub standing: Standing,
 }
 
-/// Whether a message is claimed, waits, or leaves.
+/// Standing of a pending message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Standing {
     /// A claim holds the message.

@@ -54,12 +54,12 @@ pub enum Progress {
     Ready,
     /// The view is recorded as [`Retiring`](ViewState::Retiring).
     Retiring {
-        /// Whether no process reads with an older catalog any more.
+        /// True if no process reads with an older catalog any more.
         is_unread: bool,
     },
     /// The view is recorded as [`Dropping`](ViewState::Dropping).
     Dropping {
-        /// Whether the [`barrier`] held.
+        /// True if the [`barrier`] held.
         is_unwritten: bool,
     },
     /// The view is recorded as [`Dropping`](ViewState::Dropping), and its table was dropped.

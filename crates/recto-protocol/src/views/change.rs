@@ -92,7 +92,7 @@ pub enum Refusal {
 
 /// Record after a change.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct After<R> {
+pub struct ChangedRecord<R> {
     /// The record; `None`: it is deleted.
     pub record: Option<R>,
     /// Time from which the record does not exist any more.
@@ -101,7 +101,7 @@ pub struct After<R> {
     pub above: Option<Version>,
 }
 
-impl<R> After<R> {
+impl<R> ChangedRecord<R> {
     /// Result of a deletion.
     pub(crate) const DELETED: Self = Self {
         record: None,
@@ -119,7 +119,7 @@ pub fn decide<A: Arranged>(
     row: Option<&RowOf<A>>,
     schema: &A,
     now: Micros,
-) -> Result<After<A::Record>, Refusal> {
+) -> Result<ChangedRecord<A::Record>, Refusal> {
     let there = row.and_then(|row| row.record_at(now).map(|record| (row, record)));
     let version = there.map(|(row, _)| row.version);
     if request.if_version.is_some() && request.if_version != version {
@@ -158,7 +158,7 @@ pub fn decide<A: Arranged>(
         }
         (Change::Claim, Some((row, record))) => (Some(record.clone()), row.expires_at),
     };
-    let after = After {
+    let after = ChangedRecord {
         record,
         expires_at,
         above,
@@ -188,7 +188,7 @@ fn within_a_life(expires_at: Option<Micros>, now: Micros) -> Result<Option<Micro
 /// Returns the row that a change puts in place of the row that was found.
 pub fn next_row<A: Arranged>(
     found: &FoundOf<A>,
-    after: After<A::Record>,
+    after: ChangedRecord<A::Record>,
     schema: &A,
     token: Token,
     now: Micros,
@@ -198,7 +198,7 @@ pub fn next_row<A: Arranged>(
 
 pub(crate) fn next_row_by<A: Arranged>(
     found: &FoundOf<A>,
-    after: After<A::Record>,
+    after: ChangedRecord<A::Record>,
     schema: &A,
     token: Token,
     now: Micros,
@@ -354,7 +354,7 @@ pub enum EntryOperation<C> {
         stamp: Version,
         /// Regular cells except the version, which is the timestamp.
         cells: C,
-        /// Whether the row replaces an existing row.
+        /// True if the row replaces an existing row.
         replaces: bool,
     },
 }
@@ -389,7 +389,7 @@ pub struct Transaction<R, K, C> {
     /// Version that must be stored; `None`: no row.
     pub expected: Option<Version>,
     /// Record after the change.
-    pub after: After<R>,
+    pub after: ChangedRecord<R>,
     /// Entries to remove from views and to put into views, at the new version.
     pub entries: Entries<K, C>,
     /// Values of unique constraints that the record has afterwards.

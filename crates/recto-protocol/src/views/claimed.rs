@@ -2,7 +2,7 @@
 //! take, and has to release.
 
 use crate::views::arranged::Arranged;
-use crate::views::change::{After, FoundOf, RowOf};
+use crate::views::change::{ChangedRecord, FoundOf, RowOf};
 use crate::views::row::{EntryKey, RowClaims};
 use crate::views::rules::Rules;
 
@@ -13,7 +13,7 @@ use crate::views::rules::Rules;
 /// again, because the claim expires with the record.
 pub(crate) fn next_claims<A: Arranged>(
     found: &FoundOf<A>,
-    after: &After<A::Record>,
+    after: &ChangedRecord<A::Record>,
     schema: &A,
     rules: Rules,
 ) -> RowClaims<A::Key> {

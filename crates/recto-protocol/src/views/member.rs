@@ -24,10 +24,10 @@ pub struct Registration {
     pub counter: u64,
     /// Schema that the process uses for its writes; `None` before it has read a schema.
     pub generation: Option<Generation>,
-    /// Whether another process found this process dead. Then it cannot renew any more, and other processes resolve its
-    /// intents.
+    /// True if another process found this process dead. Then it cannot renew any more, and other
+    /// processes resolve its intents.
     pub is_dead: bool,
-    /// Whether all intents of the process are resolved.
+    /// True if all intents of the process are resolved.
     pub is_resolved: bool,
 }
 

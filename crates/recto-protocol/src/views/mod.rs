@@ -64,8 +64,8 @@ pub use arranged::Arranged;
 pub use base::BaseTable;
 pub use building::{BuildStep, Built, Progress, ViewState, barrier, next_step};
 pub use change::{
-    After, Change, Entries, EntryOperation, Refusal, Request, Transaction, decide, entries_of, operations,
-    transaction,
+    Change, ChangedRecord, Entries, EntryOperation, Refusal, Request, Transaction, decide, entries_of,
+    operations, transaction,
 };
 pub use claimed::untaken;
 pub use claims::{ClaimsTable, Refused};
@@ -79,5 +79,5 @@ pub use row::{
 pub use segments::{DeadSegment, IntentPlace, Naming, Segments, dead_segment};
 pub use stored::{Head, Life, StoredError};
 pub use taking::{Claim, ClaimDecision, Taking, TakingStep};
-pub use write::{Action, Answer, Conditional, Decision, Event, Fate, Here, NotWritten, Write};
+pub use write::{Action, Answer, Conditional, Decision, Event, Fate, NotWritten, StepContext, Write};
 pub use writers::{Incarnation, Intent, Writer};

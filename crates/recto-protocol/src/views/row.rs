@@ -120,7 +120,7 @@ pub struct Entry<K, C> {
     pub key: EntryKey<K>,
     /// Cells of the table's regular columns.
     pub cells: C,
-    /// Whether one of the cells is null.
+    /// True if one of the cells is null.
     pub has_nulls: bool,
 }
 

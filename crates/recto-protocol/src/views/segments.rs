@@ -37,7 +37,7 @@ pub struct Segments {
 struct Segment {
     intents: u32,
     unsettled: u32,
-    /// Whether all intents of the segment were settled when a renewal was sent that succeeded.
+    /// True if all intents of the segment were settled when a renewal was sent that succeeded.
     may_go: bool,
 }
 

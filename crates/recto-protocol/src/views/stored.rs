@@ -142,7 +142,7 @@ impl Life {
 pub struct Head {
     /// Schema with which the row was written.
     pub generation: Generation,
-    /// Whether the record exists, and until when.
+    /// Existence and expiry of the record.
     pub life: Life,
     /// Keys of entries that earlier versions had and this version does not have.
     pub must_go: BTreeSet<EntryKey<KeyCells>>,

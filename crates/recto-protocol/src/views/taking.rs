@@ -73,7 +73,7 @@ pub struct Taking<K> {
     own: Claim<K>,
     /// Claim that was stored at the last attempt.
     there: Option<Claim<K>>,
-    /// Whether a write was sent whose outcome is unknown.
+    /// True if a write was sent whose outcome is unknown.
     in_doubt: bool,
     rules: Rules,
 }

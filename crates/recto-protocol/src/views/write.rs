@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 
 use crate::views::arranged::Arranged;
 use crate::views::change::{
-    After, Change, EntriesOf, FoundOf, Refusal, Request, RowOf, decide, entries_of_by, fenced_row,
+    Change, ChangedRecord, EntriesOf, FoundOf, Refusal, Request, RowOf, decide, entries_of_by, fenced_row,
     must_resolve_first, next_row_by,
 };
 use crate::views::row::{EntryKey, Found, Generation, Micros, Token, Tokens, Version};
@@ -32,7 +32,7 @@ use claiming::Claiming;
 
 /// State of the process at the time of a step.
 #[derive(Debug, Clone, Copy)]
-pub struct Here<'a, A: Arranged> {
+pub struct StepContext<'a, A: Arranged> {
     /// Collection in the newest schema that the process has read.
     pub schema: &'a A,
     /// Key of the record, in the form that claims store.
@@ -41,9 +41,9 @@ pub struct Here<'a, A: Arranged> {
     pub now: Micros,
     /// Fresh token, another one for each step.
     pub token: Token,
-    /// Whether the process still has the lease of the registration whose segment contains the intent. A process that
-    /// lost its registration drops all its writes, as if it had crashed, before it registers again. Other processes
-    /// resolve these writes.
+    /// True if the process still has the lease of the registration whose segment contains the
+    /// intent. A process that lost its registration drops all its writes, as if it had crashed,
+    /// before it registers again. Other processes resolve these writes.
     pub has_lease: bool,
 }
 
@@ -111,7 +111,7 @@ pub enum Decision {
 pub enum Action<A: Arranged> {
     /// Read the base row at quorum. If `note`, store an intent concurrently. From the second attempt on, pause first.
     Look {
-        /// Whether to store an intent.
+        /// True if the machine stores an intent.
         note: bool,
         /// Number of the attempt, from 1.
         attempt: u32,
@@ -192,7 +192,7 @@ pub enum NotWritten {
 pub struct Write<A: Arranged> {
     /// The change; `None`: resolve the outcome of an earlier change.
     request: Option<Request<A::Record, A::Patch>>,
-    /// Whether a caller waits for an answer.
+    /// True if a caller waits for an answer.
     is_awaited: bool,
     noted: bool,
     attempt: u32,
@@ -205,7 +205,7 @@ pub struct Write<A: Arranged> {
     moved: Option<Conditional<A>>,
     /// Claims that this machine took, each with its token.
     claimed: BTreeMap<EntryKey<A::Key>, Token>,
-    /// Whether the machine deletes a record that has expired.
+    /// True if the machine deletes a record that has expired.
     ends_expired: bool,
     state: State<A>,
     rules: Rules,
@@ -222,9 +222,9 @@ enum State<A: Arranged> {
     Claiming(Claiming<A>),
     Deciding {
         conditional: Conditional<A>,
-        /// Whether a write was sent whose outcome is unknown.
+        /// True if a write was sent whose outcome is unknown.
         in_doubt: bool,
-        /// Whether this is the row of the change. If not, it resolves the stored row.
+        /// True if this is the row of the change. If not, it resolves the stored row.
         is_change: bool,
     },
     Writing(Conditional<A>),
@@ -305,7 +305,7 @@ impl<A: Arranged> Write<A> {
     }
 
     /// Handles an event, and returns the next actions. An event for which the machine does not wait changes nothing.
-    pub fn step(&mut self, event: Event<A::Record, A::Key>, here: &Here<'_, A>) -> Vec<Action<A>> {
+    pub fn step(&mut self, event: Event<A::Record, A::Key>, here: &StepContext<'_, A>) -> Vec<Action<A>> {
         match (event, &mut self.state) {
             (Event::Begin, State::Waiting) => self.look(here),
             (Event::Read(read), State::Looking { found, .. }) => {
@@ -346,7 +346,7 @@ impl<A: Arranged> Write<A> {
         matches!(self.state, State::Deciding { is_change: true, .. })
     }
 
-    fn look(&mut self, here: &Here<'_, A>) -> Actions<A> {
+    fn look(&mut self, here: &StepContext<'_, A>) -> Actions<A> {
         self.attempt += 1;
         self.state = State::Looking {
             generation: here.schema.generation(),
@@ -360,7 +360,7 @@ impl<A: Arranged> Write<A> {
     }
 
     /// Continues when the base row is read and the intent is stored.
-    fn act_if_ready(&mut self, here: &Here<'_, A>) -> Actions<A> {
+    fn act_if_ready(&mut self, here: &StepContext<'_, A>) -> Actions<A> {
         let State::Looking { generation, found } = &mut self.state else {
             return Vec::new();
         };
@@ -401,7 +401,7 @@ impl<A: Arranged> Write<A> {
         &mut self,
         request: &Request<A::Record, A::Patch>,
         found: FoundOf<A>,
-        here: &Here<'_, A>,
+        here: &StepContext<'_, A>,
     ) -> Actions<A> {
         let after = match decide(request, found.row.as_ref(), here.schema, here.now) {
             Ok(after) => after,
@@ -422,7 +422,7 @@ impl<A: Arranged> Write<A> {
         self.claim(found, row, here)
     }
 
-    fn resolve_found(&mut self, found: FoundOf<A>, here: &Here<'_, A>) -> Actions<A> {
+    fn resolve_found(&mut self, found: FoundOf<A>, here: &StepContext<'_, A>) -> Actions<A> {
         if found.row.is_none() && !self.rules.keeps(Rule::FenceAbsent) {
             self.state = State::Over;
             return vec![Action::Settled];
@@ -439,7 +439,7 @@ impl<A: Arranged> Write<A> {
         if self.ends_expired && found.row.as_ref().is_some_and(has_expired) {
             let row = next_row_by(
                 &found,
-                After::DELETED,
+                ChangedRecord::DELETED,
                 here.schema,
                 here.token,
                 here.now,
@@ -450,12 +450,18 @@ impl<A: Arranged> Write<A> {
         self.fence(found, here)
     }
 
-    fn fence(&mut self, found: FoundOf<A>, here: &Here<'_, A>) -> Actions<A> {
+    fn fence(&mut self, found: FoundOf<A>, here: &StepContext<'_, A>) -> Actions<A> {
         let row = fenced_row(&found, here.schema, here.token, here.now, self.rules);
         self.send(found, row, false, here)
     }
 
-    fn send(&mut self, found: FoundOf<A>, row: RowOf<A>, is_change: bool, here: &Here<'_, A>) -> Actions<A> {
+    fn send(
+        &mut self,
+        found: FoundOf<A>,
+        row: RowOf<A>,
+        is_change: bool,
+        here: &StepContext<'_, A>,
+    ) -> Actions<A> {
         let conditional = Conditional {
             expected: found.row.map(|row| row.tokens),
             entries: entries_of_by(&row, here.schema, here.now, self.rules),
@@ -469,7 +475,7 @@ impl<A: Arranged> Write<A> {
         vec![Action::Cas(conditional)]
     }
 
-    fn decided(&mut self, decision: Decision, here: &Here<'_, A>) -> Actions<A> {
+    fn decided(&mut self, decision: Decision, here: &StepContext<'_, A>) -> Actions<A> {
         let State::Deciding {
             conditional,
             in_doubt,
@@ -517,7 +523,7 @@ impl<A: Arranged> Write<A> {
         &mut self,
         conditional: Conditional<A>,
         is_change: bool,
-        here: &Here<'_, A>,
+        here: &StepContext<'_, A>,
     ) -> Actions<A> {
         let (row, mut entries) = (&conditional.row, conditional.entries.clone());
         if !self.rules.keeps(Rule::EntriesByRowsSchema) {
@@ -545,7 +551,7 @@ impl<A: Arranged> Write<A> {
         actions
     }
 
-    fn written(&mut self, here: &Here<'_, A>) -> Actions<A> {
+    fn written(&mut self, here: &StepContext<'_, A>) -> Actions<A> {
         let State::Writing(Conditional { row, .. }) = &self.state else {
             return Vec::new();
         };
@@ -567,7 +573,7 @@ impl<A: Arranged> Write<A> {
 
     /// Reads the row again. The entries that are put after this read are newer than all removals that the other bucket
     /// received before the machine knew of that bucket.
-    fn moved(&mut self, here: &Here<'_, A>) -> Actions<A> {
+    fn moved(&mut self, here: &StepContext<'_, A>) -> Actions<A> {
         if !self.rules.keeps(Rule::MovedIsNotWritten) {
             return self.written(here);
         }
@@ -581,7 +587,7 @@ impl<A: Arranged> Write<A> {
         self.look(here)
     }
 
-    fn out_of_time(&mut self, here: &Here<'_, A>) -> Actions<A> {
+    fn out_of_time(&mut self, here: &StepContext<'_, A>) -> Actions<A> {
         if let Some(version) = self.applied {
             return self.answer(Answer::Pending(version));
         }
@@ -601,14 +607,14 @@ impl<A: Arranged> Write<A> {
 
     /// Handles a change whose outcome is unknown: answers so, and decides the outcome by resolving the intent of the
     /// change.
-    fn doubt(&mut self, here: &Here<'_, A>) -> Actions<A> {
+    fn doubt(&mut self, here: &StepContext<'_, A>) -> Actions<A> {
         let mut actions = self.answer(Answer::Unknown);
         self.request = None;
         actions.extend(self.look(here));
         actions
     }
 
-    fn give_up(&mut self, why: NotWritten, here: &Here<'_, A>) -> Actions<A> {
+    fn give_up(&mut self, why: NotWritten, here: &StepContext<'_, A>) -> Actions<A> {
         if self.request.is_none() {
             // Giving up does not settle an intent. Its resolution can begin again.
             self.state = State::Waiting;
@@ -619,7 +625,7 @@ impl<A: Arranged> Write<A> {
 
     /// Ends a change that is not written. Another change of the record may have relied on the claims of this change, so
     /// the record is fenced before the claims are released. The fence needs no lease. The releases wait for a lease.
-    fn end_unclaimed(&mut self, answer: Answer, here: &Here<'_, A>) -> Actions<A> {
+    fn end_unclaimed(&mut self, answer: Answer, here: &StepContext<'_, A>) -> Actions<A> {
         if self.claimed.is_empty() {
             return self.end(answer);
         }

@@ -54,7 +54,7 @@ pub struct Writer {
     pub counter: u64,
     /// Schema that the process uses for its writes; `None` before it has read a schema.
     pub generation: Option<Generation>,
-    /// Whether the process was found dead.
+    /// True if the process was found dead.
     pub is_dead: bool,
     /// Segments of its intents, ascending.
     pub segments: Vec<u64>,

@@ -11,7 +11,7 @@ use recto::session::{BucketsRequest, RebalanceProgress, RebalanceRequest};
 use serde_json::json;
 
 use super::caller::Caller;
-use super::upkeep::{Told, run_on};
+use super::upkeep::{LatestProgress, run_on};
 use super::{address, answer, body, request};
 use crate::access::Right;
 use crate::problem::Problem;
@@ -42,7 +42,7 @@ pub(super) async fn rebalance(caller: Caller, uri: Uri, asked: Request) -> Resul
     request::no_parameters(&uri)?;
     let request: RebalanceRequest = body::read(asked).await?.value()?;
     let running = caller.upkeep().begin(Right::Repair, &caller.access.name)?;
-    let told = Told::default();
+    let told = LatestProgress::default();
     let tells = told.clone();
     let work = async move {
         let tell = |at: RebalanceProgress| tells.tell(json!(at));

@@ -17,7 +17,7 @@ use crate::problem::Problem;
 /// The longest address that a `Link` header holds: what is longer does not fit the headers that
 /// clients take, and is in the body anyway.
 const MAX_LINK_CHARACTERS: usize = 4 << 10;
-/// What a link has beside parameters and token.
+/// Number of characters of a link in addition to its parameters and token.
 const LINK_ROOM_CHARACTERS: usize = r#", <records?&page_token=>; rel="first""#.len();
 
 /// `GET …/records`.

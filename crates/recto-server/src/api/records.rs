@@ -49,7 +49,7 @@ pub(super) async fn get(caller: Caller, uri: Uri, headers: HeaderMap) -> Result<
 }
 
 /// Requested change of one record.
-struct Asked {
+struct RecordWriteRequest {
     caller: Caller,
     session: Arc<dyn Session>,
     definition: Arc<Collection>,
@@ -57,7 +57,7 @@ struct Asked {
     condition: Condition,
 }
 
-impl Asked {
+impl RecordWriteRequest {
     async fn of(caller: Caller, uri: &Uri, headers: &HeaderMap, right: Right) -> Result<Self, Problem> {
         let collection = address::collection(uri)?;
         let session = caller.session(&collection, right)?;
@@ -123,7 +123,7 @@ impl Asked {
 /// `PUT …/records/{key}`: stores a record, and replaces an existing one. In an append collection, there must be no
 /// such record.
 pub(super) async fn put(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
-    let asked = Asked::of(caller, &uri, request.headers(), Right::Write).await?;
+    let asked = RecordWriteRequest::of(caller, &uri, request.headers(), Right::Write).await?;
     let ttl_seconds = ttl_seconds(&request::of_address(&uri)?)?;
     let body = body::read(request).await?;
     if !body.json.is_object() {
@@ -141,7 +141,7 @@ pub(super) async fn put(caller: Caller, uri: Uri, request: Request) -> Result<Re
 
 /// `PATCH …/records/{key}`: sets the given fields (RFC 7396), and keeps the others.
 pub(super) async fn patch(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
-    let asked = Asked::of(caller, &uri, request.headers(), Right::Write).await?;
+    let asked = RecordWriteRequest::of(caller, &uri, request.headers(), Right::Write).await?;
     request::no_parameters(&uri)?;
     if asked.condition == Condition::Absent {
         let detail = "If-None-Match: * is only for inserts, but a patch changes an existing record";
@@ -166,7 +166,7 @@ pub(super) async fn patch(caller: Caller, uri: Uri, request: Request) -> Result<
 
 /// `DELETE …/records/{key}`: deletes the record. It succeeds if there is no record.
 pub(super) async fn delete(caller: Caller, uri: Uri, headers: HeaderMap) -> Result<Response, Problem> {
-    let asked = Asked::of(caller, &uri, &headers, Right::Delete).await?;
+    let asked = RecordWriteRequest::of(caller, &uri, &headers, Right::Delete).await?;
     request::no_parameters(&uri)?;
     if asked.condition == Condition::Absent {
         let detail = "If-None-Match: * is only for inserts, not for deletions";

@@ -40,7 +40,7 @@ use recto::problem::ProblemType;
 
 pub(super) use compare::{repair, verify};
 pub(super) use load::load;
-pub(super) use telling::{Told, run_on};
+pub(super) use telling::{LatestProgress, run_on};
 
 /// Maximum length of the name of a backup, in characters.
 pub(crate) const MAX_BACKUP_NAME_CHARACTERS: usize = 100;
@@ -60,7 +60,7 @@ pub(super) async fn backup(caller: Caller, uri: Uri, request: Request) -> Result
         return Err(backup_exists(&name));
     }
     let running = caller.begin(Right::Backup)?;
-    let told = Told::default();
+    let told = LatestProgress::default();
     let tells = told.clone();
     let work = async move {
         let copied = async {
@@ -84,7 +84,7 @@ pub(super) async fn compact(caller: Caller, uri: Uri) -> Result<Response, Proble
     let session = caller.store_session(Right::Compact)?;
     request::no_parameters(&uri)?;
     let running = caller.begin(Right::Compact)?;
-    let told = Told::default();
+    let told = LatestProgress::default();
     let tells = told.clone();
     let work = async move {
         let compacted = async {
@@ -104,7 +104,7 @@ pub(super) async fn check(caller: Caller, uri: Uri) -> Result<Response, Problem>
     let session = caller.store_session(Right::Check)?;
     request::no_parameters(&uri)?;
     let running = caller.begin(Right::Check)?;
-    let told = Told::default();
+    let told = LatestProgress::default();
     let tells = told.clone();
     let work = async move {
         let checked = async { session.tools()?.check(&|at| tells.tell(store_progress(at))).await };
@@ -129,7 +129,7 @@ pub(super) async fn apply(caller: Caller, uri: Uri, request: Request) -> Result<
     request::no_parameters(&uri)?;
     let (schema, options) = schema(body::read(request).await?.value()?)?;
     let running = caller.begin(Right::Apply)?;
-    let told = Told::default();
+    let told = LatestProgress::default();
     let tells = told.clone();
     let work = async move {
         let tell = |at: ViewProgress| tells.tell(at.to_json());

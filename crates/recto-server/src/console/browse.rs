@@ -16,7 +16,7 @@ use super::filter::{Chip, Operator, chips, condition, with};
 use super::layout::{Failure, Layout, page};
 use super::options::{FieldOptions, options};
 use super::page_url::{PageUrl, Parameters, first, parameters};
-use super::refused::{Others, Refused};
+use super::refused::{OtherCollections, Refused};
 use super::{buckets, controls, heading, pin, plan, table, value};
 use crate::access::{Access, Right};
 use crate::app::App;
@@ -35,13 +35,13 @@ pub(super) const JUMP_DESCENDS: &str = "jump_descends";
 
 /// Rights of the access in a collection, in addition to the right to read.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct May {
+pub(super) struct CollectionRights {
     pub(super) write: bool,
     pub(super) delete: bool,
     pub(super) export: bool,
 }
 
-impl May {
+impl CollectionRights {
     pub(super) fn of(access: &Access, collection: &Collection) -> Self {
         let (name, is_written) = (&collection.name, collection.attached.is_none());
         Self {
@@ -59,14 +59,14 @@ pub(super) struct Browse<'a> {
     /// Conditions of the filter. `None`: the filter text cannot be split into conditions.
     pub(super) chips: Option<Vec<Chip>>,
     pub(super) options: Vec<FieldOptions>,
-    pub(super) may: May,
+    pub(super) may: CollectionRights,
     /// Message about the last action.
     pub(super) notice: Option<&'static str>,
     /// Rejected query, which came from this page or was the request for it.
     pub(super) refused: Option<&'a Refused>,
-    /// Whether there are rows to show.
+    /// True if there are rows to show.
     pub(super) has_rows: bool,
-    /// Whether the page has at least one row.
+    /// True if the page has at least one row.
     pub(super) has_first_row: bool,
     /// Name of the view that the rows are read from, if there are rows.
     pub(super) view: Option<String>,
@@ -92,8 +92,8 @@ pub(super) async fn get(
     let asking = Asking {
         session: &session,
         collection,
-        may: May::of(&access, collection),
-        others: Others {
+        may: CollectionRights::of(&access, collection),
+        others: OtherCollections {
             schema: &schema,
             access: &access,
             session: app.session(),
@@ -122,8 +122,8 @@ pub(super) async fn get(
 struct Asking<'a> {
     session: &'a Arc<dyn Session>,
     collection: &'a Collection,
-    may: May,
-    others: Others<'a>,
+    may: CollectionRights,
+    others: OtherCollections<'a>,
     parameters: &'a Parameters,
 }
 
@@ -202,7 +202,7 @@ impl Asking<'_> {
         let fields = refusal.missing_partition_fields().iter();
         let fields = fields.filter_map(|name| self.collection.field(name));
         let missing: Vec<&Field> = fields.map(|(_, field)| field).collect();
-        let asked = pin::Asked::new(browse, &missing, self.parameters);
+        let asked = pin::PartitionForm::new(browse, &missing, self.parameters);
         let served_by = match browse.url.filter.as_str() {
             "" => Vec::new(),
             _ => self.others.that_serve(browse.url).await,

@@ -52,7 +52,7 @@ pub(super) async fn get(
         .collection(&name)
         .ok_or_else(|| Problem::no_collection(&name))?;
     let parameters = parameters(query.unwrap_or_default().as_bytes());
-    let asked = Asked::new(collection, &parameters)?;
+    let asked = BucketsPageRequest::new(collection, &parameters)?;
     let content = asked.render(&session).await?;
     let layout = Layout {
         title: "Buckets",
@@ -103,7 +103,7 @@ pub(super) fn link(
 }
 
 /// Request for this page.
-struct Asked<'a> {
+struct BucketsPageRequest<'a> {
     collection: &'a Arc<Collection>,
     /// Previous page, without its position. The bars link to pages of its query.
     url: PageUrl,
@@ -111,7 +111,7 @@ struct Asked<'a> {
     is_whole: bool,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> BucketsPageRequest<'a> {
     fn new(collection: &'a Arc<Collection>, parameters: &Parameters) -> Result<Self, Problem> {
         let text = |name: &str| first(parameters, name).unwrap_or_default().to_owned();
         let sort_orders = collection.sort_orders();

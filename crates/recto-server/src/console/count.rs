@@ -15,7 +15,7 @@ use super::page_url::{PageUrl, encoded, parameters, with_query};
 use crate::access::{Access, Right};
 use crate::app::App;
 
-/// How long a browser may keep a count, so that the other pages of a list do not count again.
+/// Lets a browser keep a count for a minute, so that the other pages of a list do not count again.
 const CACHE_CONTROL: &str = "private, max-age=60";
 
 /// Returns the number of rows of the query of a page. If the page holds all rows, that is their number. Otherwise it is

@@ -8,8 +8,8 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use maud::{Markup, html};
 use recto::design::{
-    Asked, Design, DesignError, ProposedView, ServedQuery, Unservable, design, parse_queries, queries_text,
-    servable,
+    Design, DesignError, ProposedView, ServedQuery, Unservable, WorkloadQuery, design, parse_queries,
+    queries_text, servable,
 };
 use recto::schema::Collection;
 use recto::{Error, ErrorKind};
@@ -37,7 +37,7 @@ pub(super) async fn get(
     let collection = collection(&app, &access, &name).await?;
     let log = app.asked().of(&name);
     let (queries, unservable) = servable(&collection, log.queries).map_err(problem)?;
-    let beside = Beside {
+    let beside = SkippedQueries {
         left_out: log.left_out,
         unservable,
     };
@@ -54,12 +54,12 @@ pub(super) async fn ask(
     let sent = parameters(&body);
     let text = lines(first(&sent, QUERIES).unwrap_or_default());
     let collection = collection(&app, &access, &name).await?;
-    answer(&app, collection, &text, &Beside::default()).await
+    answer(&app, collection, &text, &SkippedQueries::default()).await
 }
 
 /// Received queries for which no views are designed.
 #[derive(Debug, Default)]
-struct Beside {
+struct SkippedQueries {
     left_out: usize,
     unservable: Vec<Unservable>,
 }
@@ -83,7 +83,12 @@ async fn collection(app: &App, access: &Access, name: &str) -> Result<Collection
     Ok(collection.as_ref().clone())
 }
 
-async fn answer(app: &App, collection: Collection, text: &str, beside: &Beside) -> Result<Response, Failure> {
+async fn answer(
+    app: &App,
+    collection: Collection,
+    text: &str,
+    beside: &SkippedQueries,
+) -> Result<Response, Failure> {
     let name = collection.name.clone();
     let designed = if text.trim().is_empty() {
         None
@@ -141,7 +146,12 @@ fn problem(error: DesignError) -> Problem {
     }
 }
 
-fn content(url: &PageUrl, text: &str, beside: &Beside, designed: Option<&Result<Design, Problem>>) -> Markup {
+fn content(
+    url: &PageUrl,
+    text: &str,
+    beside: &SkippedQueries,
+    designed: Option<&Result<Design, Problem>>,
+) -> Markup {
     html! {
         div.heading {
             div {
@@ -228,7 +238,7 @@ fn queries(queries: &[ServedQuery]) -> Markup {
                 } }
                 tbody {
                     @for query in queries {
-                        @let Asked { name, filter, order_by, per_day, .. } = &query.asked;
+                        @let WorkloadQuery { name, filter, order_by, per_day, .. } = &query.asked;
                         tr {
                             td { (name) }
                             td { @if filter.is_empty() { span.dim { "all" } } @else { code { (filter) } } }

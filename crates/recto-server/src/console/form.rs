@@ -238,7 +238,7 @@ struct Form<'a> {
     /// Typed values, if the form is shown again.
     sent: Option<&'a Parameters>,
     is_new: bool,
-    /// Whether the record is new only because it was deleted during the edit.
+    /// True if the record is new only because it was deleted during the edit.
     is_gone: bool,
     seen: String,
     /// Stored record, if another user saved it after the form was filled.

@@ -34,9 +34,9 @@ pub(super) struct Layout<'a> {
     pub(super) title: &'a str,
     /// Breadcrumbs: names, with the addresses of all but the last.
     pub(super) trail: Vec<(String, Option<String>)>,
-    /// Whether the page is as high as the window, and its table scrolls inside.
+    /// True if the page is as high as the window, and its table scrolls inside.
     pub(super) fills_window: bool,
-    /// Whether the page has a first row, to which a link can skip.
+    /// True if the page has a first row, to which a link can skip.
     pub(super) has_rows: bool,
 }
 

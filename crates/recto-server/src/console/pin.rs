@@ -29,13 +29,13 @@ const MAX_READ_TIME: Duration = Duration::from_secs(2);
 const MAX_PARTITIONS_SHOWN: usize = 500;
 
 /// Partition fields whose values the form asks for, with the text typed so far.
-pub(super) struct Asked<'a> {
+pub(super) struct PartitionForm<'a> {
     fields: Vec<(&'a Field, &'a str)>,
     /// Other partition fields, which the filter fixes, with their values if they are known.
     pinned: Vec<(&'a str, Vec<Json>)>,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> PartitionForm<'a> {
     pub(super) fn new(browse: &Browse<'a>, missing: &[&'a Field], parameters: &'a Parameters) -> Self {
         let typed = |field: &Field| first(parameters, &format!("{VALUE_PREFIX}{}", field.name));
         let fields = missing
@@ -89,14 +89,18 @@ pub(super) struct Listed {
     /// Matching partitions, in order, each with the texts of all partition fields.
     found: Vec<Vec<String>>,
     read: usize,
-    /// Whether there are partitions that were not read.
+    /// True if there are partitions that were not read.
     more: bool,
     /// Reason why the partitions could not be read.
     failed: Option<String>,
 }
 
 /// Reads the partitions within the limits, and returns the matching ones.
-pub(super) async fn list(session: &dyn Session, collection: &Collection, asked: &Asked<'_>) -> Listed {
+pub(super) async fn list(
+    session: &dyn Session,
+    collection: &Collection,
+    asked: &PartitionForm<'_>,
+) -> Listed {
     let mut listed = Listed::default();
     if !asked.is_of_base(collection) {
         return listed;
@@ -129,7 +133,7 @@ pub(super) async fn list(session: &dyn Session, collection: &Collection, asked: 
 }
 
 impl Listed {
-    fn take(&mut self, collection: &Collection, asked: &Asked<'_>, partitions: &[JsonRecord]) {
+    fn take(&mut self, collection: &Collection, asked: &PartitionForm<'_>, partitions: &[JsonRecord]) {
         self.read += partitions.len();
         for partition in partitions.iter().filter(|one| asked.admits(one)) {
             let names = collection.base().partition.iter();
@@ -165,7 +169,7 @@ impl Listed {
 /// Returns the form that asks for the partition.
 pub(super) fn render(
     browse: &Browse<'_>,
-    asked: &Asked<'_>,
+    asked: &PartitionForm<'_>,
     listed: &Listed,
     served_by: &[PageUrl],
 ) -> Markup {
@@ -214,7 +218,7 @@ pub(super) fn render(
 
 /// Returns the list of partitions, which follows the typed text. The element that requests the list is not around it,
 /// because htmx sends the `hx-vals` of an element with the requests of all links in it, even without inheritance.
-fn offered(browse: &Browse<'_>, asked: &Asked<'_>, listed: &Listed) -> Markup {
+fn offered(browse: &Browse<'_>, asked: &PartitionForm<'_>, listed: &Listed) -> Markup {
     html! {
         div hx-get=(action(browse.url)) hx-trigger="input delay:150ms from:#pin-form" hx-include="#pin-form"
             hx-vals=(format!("{{\"{FIND}\":\"true\"}}")) hx-target="#partitions" hx-select="#partitions" hx-swap="outerHTML"

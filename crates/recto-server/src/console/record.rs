@@ -10,7 +10,7 @@ use recto::ErrorKind;
 use recto::schema::{Collection, WriteMode};
 use recto::session::{Action, JsonRecord, RecordChange, Versioned};
 
-use super::browse::May;
+use super::browse::CollectionRights;
 use super::form::{SEEN, seen};
 use super::layout::{Failure, Layout, page, problem_panel};
 use super::page_url::{first, parameters};
@@ -31,7 +31,7 @@ pub(super) async fn get(
 ) -> Result<Response, Failure> {
     let subject = Subject::of(&app, &access, &name, query, Right::Read).await?;
     let record = subject.record().await?;
-    let may = May::of(&access, &subject.collection);
+    let may = CollectionRights::of(&access, &subject.collection);
     let append = subject.collection.writes == WriteMode::Append;
     let read_only = subject.collection.attached.as_ref();
     let notice = match first(&subject.parameters, "done") {

@@ -37,7 +37,7 @@ pub(super) struct Refused {
     pub(super) place: Option<Place>,
     /// Position of the error, 1-based, in characters of the filter or the sort.
     column: Option<usize>,
-    /// Whether a filter scan (checking rows one by one) would serve the query.
+    /// True if a filter scan (checking rows one by one) would serve the query.
     serves_row_by_row: bool,
     /// Pages of other collections with the same fields, which serve the query.
     served_by: Vec<PageUrl>,
@@ -49,7 +49,7 @@ impl Refused {
         asked: PageUrl,
         error: Error,
         session: &dyn Session,
-        others: &Others<'_>,
+        others: &OtherCollections<'_>,
     ) -> Self {
         let is_unserved = error.kind() == ErrorKind::NoPlan;
         let filter_scan = PageUrl {
@@ -199,13 +199,13 @@ async fn is_served(session: &dyn Session, page: &PageUrl) -> bool {
 }
 
 /// Other collections, which may serve a rejected query.
-pub(super) struct Others<'a> {
+pub(super) struct OtherCollections<'a> {
     pub(super) schema: &'a Schema,
     pub(super) access: &'a Access,
     pub(super) session: &'a LocalSession,
 }
 
-impl Others<'_> {
+impl OtherCollections<'_> {
     /// Returns the same query of the collections with the same fields that serve it.
     pub(super) async fn that_serve(&self, asked: &PageUrl) -> Vec<PageUrl> {
         let Some(collection) = self.schema.collection(&asked.collection) else {

@@ -17,7 +17,7 @@ use super::places::Class;
 use super::route::RoutePattern;
 use super::unread::Unread;
 use super::{Admitted, Guard, Turned, client, is_file, is_own};
-use crate::operation::{Context, Counted, Parent, REQUEST_ID, RequestLabels, Who};
+use crate::operation::{Context, Counted, Parent, REQUEST_ID, RequestClient, RequestLabels};
 use crate::problem::{Problem, ProblemKind};
 use crate::routes;
 use recto::problem::ProblemType;
@@ -82,7 +82,7 @@ impl Guard {
         let method = request.method().clone();
         let wants_page = routes::wants_page(request.headers());
         let (request, unread) = Unread::lend(request);
-        let mut who = Who {
+        let mut who = RequestClient {
             request_id: self.ids.of(request.headers()),
             token: None,
             name: Arc::clone(&self.anyone.name),
@@ -117,7 +117,12 @@ impl Guard {
         })
     }
 
-    async fn pass<B>(&self, request: Request<B>, who: &mut Who, parent: Parent) -> Result<Passed, Turned>
+    async fn pass<B>(
+        &self,
+        request: Request<B>,
+        who: &mut RequestClient,
+        parent: Parent,
+    ) -> Result<Passed, Turned>
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -184,7 +189,7 @@ impl Guard {
         }
     }
 
-    fn record(&self, passed: &Passed, method: &Method, who: &Who, started: u64) {
+    fn record(&self, passed: &Passed, method: &Method, who: &RequestClient, started: u64) {
         let now = self.observer.environment.monotonic_nanos();
         let nanos = now.saturating_sub(started);
         let route = passed.response.extensions().get::<RoutePattern>();
@@ -205,7 +210,7 @@ impl Guard {
 }
 
 /// Logs a request. If the server or the store failed, it logs a warning with the error of the store.
-fn log(passed: &Passed, labels: &RequestLabels, who: &Who, micros: u64) {
+fn log(passed: &Passed, labels: &RequestLabels, who: &RequestClient, micros: u64) {
     let (route, method, status) = (&*labels.route, labels.method, labels.status);
     let (bearer, client, request_id) = (&*who.name, who.client, &*who.request_id);
     let response_status = passed.response.status();

@@ -11,7 +11,7 @@ use http_body::{Frame, SizeHint};
 
 use super::Admitted;
 use super::route::RoutePattern;
-use crate::operation::{Counted, Who};
+use crate::operation::{Counted, RequestClient};
 use crate::stopping::Stopping;
 
 /// Body of a request that reports whether its reader waits for more of it.
@@ -57,7 +57,7 @@ impl<B: http_body::Body> http_body::Body for Awaited<B> {
 /// Resources that a reply holds until it has been sent or dropped.
 pub(crate) struct Held {
     admitted: Option<Admitted>,
-    who: Who,
+    who: RequestClient,
     stopping: Arc<Stopping>,
     _counted: [Counted; 2],
 }
@@ -65,7 +65,7 @@ pub(crate) struct Held {
 impl Held {
     pub(crate) fn new(
         admitted: Option<Admitted>,
-        who: Who,
+        who: RequestClient,
         stopping: &Arc<Stopping>,
         counted: [Counted; 2],
     ) -> Self {

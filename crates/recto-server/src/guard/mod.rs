@@ -47,7 +47,7 @@ use tokio::sync::Semaphore;
 use crate::api::BodyLimit;
 use crate::auth::{Denied, Tokens};
 use crate::config::{Config, MAX_HEADERS, MetricsAccess, permits};
-use crate::operation::{Observer, Readiness, Refusal, RequestIds, Who};
+use crate::operation::{Observer, Readiness, Refusal, RequestClient, RequestIds};
 use crate::problem::Problem;
 use crate::rights::{Access, Right, Validity, changes_store};
 use crate::routes;
@@ -242,7 +242,11 @@ impl Guard {
     }
 
     /// Authenticates a request and counts it for the rate limit. Writes the name and the id of the token to `who`.
-    fn authenticate<B>(&self, request: &Request<B>, who: &mut Who) -> Result<Authenticated, Turned> {
+    fn authenticate<B>(
+        &self,
+        request: &Request<B>,
+        who: &mut RequestClient,
+    ) -> Result<Authenticated, Turned> {
         let mut authenticated = match &self.tokens {
             None => Authenticated {
                 access: self.anyone.clone(),
@@ -264,7 +268,7 @@ impl Guard {
         &self,
         tokens: &Tokens,
         request: &Request<B>,
-        who: &Who,
+        who: &RequestClient,
     ) -> Result<Authenticated, Turned> {
         let text = match credentials(request.headers()) {
             Credentials::Bearer(text) => Some(text.to_owned()),
@@ -320,7 +324,7 @@ impl Guard {
     }
 
     /// Replies to health, readiness and metrics without a handler.
-    async fn own_answer<B>(&self, request: &Request<B>, who: &mut Who) -> Result<Response, Turned> {
+    async fn own_answer<B>(&self, request: &Request<B>, who: &mut RequestClient) -> Result<Response, Turned> {
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             return Ok(Problem::method_not_allowed(request.method(), "GET, HEAD").into_response());
         }
@@ -353,7 +357,7 @@ impl Guard {
         text
     }
 
-    async fn metrics<B>(&self, request: &Request<B>, who: &mut Who) -> Result<Response, Turned> {
+    async fn metrics<B>(&self, request: &Request<B>, who: &mut RequestClient) -> Result<Response, Turned> {
         let access = match self.config.metrics {
             MetricsAccess::Token => self.authenticate(request, who)?.access,
             MetricsAccess::Open => Access::all(),

@@ -29,7 +29,7 @@ pub(super) struct Lent<B> {
 /// Handle of the connection to a lent body.
 pub(super) struct Unread<B> {
     body: Option<Arc<Mutex<Tracked<B>>>>,
-    /// Whether the client sends its body only when the server starts to read it.
+    /// True if the client sends its body only when the server starts to read it.
     is_expected: bool,
     is_http1: bool,
 }

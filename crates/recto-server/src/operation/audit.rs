@@ -13,7 +13,7 @@ use recto::Environment;
 use serde_json::{Map, Value as Json};
 
 use super::Context;
-use super::context::Who;
+use super::context::RequestClient;
 use crate::auth::TokenChanges;
 use crate::problem;
 
@@ -24,7 +24,7 @@ const STDOUT: &str = "stdout";
 pub(crate) struct Audit {
     lines: Option<Mutex<Box<dyn Write + Send>>>,
     environment: Environment,
-    /// Whether the last line could not be written. Only the first failure is logged.
+    /// True if the last line could not be written. Only the first failure is logged.
     failing: AtomicBool,
 }
 
@@ -57,7 +57,7 @@ impl Audit {
     }
 
     /// Writes a line. If that fails, the change still continues.
-    fn write(&self, action: &str, outcome: &str, who: Option<&Who>, details: Map<String, Json>) {
+    fn write(&self, action: &str, outcome: &str, who: Option<&RequestClient>, details: Map<String, Json>) {
         let Some(lines) = &self.lines else {
             return;
         };
@@ -85,7 +85,7 @@ impl Audit {
     }
 
     /// Writes a line about a request that was rejected because of its token.
-    pub(crate) fn refused(&self, who: &Who, route: &str, method: &str, status: u16) {
+    pub(crate) fn refused(&self, who: &RequestClient, route: &str, method: &str, status: u16) {
         if self.is_on() {
             let details = [
                 ("route", route.into()),
@@ -194,7 +194,7 @@ impl Drop for Deed {
         if let Some(context) = &self.context {
             let details = std::mem::take(&mut self.details);
             let audit = &context.observer().audit;
-            audit.write(self.action, self.outcome, Some(context.who()), details);
+            audit.write(self.action, self.outcome, Some(context.request_client()), details);
         }
     }
 }

@@ -15,7 +15,7 @@ tokio::task_local! {
 
 /// Client of a request, for logs.
 #[derive(Debug, Clone)]
-pub(crate) struct Who {
+pub(crate) struct RequestClient {
     pub(crate) request_id: String,
     /// Id of the token, if there is one.
     pub(crate) token: Option<Arc<str>>,
@@ -50,7 +50,7 @@ pub(crate) struct Context(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    who: Who,
+    who: RequestClient,
     observer: Arc<Observer>,
     parent: Parent,
     /// Last failure of the store.
@@ -59,7 +59,7 @@ struct Inner {
 }
 
 impl Context {
-    pub(crate) fn new(who: Who, observer: Arc<Observer>, parent: Parent) -> Self {
+    pub(crate) fn new(who: RequestClient, observer: Arc<Observer>, parent: Parent) -> Self {
         Self(Arc::new(Inner {
             who,
             observer,
@@ -79,7 +79,7 @@ impl Context {
         CONTEXT.scope(self, work).await
     }
 
-    pub(crate) fn who(&self) -> &Who {
+    pub(crate) fn request_client(&self) -> &RequestClient {
         &self.0.who
     }
 

@@ -21,7 +21,7 @@ pub(crate) struct Readiness {
     session: LocalSession,
     environment: Environment,
     observer: Arc<Observer>,
-    /// Whether a damaged store counts as not ready.
+    /// True if a damaged store counts as not ready.
     damage_fails: bool,
     /// Time of the last check (nanoseconds of the monotonic clock), and whether the store replied.
     last: Mutex<Option<(u64, bool)>>,

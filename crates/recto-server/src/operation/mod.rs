@@ -14,7 +14,7 @@ mod request_id;
 mod trace;
 
 pub(crate) use audit::{Audit, Deed};
-pub(crate) use context::{Context, Failure, Who};
+pub(crate) use context::{Context, Failure, RequestClient};
 pub(crate) use exposition::{CONTENT_TYPE as METRICS_TYPE, PlacesText};
 pub(crate) use health::{Readiness, tell_applied};
 #[cfg(feature = "full")]

@@ -1,4 +1,4 @@
-//! A session that is watched: how long pages take and how they are found, what fails.
+//! Session that records the time, cost and shape of pages, and errors.
 
 mod queues;
 
@@ -17,8 +17,8 @@ use recto::ErrorKind;
 use recto::design::{LOG_MESSAGE, filter_shape, sort_shape};
 use recto::schema::Schema;
 use recto::session::{
-    Applied, ApplyOptions, Backup, Bears, BucketList, BucketPartitions, BucketsRequest, CheckOutcome,
-    Choices, CursorKey, Explanation, GoesOn, JsonRecord, LoadProgress, LoadReport, LoadRequest, PageCost,
+    Applied, ApplyOptions, Backup, ErrorHandler, BucketList, BucketPartitions, BucketsRequest, CheckOutcome,
+    Choices, CursorKey, Explanation, FindingHandler, JsonRecord, LoadProgress, LoadReport, LoadRequest, PageCost,
     PageReply, PageRequest, PageText, Pages, Progress, Queues, RebalanceProgress, RebalanceReport,
     RebalanceRequest, RecordChange, Records, RecoveryPass, RowSizes, ScanRequest, ScanStep, SchemaPlan,
     StoreDescription, StoreProgress, Tools, VerifyReport, VerifyRequest, Versioned, ViewProgress, ViewStatus,
@@ -30,26 +30,29 @@ use serde_json::{Map, json};
 use super::{Context, Deed, Failure, PageSpan};
 use crate::problem::is_not_unique;
 
-/// How long explaining a slow query may take: planning it again reads no rows.
+/// Maximum time for explaining a slow query. The explanation only plans the query, and reads no
+/// rows.
 const EXPLAIN_TIME: Duration = Duration::from_secs(1);
 const NANOS_PER_SECOND: f64 = 1e9;
 const MICROS_PER_MILLI: u64 = 1_000;
 
-/// A session that is watched, for the request that it was made for.
+/// Session that is observed for one request.
 pub(crate) struct Observed<S> {
     session: S,
     context: Option<Context>,
-    /// Filters by collection that hold beside those that are asked for.
+    /// Row filters of the token, by collection. They apply in addition to the filters of the
+    /// request.
     rows: BTreeMap<String, String>,
 }
 
 impl<S: Session> Observed<S> {
-    /// Watches a session for the request that the task answers; outside a request nothing is kept.
+    /// Observes a session for the request that the current task handles. Outside a request, nothing
+    /// is recorded.
     pub(crate) fn new(session: S) -> Self {
         Self::of_rows(session, BTreeMap::new())
     }
 
-    /// The same of a session that is restricted to the rows of these filters.
+    /// Observes a session that is restricted to the rows of these filters.
     pub(crate) fn of_rows(session: S, rows: BTreeMap<String, String>) -> Self {
         Self {
             session,
@@ -71,14 +74,14 @@ impl<S: Session> Observed<S> {
         result
     }
 
-    /// Something that stands in the audit log, and is the only one to say so.
+    /// Executes an operation and completes its entry in the audit log.
     async fn audited<T>(&self, mut deed: Deed, work: impl Future<Output = Result<T>>) -> Result<T> {
         let result = self.seen(work.await);
         deed.end(&result);
         result
     }
 
-    /// Something that looks after the store, and stands in the audit log.
+    /// Executes a maintenance operation and completes its entry in the audit log.
     async fn tool<'a, T, W: Future<Output = Result<T>>>(
         &'a self,
         deed: Deed,
@@ -92,7 +95,8 @@ impl<S: Session> Observed<S> {
         Deed::begin(self.context.as_ref(), action, "unknown")
     }
 
-    /// Something that changes the store, and may be done from now on, whatever becomes of its request.
+    /// Begins a change of the store, which can have an effect from now on, even if its request is
+    /// aborted.
     fn begin_change(&self, action: &'static str) -> Deed {
         if let Some(context) = &self.context {
             context.begin_write();
@@ -110,8 +114,8 @@ impl<S: Session> Observed<S> {
         Some(context.observer().traces.page(context.parent()))
     }
 
-    /// A page in whatever form, timed and traced; `told` is what it says beside its rows, and how many
-    /// those are.
+    /// Times and traces a page in any form. `told` returns the reply without its rows, and the
+    /// number of rows.
     async fn watched<P>(
         &self,
         collection: &str,
@@ -132,7 +136,7 @@ impl<S: Session> Observed<S> {
         Ok(page)
     }
 
-    /// Counts a page that came, of `rows` rows, and logs it if it was slow.
+    /// Counts a successful page of `rows` rows, and logs it if it was slow.
     async fn note(
         &self,
         collection: &str,
@@ -154,8 +158,8 @@ impl<S: Session> Observed<S> {
         }
     }
 
-    /// Counts the shape of a query that was answered, or that no view serves, and logs it: filter and sort without values, for
-    /// `recto design`.
+    /// Counts and logs the shape of a query: its filter and sort order without values, for
+    /// `recto design`. Only queries that were answered or that no view serves are counted.
     #[cfg(feature = "full")]
     fn note_asked(&self, collection: &str, request: &PageRequest, error: Option<&recto::Error>) {
         let is_told = error.is_none_or(|error| error.kind() == ErrorKind::NoPlan);
@@ -176,10 +180,11 @@ impl<S: Session> Observed<S> {
     #[allow(clippy::unused_self)] // the other build uses it
     fn note_asked(&self, _: &str, _: &PageRequest, _: Option<&recto::Error>) {}
 
-    /// Logs what ended a scan that had begun: the status of an export was 200 by then.
+    /// Logs an error that ended a scan after its first step. The response of an export already has
+    /// the status 200 then.
     fn log_cut_short(&self, error: &recto::Error) {
         if let Some(context) = &self.context {
-            let (who, failure) = (context.who(), Failure::of(error));
+            let (who, failure) = (context.request_client(), Failure::of(error));
             crate::log::warn!(
                 request_id = who.request_id,
                 bearer = &*who.name,
@@ -193,8 +198,8 @@ impl<S: Session> Observed<S> {
         }
     }
 
-    /// Logs a slow page with its plan. Neither filter nor cursor nor bounds are in the line: they hold
-    /// values.
+    /// Logs a slow page with its plan. The line contains no filter, cursor or bounds, because they
+    /// contain values.
     async fn log_slow(
         &self,
         context: &Context,
@@ -213,7 +218,7 @@ impl<S: Session> Observed<S> {
         let plan = explained.ok().and_then(std::result::Result::ok);
         let plan = plan.as_ref();
         let cost = &reply.cost;
-        let who = context.who();
+        let who = context.request_client();
         crate::log::warn!(
             request_id = who.request_id,
             bearer = &*who.name,
@@ -236,14 +241,14 @@ impl<S: Session> Observed<S> {
     }
 }
 
-/// Keeps from who asked what is for the operator only.
+/// Hides a cost that only the operator may see.
 fn keep_cost(reply: &mut PageReply) {
     if reply.cost_hidden {
         reply.cost = PageCost::default();
     }
 }
 
-/// How many changes a write makes of each collection.
+/// Adds to the audit entry the number of changes of each collection.
 fn count_changes(deed: &mut Deed, changes: &[RecordChange]) {
     if !deed.is_noted() {
         return;
@@ -402,8 +407,8 @@ impl<S: Session> Tools for Observed<S> {
 
     async fn recover(
         &self,
-        goes_on: GoesOn<'_, RecoveryPass>,
-        bears: Bears<'_>,
+        goes_on: FindingHandler<'_, RecoveryPass>,
+        bears: ErrorHandler<'_>,
     ) -> Result<Option<RecoveryPass>> {
         self.seen(self.session.tools()?.recover(goes_on, bears).await)
     }

@@ -89,7 +89,8 @@ pub struct ClockStatus {
     /// Microseconds by which the local clock is ahead of the evidence; negative if it is behind. `None` without
     /// evidence.
     pub ahead_micros: Option<i64>,
-    /// Whether the clock is so far ahead of all nodes that it may not stamp writes: see [`ClockGuard::may_stamp`].
+    /// True if the clock is so far ahead of all nodes that it may not stamp writes: see
+    /// [`ClockGuard::may_stamp`].
     pub refuses_stamps: bool,
 }
 

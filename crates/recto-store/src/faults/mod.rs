@@ -1,11 +1,12 @@
 //! Wrapper that makes any store fail as a cluster does, determined by a seed.
 //!
-//! It fails, delays and repeats calls. It returns an unknown outcome for writes that were applied, were not
-//! applied, or will be applied at an arbitrary later moment. It times reads out, and lets reads that are not
-//! serial miss a decided conditional write. An emptying can also take effect after later writes, and decided
-//! values of conditional writes can come back after it. The wrapper never violates the guarantees of a store:
-//! an acknowledged write exists, a failed write is never applied, and a [`Logged`](Atomicity::Logged) write
-//! and a transaction are applied as a whole.
+//! It fails, delays and repeats calls. It returns an unknown outcome for writes that were applied,
+//! were not applied, or will be applied at an arbitrary later moment. It times reads out, and lets
+//! reads that are not serial miss a decided conditional write. An emptying can also take effect
+//! after later writes, and decided values of conditional writes can come back after it. The wrapper
+//! never violates the guarantees of a store. An acknowledged write exists, and a failed write is
+//! never applied. A [`Logged`](Atomicity::Logged) write or a transaction is applied as a whole or
+//! not at all.
 //!
 //! Sequential calls with the same seed have the same faults. The wrapper records the faults, so that a failed
 //! test can print them ([`FaultyStore::report`]).
@@ -212,7 +213,7 @@ impl FaultyStore {
         }
     }
 
-    /// Applies one late write. Returns false if there is none.
+    /// Applies one late write. Returns false if no write is late.
     async fn arrive(&self) -> bool {
         let late = {
             let mut state = self.lock();
@@ -246,12 +247,12 @@ impl FaultyStore {
         true
     }
 
-    /// Applies the decided conditional writes for which `which` returns true, in their order. Returns their
-    /// number.
+    /// Applies the decided conditional writes for which `which` returns true, in their order.
+    /// Returns their number.
     ///
-    /// The late check of their conditions has no effect on the result: only conditional writes change the
-    /// columns of conditional writes, and each conditional write first learns the earlier ones of its
-    /// partition.
+    /// The late check of their conditions has no effect on the result. Only conditional writes
+    /// change the columns of conditional writes. Each conditional write first learns the earlier
+    /// ones of its partition.
     async fn learn(&self, which: impl Fn(&Cas) -> bool) -> usize {
         let mut learned = 0;
         while self.learn_first(&which).await {

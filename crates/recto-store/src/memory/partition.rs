@@ -12,7 +12,7 @@ const MICROS_PER_SECOND: i64 = 1_000_000;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Written {
     stamp: i64,
-    /// Whether the write is a deletion, which wins at equal stamps.
+    /// True if the write is a deletion, which wins at equal stamps.
     deleted: bool,
     /// Value, the larger of which wins next. Empty if deleted.
     value: Vec<u8>,

@@ -1,4 +1,4 @@
-//! Tables of other keyspaces beside a store's own: they are read where they are, and changed by nobody.
+//! Tests of read-only tables of other keyspaces next to a store's own tables.
 
 use std::future::{Ready, ready};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! A clock that tests move, and a bench around it.
+//! Clock that tests move, and a store that uses it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -10,17 +10,17 @@ use recto_model::environment::Source;
 use recto_store::Store;
 use recto_store::conformance::Bench;
 
-/// A clock that tests move.
+/// Clock that tests move.
 #[derive(Clone)]
 pub struct Clock(Arc<AtomicI64>);
 
 impl Clock {
-    /// A clock that stands.
+    /// Creates a clock that does not advance by itself.
     pub fn new() -> Self {
         Self(Arc::new(AtomicI64::new(1_700_000_000_000_000)))
     }
 
-    /// An environment of this clock.
+    /// Returns an environment with this clock.
     pub fn environment(&self) -> Environment {
         Environment::new(self.clone())
     }
@@ -40,7 +40,7 @@ impl Source for Clock {
     }
 }
 
-/// A store whose time is the clock's.
+/// Store that uses the clock.
 pub struct ClockBench {
     pub clock: Clock,
     pub store: Arc<dyn Store>,

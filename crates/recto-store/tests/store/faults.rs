@@ -1,4 +1,5 @@
-//! The wrapper does what no store may do by itself, and nothing that no store may do at all.
+//! Tests of the wrapper that injects faults: it causes all faults that a store may have, and no
+//! others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -30,7 +31,8 @@ mod without_faults {
     recto_store::conformance_suite!(bench());
 }
 
-/// A faulty store, the store below it, and a table: `p int`, `c int`, `v int` plain or conditional.
+/// Faulty store, the store below it, and a table with the columns `p int`, `c int` and `v int`. The
+/// kind of `v` is plain or conditional.
 struct Fixture {
     faulty: FaultyStore,
     inner: Arc<dyn Store>,
@@ -130,14 +132,14 @@ impl Fixture {
             .collect()
     }
 
-    /// What the store below holds.
+    /// Returns the rows of a partition in the store below the wrapper.
     async fn held(&self, p: i32) -> BTreeMap<i32, i32> {
         self.read(&*self.inner, p, &ReadOptions::default()).await
     }
 }
 
-/// A writer who repeats what is unknown and what failed, until it is done, has its last write
-/// there, whatever arrives late.
+/// If a writer repeats each failed or unknown write until it is done, its last write stays. No late
+/// write replaces it.
 #[tokio::test]
 async fn acknowledged_writes_stay() {
     for seed in 0..200 {
@@ -165,8 +167,8 @@ async fn acknowledged_writes_stay() {
     }
 }
 
-/// A failed write never comes; one partition is whole or absent; a logged batch too; of writes
-/// each for itself any subset comes, each partition whole.
+/// A failed write is never applied. A partition or a logged batch is applied as a whole or not at
+/// all. Of writes without a common atomicity, any subset may be applied, each partition as a whole.
 #[tokio::test]
 async fn writes_are_whole_or_absent() {
     let mut subsets = BTreeSet::new();
@@ -217,8 +219,8 @@ async fn writes_are_whole_or_absent() {
     );
 }
 
-/// A counter that only a conditional write changes, from n to n + 1, never skips or repeats, and
-/// every acknowledged step is there.
+/// Only conditional writes change a counter from n to n + 1. It never skips or repeats a number,
+/// and contains every acknowledged step.
 #[tokio::test]
 async fn conditional_writes_apply_at_most_once() {
     for seed in 0..200 {
@@ -242,7 +244,7 @@ async fn conditional_writes_apply_at_most_once() {
                     assert_eq!(fixture.held(1).await[&1], next, "{}", fixture.faulty.report());
                 }
                 Ok(CasOutcome::Refused(error)) => panic!("{error}"),
-                // Some decided or late write came first.
+                // A decided or late write was applied first.
                 Ok(CasOutcome::NotApplied { current }) => {
                     assert_ne!(current, [held.map(|held| held.to_be_bytes().to_vec())]);
                 }
@@ -256,8 +258,9 @@ async fn conditional_writes_apply_at_most_once() {
     }
 }
 
-/// A transaction that counts up in two partitions and puts a row for it in another table does all of that
-/// or nothing, whatever its outcome and however late; every acknowledged step is there.
+/// A transaction increments two counters, and puts a row for it in another table. It does all of
+/// this or nothing, even if its outcome is unknown or it is applied late. Every acknowledged step
+/// stays.
 #[tokio::test]
 async fn transactions_are_whole_and_apply_at_most_once() {
     let mut late = 0;
@@ -279,7 +282,7 @@ async fn transactions_are_whole_and_apply_at_most_once() {
             match counts.faulty.transact(conditional, plain, options).await {
                 Ok(TransactionOutcome::Applied) => acknowledged = next,
                 Ok(TransactionOutcome::Unknown(_)) | Err(_) => {}
-                // Some late one came first.
+                // A late transaction was applied first.
                 Ok(TransactionOutcome::NotApplied { current }) => {
                     assert_ne!(current[0], [held.map(|held| held.to_be_bytes().to_vec())]);
                 }
@@ -300,8 +303,8 @@ async fn transactions_are_whole_and_apply_at_most_once() {
     assert!(late > 0, "some transaction was late to the end");
 }
 
-/// Emptying a table may come after what was written later, and is then done to it, also where another table has
-/// its name by then.
+/// A late emptying removes rows that were written after it, even if another table has the same name
+/// by then.
 #[tokio::test]
 async fn an_emptying_comes_late() {
     let rates = FaultRates {
@@ -322,8 +325,8 @@ async fn an_emptying_comes_late() {
     assert!(fixture.held(1).await.is_empty());
 }
 
-/// An emptying that is done has happened once, one that failed never happens, and one of unknown outcome happened, or
-/// happens to what is written after it, or never.
+/// An emptying that succeeded has happened once, and one that failed never happens. If its outcome
+/// is unknown, it has happened, happens after later writes, or never happens.
 #[tokio::test]
 async fn emptyings_happen_once_if_at_all() {
     let mut unknown = BTreeSet::new();
@@ -349,8 +352,8 @@ async fn emptyings_happen_once_if_at_all() {
     assert_eq!(unknown, BTreeSet::from([vec![], vec![2], vec![1, 2]]));
 }
 
-/// What conditional writes decided may be in an emptied table again, unless something was decided there
-/// meanwhile; not in another table that has its name.
+/// Decided values of conditional writes can reappear in an emptied table, unless another value was
+/// decided meanwhile. They do not reappear in another table with the same name.
 #[tokio::test]
 async fn conditional_writes_outlive_an_emptied_table() {
     let rates = FaultRates {
@@ -385,8 +388,8 @@ async fn conditional_writes_outlive_an_emptied_table() {
     assert!(fixture.held(1).await.is_empty());
 }
 
-/// A decided conditional write is missed by reads that are not serial, until a serial read or the
-/// next conditional write learns it.
+/// Reads that are not serial miss a decided conditional write, until a serial read or the next
+/// conditional write learns it.
 #[tokio::test]
 async fn reads_miss_what_is_decided() {
     let rates = FaultRates {
@@ -429,8 +432,8 @@ async fn reads_miss_what_is_decided() {
     }
 }
 
-/// The same calls meet the same faults for the same seed, others for another; every kind happens,
-/// and each is counted and told.
+/// Calls have equal faults with equal seeds, and different faults with different seeds. Every kind
+/// of fault occurs, and the wrapper counts and records each.
 #[tokio::test]
 async fn faults_are_repeatable_and_told() {
     async fn run(seed: u64) -> FaultyStore {
@@ -504,7 +507,7 @@ async fn faults_are_repeatable_and_told() {
     assert!(first.report().starts_with("FaultyStore(seed 1, memory)\ncall "));
 }
 
-/// Making, dropping and emptying tables fail too, before or after they are done.
+/// Dropping a table can fail before or after it is done.
 #[tokio::test]
 async fn table_changes_fail() {
     let (mut failed, mut unknown) = (0, 0);

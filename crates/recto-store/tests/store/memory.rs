@@ -1,4 +1,4 @@
-//! The reference store passes the suite, with snapshots and as if it were remote.
+//! Runs the conformance suite on the reference store, with snapshots and as a remote store.
 
 use std::future::{Ready, ready};
 use std::sync::Arc;

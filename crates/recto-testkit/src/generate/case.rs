@@ -25,7 +25,7 @@ pub struct Case {
     pub rows: Vec<Row>,
     /// Question.
     pub question: Question,
-    /// Whether the filter is built in Rust. Otherwise it is text.
+    /// True if the filter is built in Rust. Otherwise it is text.
     pub built: bool,
     /// Pages to request: their starts, their sizes, and the writes before them.
     pub moves: Vec<Move>,
@@ -54,11 +54,11 @@ pub struct Move {
     pub row: usize,
     /// Values from which the page starts.
     pub from: Vec<Value>,
-    /// Whether the first page of a traversal is the last page of the query.
+    /// True if the first page of a traversal is the last page of the query.
     pub backwards: bool,
-    /// Whether to continue by the cursor of a row instead of the cursor of the page.
+    /// True to continue by the cursor of a row instead of the cursor of the page.
     pub by_row: bool,
-    /// Whether to request both edges.
+    /// True to request both edges.
     pub both_edges: bool,
     /// Maximum number of rows to examine.
     pub scan_budget: u64,

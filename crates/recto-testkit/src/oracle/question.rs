@@ -190,7 +190,7 @@ pub struct Question {
     pub conditions: Vec<Condition>,
     /// Fields to sort by; empty for the collection's own order.
     pub sort: Vec<(usize, Direction)>,
-    /// Whether one of the conditions needs a filter scan.
+    /// True if one of the conditions needs a filter scan.
     pub allow_filter_scan: bool,
 }
 

@@ -11,9 +11,9 @@ use std::net::IpAddr;
 pub struct Member {
     /// Address.
     pub ip: IpAddr,
-    /// Whether gossip regards the member as alive.
+    /// True if gossip regards the member as alive.
     pub up: bool,
-    /// Whether the member is settled: not joining, leaving or moving.
+    /// True if the member is settled: not joining, leaving or moving.
     pub normal: bool,
 }
 

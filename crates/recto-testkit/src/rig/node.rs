@@ -53,7 +53,7 @@ const LOGBACK: &str = r#"<configuration>
 pub(super) struct Peculiarities {
     /// Heap, in the syntax of `-Xmx`.
     pub(super) heap: Option<String>,
-    /// Whether the process has priority over other processes, if the user may set it.
+    /// True if the process has priority over other processes, if the user may set it.
     pub(super) is_urgent: bool,
     /// Further options of Java.
     pub(super) java_options: &'static [&'static str],
@@ -61,7 +61,7 @@ pub(super) struct Peculiarities {
     pub(super) datacenter: Option<String>,
     /// Further lines of `cassandra.yaml`.
     pub(super) settings: String,
-    /// Whether the node accepts CQL only by TLS.
+    /// True if the node accepts CQL only by TLS.
     pub(super) is_encrypted: bool,
 }
 

@@ -11,9 +11,9 @@ use crate::error::{Error, ErrorKind, Result};
 /// Table that may become a view.
 pub(super) struct Candidate {
     pub(super) table: TableThere,
-    /// Whether the view lacks more rows than the rows that have no key in it.
+    /// True if the view lacks more rows than the rows that have no key in it.
     pub(super) is_partial: bool,
-    /// Whether the request names the table.
+    /// True if the request names the table.
     pub(super) is_named: bool,
 }
 

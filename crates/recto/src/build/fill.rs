@@ -10,7 +10,7 @@ use recto_store::{ReadOptions, ScanRead};
 use tokio::sync::Mutex;
 
 use super::Build;
-use crate::beside::{Beside, Sent, send};
+use crate::beside::{Sent, ViewComparer, send};
 use crate::core::CollectionCore;
 use crate::covered::{Covered, MAX_PIECES, Piece};
 use crate::error::Result;
@@ -28,7 +28,7 @@ const PARALLEL: usize = 4;
 pub(super) struct Fill<'a> {
     build: &'a Build<'a>,
     core: Arc<CollectionCore>,
-    views: Vec<Beside>,
+    views: Vec<ViewComparer>,
     kept: Covered<'a>,
     telling: Mutex<Telling>,
 }
@@ -44,7 +44,7 @@ impl<'a> Fill<'a> {
         let shared = build.shared;
         let views = numbers
             .iter()
-            .filter_map(|number| Beside::new(&core, ViewNumber(*number)));
+            .filter_map(|number| ViewComparer::new(&core, ViewNumber(*number)));
         Self {
             views: views.collect(),
             kept: Covered::filling(shared, &core.definition.name, numbers),

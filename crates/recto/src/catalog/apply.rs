@@ -29,12 +29,12 @@ pub(crate) struct Intent {
     /// Changes of tables before the schema is recorded.
     tables: Vec<TableChange>,
     /// Changes after the schema is recorded.
-    after: After,
+    after: DeferredChanges,
 }
 
 /// Changes after a schema is recorded.
 #[derive(Debug, Default)]
-pub(crate) struct After {
+pub(crate) struct DeferredChanges {
     /// Names of the tables to drop.
     pub(crate) dropped: Vec<String>,
     /// Change of the settings that all queues share.
@@ -141,7 +141,7 @@ impl Intent {
             views,
             plan,
             tables,
-            after: After { dropped, queues },
+            after: DeferredChanges { dropped, queues },
         }
     }
 }
@@ -521,7 +521,7 @@ pub(crate) async fn apply(
     recorded: &Recorded,
     asked: &Schema,
     intent: Intent,
-) -> Result<(Applied, After)> {
+) -> Result<(Applied, DeferredChanges)> {
     let plan = intent.plan;
     if let Some(refusal) = refusal_of(&plan, asked) {
         return Err(refusal);
@@ -533,7 +533,7 @@ pub(crate) async fn apply(
         misfits: plan.misfits,
     };
     if applied.changes.is_empty() && recorded.generation > 0 {
-        return Ok((applied, After::default()));
+        return Ok((applied, DeferredChanges::default()));
     }
     catalog.create().await?;
     for change in &intent.tables {

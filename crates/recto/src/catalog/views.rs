@@ -39,7 +39,7 @@ pub(crate) struct KeptUnique {
     pub(crate) fields: Vec<String>,
     /// Number that is part of the table's name. The store never uses a number again, not even for a view.
     pub(crate) number: u64,
-    /// Whether records that are older than the constraint may still lack their claims.
+    /// True if records that are older than the constraint may still lack their claims.
     pub(crate) is_building: bool,
     /// Maximum number of records whose values the constraint cannot store.
     pub(crate) misfits: MisfitCounts,

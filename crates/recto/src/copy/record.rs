@@ -26,7 +26,7 @@ pub(super) struct Record {
     pub(super) ends_in_seconds: Option<u32>,
     /// Time of its expiry, by the local clock.
     pub(super) expires_at: Option<Micros>,
-    /// Whether a field outside the key has a value.
+    /// True if a field outside the key has a value.
     pub(super) has_values: bool,
 }
 

@@ -23,7 +23,7 @@ use recto_protocol::views::{
 use recto_store::{Cas, PartitionWrite, Stamp, TransactionOutcome, WriteOptions};
 
 use super::record::{Record, Records};
-use crate::beside::{Beside, Sent, send_if};
+use crate::beside::{Sent, ViewComparer, send_if};
 use crate::catalog;
 use crate::core::CollectionCore;
 use crate::error::{Error, ErrorKind, Result};
@@ -112,8 +112,8 @@ impl Target<'_> {
     fn puts(self, records: &[Record]) -> Result<Vec<PartitionWrite>> {
         let core = self.0;
         let views = core.viewed.iter().flat_map(|viewed| viewed.views.views());
-        let views = views.filter_map(|view| Beside::new(core, view.number()));
-        let views: Vec<Beside> = views.collect();
+        let views = views.filter_map(|view| ViewComparer::new(core, view.number()));
+        let views: Vec<ViewComparer> = views.collect();
         let mut writes = Vec::with_capacity(records.len() * (1 + views.len()));
         for record in records {
             let clustering = mutation::clustering(core, &record.cells);

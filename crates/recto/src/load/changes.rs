@@ -11,7 +11,7 @@ use recto_store::Stamp;
 
 use super::convert::Reason;
 use super::part::WholePart;
-use super::whole::{Becomes, Row, There, Writing};
+use super::whole::{Row, RowResult, StoredRow, Writing};
 use super::write::{MAX_LOST, Part, Settled, busy};
 use crate::error::{Error, ErrorKind, Result};
 use crate::settle::patiently;
@@ -25,7 +25,7 @@ const MAX_CHANGES: usize = 64;
 const MAX_EARLIER_MICROS: Micros = 24 * 3_600 * 1_000_000;
 
 /// Result of a row.
-type Became = std::result::Result<Becomes, Reason>;
+type Became = std::result::Result<RowResult, Reason>;
 
 impl WholePart<'_> {
     /// Makes a change of each row.
@@ -59,7 +59,7 @@ impl WholePart<'_> {
     /// Changes the record of a row. First assumes that the record does not exist.
     async fn change_row(&self, row: &Row<'_>, now: Micros) -> Result<Became> {
         let core = self.core();
-        let mut there: Option<There> = None;
+        let mut there: Option<StoredRow> = None;
         for _ in 0..MAX_LOST {
             let becomes = row.becomes(there.as_ref(), now);
             if row.stays(there.as_ref(), becomes) {
@@ -87,7 +87,7 @@ impl WholePart<'_> {
     async fn send_change(
         &self,
         row: &Row<'_>,
-        there: Option<&There>,
+        there: Option<&StoredRow>,
     ) -> Result<std::result::Result<(), Refused>> {
         let (core, shared) = (self.core(), &self.writer.shared);
         let (record, at) = (row.record.clone(), row.stamp.0);
@@ -132,7 +132,7 @@ impl WholePart<'_> {
     }
 
     /// Reads the stored record of a row.
-    async fn look_at(&self, row: &Row<'_>) -> Result<Option<There>> {
+    async fn look_at(&self, row: &Row<'_>) -> Result<Option<StoredRow>> {
         let read = self.read_of(&row.loaded);
         let snapshot = self.writer.shared.store.snapshot()?;
         self.there(&*snapshot, &read, &self.writer.shared.read_options())

@@ -381,7 +381,7 @@ impl Checkpoint {
         }
     }
 
-    async fn send(&self, write: &[PartitionWrite], options: WriteOptions) -> write::Asked<RowsMet> {
+    async fn send(&self, write: &[PartitionWrite], options: WriteOptions) -> write::RequestResult<RowsMet> {
         let sent = self.store.write_many(write.to_vec(), Atomicity::Each, options);
         Ok(sent.await.map(write::Answer::from))
     }

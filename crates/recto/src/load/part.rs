@@ -18,8 +18,8 @@ use recto_store::{
 
 use super::buffer::{Buffer, Chunk, Loaded};
 use super::pipeline::blocking;
-use super::whole::{There, Whole, Writing};
-use super::write::{Answer, Asked, ChunkWriter, Part, Settled, until_settled};
+use super::whole::{StoredRow, Whole, Writing};
+use super::write::{Answer, ChunkWriter, Part, RequestResult, Settled, until_settled};
 use crate::catalog;
 use crate::core::CollectionCore;
 use crate::error::Result;
@@ -65,7 +65,7 @@ impl WholePart<'_> {
     }
 
     /// Reads the stored record of each row.
-    async fn look(&self) -> Result<Vec<Option<There>>> {
+    async fn look(&self) -> Result<Vec<Option<StoredRow>>> {
         let shared = &self.writer.shared;
         let target = &self.writer.plan.targets[self.chunk.target];
         let read_of = |row| self.read_of(&Loaded { target, row });
@@ -102,7 +102,7 @@ impl WholePart<'_> {
         snapshot: &dyn Snapshot,
         read: &PointRead,
         options: &ReadOptions,
-    ) -> Result<Option<There>> {
+    ) -> Result<Option<StoredRow>> {
         let found = snapshot.get(read, options).await?;
         let written = Written {
             stamp: found.stamps.first().copied().unwrap_or_default(),
@@ -114,7 +114,7 @@ impl WholePart<'_> {
     }
 
     /// Returns the writes of the part.
-    async fn make(&self, there: Option<Arc<Vec<Option<There>>>>) -> Result<Whole> {
+    async fn make(&self, there: Option<Arc<Vec<Option<StoredRow>>>>) -> Result<Whole> {
         let (plan, buffer) = (Arc::clone(&self.writer.plan), Arc::clone(self.buffer));
         let (viewed, chunk, stamp) = (Arc::clone(self.viewed), self.chunk, self.writer.stamp);
         let held = self.writer.shared.held();
@@ -131,12 +131,12 @@ impl WholePart<'_> {
         .await
     }
 
-    async fn transact(&self, there: Option<Arc<Vec<Option<There>>>>) -> Result<Settled<Part>> {
+    async fn transact(&self, there: Option<Arc<Vec<Option<StoredRow>>>>) -> Result<Settled<Part>> {
         let ask = || self.ask_transaction(there.clone()).boxed();
         until_settled(&self.writer.shared, || self.under_way.check_lease(), ask).await
     }
 
-    async fn ask_transaction(&self, there: Option<Arc<Vec<Option<There>>>>) -> Asked<Part> {
+    async fn ask_transaction(&self, there: Option<Arc<Vec<Option<StoredRow>>>>) -> RequestResult<Part> {
         // Prepare the writes again for each attempt, so that no copy is kept during a wait.
         let mut whole = self.make(there).await?;
         let part = Part::Whole(whole.became, whole.refused);
@@ -194,7 +194,7 @@ impl WholePart<'_> {
         until_settled(&self.writer.shared, || self.under_way.check_lease(), ask).await
     }
 
-    async fn ask_batch(&self, batch: &[PartitionWrite]) -> Asked<RowsMet> {
+    async fn ask_batch(&self, batch: &[PartitionWrite]) -> RequestResult<RowsMet> {
         let (store, options) = (&self.writer.shared.store, self.writer.options);
         let sent = store.write_many(batch.to_vec(), Atomicity::Logged, options);
         Ok(sent.await.map(Answer::from))

@@ -29,7 +29,7 @@ pub(super) struct Slot {
     /// Name of the field, which is that of the column unless the request maps it.
     pub(super) field: String,
     pub(super) ty: Type,
-    /// Whether the cell must be converted to the form that keys use.
+    /// True if the cell must be converted to the form that keys use.
     pub(super) canonical: bool,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct Target {
     pub(super) table: Arc<Table>,
     /// Slot that fills each column of the table; `None` is null.
     pub(super) slots: Vec<Option<usize>>,
-    /// Whether each slot fills a column.
+    /// For each slot, true if it fills a column.
     uses: Vec<bool>,
 }
 
@@ -74,7 +74,7 @@ pub(super) struct LoadPlan {
     /// Header row as it is in the file; empty for NDJSON.
     pub(super) header: Vec<u8>,
     column_of_name: HashMap<String, usize>,
-    /// Whether each column is a field of every collection.
+    /// For each column, true if it is a field of every collection.
     everywhere: Vec<bool>,
     pub(super) slots: Vec<Slot>,
     pub(super) targets: Vec<Target>,
@@ -83,7 +83,7 @@ pub(super) struct LoadPlan {
     pub(super) dialect: Dialect,
     /// Rules by which cells of CSV become values.
     pub(super) rules: CellRules,
-    /// Whether unknown names are left out.
+    /// True if unknown names are left out.
     pub(super) ignore_unknown: bool,
 }
 

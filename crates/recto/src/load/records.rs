@@ -134,7 +134,7 @@ pub(super) struct Splitter {
     line: u64,
     at_start: bool,
     ended: bool,
-    /// Whether the rest of a line that was too long is not read yet.
+    /// True if the rest of a line that was too long is not read yet.
     in_long_line: bool,
 }
 
@@ -468,9 +468,9 @@ fn closing_quote(
 pub(super) struct CsvCell {
     start: usize,
     end: usize,
-    /// Whether the cell is in quotes, which are not between `start` and `end`.
+    /// True if the cell is in quotes, which are not between `start` and `end`.
     is_quoted: bool,
-    /// Whether the cell has doubled quotes or escaped characters.
+    /// True if the cell has doubled quotes or escaped characters.
     is_escaped: bool,
 }
 

@@ -34,7 +34,7 @@ pub(super) struct Reject {
     pub(super) origin: Origin,
     /// The row as it is in the file.
     pub(super) content: Box<[u8]>,
-    /// Whether the row can be split in its format.
+    /// True if the row can be split in its format.
     pub(super) readable: bool,
     /// Collections that rejected the row, with their reasons.
     pub(super) reasons: Vec<(usize, Reason)>,

@@ -23,7 +23,7 @@ use crate::writes::mutation::{self, BaseRow as _};
 use crate::writes::{Transacting, does_not_fit, refusal_of};
 
 /// Stored row of a record.
-pub(super) type There = RowOf<ViewedCollection>;
+pub(super) type StoredRow = RowOf<ViewedCollection>;
 
 /// Writes of rows, and the counts that apply once they are applied.
 #[derive(Debug, Default)]
@@ -64,7 +64,7 @@ impl Whole {
 
 /// Result of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Becomes {
+pub(super) enum RowResult {
     Stored,
     Replaced,
     Repeated,
@@ -113,7 +113,7 @@ impl<'a> Writing<'a> {
         buffer: &Buffer,
         chunk: Chunk,
         base: Stamp,
-        there: Option<&[Option<There>]>,
+        there: Option<&[Option<StoredRow>]>,
     ) -> Result<Whole> {
         let mut whole = Whole::default();
         let rows = buffer.rows(chunk);
@@ -122,7 +122,7 @@ impl<'a> Writing<'a> {
             let there = there.and_then(|there| there[number].as_ref());
             let index = chunk.start + number;
             match self.add(&row, there, &mut whole) {
-                Ok(Becomes::Conflicts) => whole.refused.push(buffer.refuse(chunk.target, index, None)),
+                Ok(RowResult::Conflicts) => whole.refused.push(buffer.refuse(chunk.target, index, None)),
                 Ok(becomes) => self.count(&row, becomes, &mut whole.became),
                 Err(error) if matches!(error.kind(), ErrorKind::LimitExceeded | ErrorKind::InvalidRecord) => {
                     let reason = Reason::general(error.message());
@@ -156,7 +156,7 @@ impl<'a> Writing<'a> {
     }
 
     /// Adds the writes of a row.
-    fn add(&self, row: &Row<'_>, there: Option<&There>, whole: &mut Whole) -> Result<Becomes> {
+    fn add(&self, row: &Row<'_>, there: Option<&StoredRow>, whole: &mut Whole) -> Result<RowResult> {
         let core = &self.target.core;
         if self.viewed.base.is_some() {
             return self.add_change(row, there, whole);
@@ -168,7 +168,7 @@ impl<'a> Writing<'a> {
         }
         let becomes = row.becomes(there, self.now);
         let stamp = match (core.replaces(), becomes) {
-            (false, Becomes::Replaced) => return Ok(Becomes::Conflicts),
+            (false, RowResult::Replaced) => return Ok(RowResult::Conflicts),
             // A record that is put again does not change, so its entries keep their timestamp and get the same TTL.
             (false, _) => there.map_or(row.stamp, |there| Stamp(there.version.0)),
             (true, _) => row.stamp,
@@ -178,7 +178,7 @@ impl<'a> Writing<'a> {
     }
 
     /// Returns a misfit that a row would create; `None` if the stored record already does not fit.
-    fn new_misfit(&self, row: &Row<'_>, there: Option<&There>) -> Option<Misfit> {
+    fn new_misfit(&self, row: &Row<'_>, there: Option<&StoredRow>) -> Option<Misfit> {
         let there = there.and_then(|there| there.record_at(self.now));
         self.viewed.views.new_misfit(there, &row.record)
     }
@@ -204,7 +204,7 @@ impl<'a> Writing<'a> {
     }
 
     /// Adds the writes of a record that changes, which also remove the entries of the stored record.
-    fn add_change(&self, row: &Row<'_>, there: Option<&There>, whole: &mut Whole) -> Result<Becomes> {
+    fn add_change(&self, row: &Row<'_>, there: Option<&StoredRow>, whole: &mut Whole) -> Result<RowResult> {
         let (core, becomes) = (&self.target.core, row.becomes(there, self.now));
         let Some(base) = &self.viewed.base else {
             return Ok(becomes);
@@ -233,12 +233,12 @@ impl<'a> Writing<'a> {
         Ok(becomes)
     }
 
-    pub(super) fn count(&self, row: &Row<'_>, becomes: Becomes, tally: &mut Tally) {
+    pub(super) fn count(&self, row: &Row<'_>, becomes: RowResult, tally: &mut Tally) {
         match becomes {
-            Becomes::Stored => tally.stored += 1,
-            Becomes::Replaced => tally.replaced += 1,
-            Becomes::Repeated => tally.repeated += 1,
-            Becomes::Conflicts => {}
+            RowResult::Stored => tally.stored += 1,
+            RowResult::Replaced => tally.replaced += 1,
+            RowResult::Repeated => tally.repeated += 1,
+            RowResult::Conflicts => {}
         }
         let views = self.viewed.views.views().iter().zip(&self.names);
         for (view, name) in views {
@@ -252,22 +252,22 @@ impl<'a> Writing<'a> {
 
 impl Row<'_> {
     /// Returns the result of the row if it replaces the stored record.
-    pub(super) fn becomes(&self, there: Option<&There>, now: i64) -> Becomes {
+    pub(super) fn becomes(&self, there: Option<&StoredRow>, now: i64) -> RowResult {
         let record = there.and_then(|there| Some((there, there.record_at(now)?)));
         match record {
-            None => Becomes::Stored,
+            None => RowResult::Stored,
             // An earlier attempt wrote it.
-            Some((there, _)) if there.version.0 == self.stamp.0 => Becomes::Stored,
-            Some((_, record)) if *record == self.record => Becomes::Repeated,
-            Some(_) => Becomes::Replaced,
+            Some((there, _)) if there.version.0 == self.stamp.0 => RowResult::Stored,
+            Some((_, record)) if *record == self.record => RowResult::Repeated,
+            Some(_) => RowResult::Replaced,
         }
     }
 
     /// Returns whether the stored record of a collection whose records change stays: an earlier attempt or a later
     /// write put it, or it is the same.
-    pub(super) fn stays(&self, there: Option<&There>, becomes: Becomes) -> bool {
+    pub(super) fn stays(&self, there: Option<&StoredRow>, becomes: RowResult) -> bool {
         there.is_some_and(|there| {
-            there.version.0 >= self.stamp.0 || (becomes == Becomes::Repeated && there.expires_at.is_none())
+            there.version.0 >= self.stamp.0 || (becomes == RowResult::Repeated && there.expires_at.is_none())
         })
     }
 }

@@ -42,7 +42,7 @@ pub(super) enum Answer<T> {
 }
 
 /// Result of a request.
-pub(super) type Asked<T> = Result<Result<Answer<T>, StoreError>>;
+pub(super) type RequestResult<T> = Result<Result<Answer<T>, StoreError>>;
 
 impl From<WriteOutcome> for Answer<RowsMet> {
     fn from(outcome: WriteOutcome) -> Self {
@@ -67,7 +67,7 @@ impl From<WriteOutcome> for Answer<RowsMet> {
 pub(super) async fn until_settled<'a, T>(
     shared: &Shared,
     check: impl Fn() -> Result<()>,
-    ask: impl Fn() -> BoxFuture<'a, Asked<T>>,
+    ask: impl Fn() -> BoxFuture<'a, RequestResult<T>>,
 ) -> Result<Settled<T>> {
     let attempt = |_| {
         let asked = check().map(|()| ask());
@@ -235,7 +235,7 @@ impl ChunkWriter {
         )
     }
 
-    async fn send_rows(&self, buffer: &Arc<Buffer>, chunk: Chunk) -> Asked<RowsMet> {
+    async fn send_rows(&self, buffer: &Arc<Buffer>, chunk: Chunk) -> RequestResult<RowsMet> {
         let (buffer, plan) = (Arc::clone(buffer), Arc::clone(&self.plan));
         let (sizes, stamp) = (self.sizes, self.stamp);
         // Prepare the writes again for each attempt, so that no copy is kept during a wait.

@@ -30,14 +30,15 @@ struct Ready<'c> {
     /// Text of each key field, and the cells of the key.
     key: Vec<String>,
     key_cells: Cells,
-    what: What,
+    what: PreparedChange,
     action: Action,
     if_version: Option<i64>,
-    /// Whether the stored record must be read, because the key does not determine whether the session may see it.
+    /// True if the stored record must be read, because the key does not determine whether the
+    /// session may see it.
     look_first: bool,
 }
 
-enum What {
+enum PreparedChange {
     Insert(DynamicRecord, Option<Duration>),
     Put(DynamicRecord, Option<Duration>),
     /// Fields with these names.
@@ -90,7 +91,7 @@ impl LocalSession {
         change: RecordChange,
     ) -> Result<Ready<'c>> {
         let definition = collection.definition();
-        let what = what(&definition, &change.action, change.if_version)?;
+        let what = prepare(&definition, &change.action, change.if_version)?;
         let key = match &change.action {
             Action::Update { key, .. } | Action::Delete { key } => key.clone(),
             Action::Insert { .. } | Action::Put { .. } => key_of(&definition, &what),
@@ -111,7 +112,9 @@ impl LocalSession {
             let rows = RowFilter::new(&definition, filters)?;
             ready.look_first = !rows.is_on_key();
             match &ready.what {
-                What::Insert(record, _) | What::Put(record, _) => rows.check_write(record)?,
+                PreparedChange::Insert(record, _) | PreparedChange::Put(record, _) => {
+                    rows.check_write(record)?;
+                }
                 _ if rows.is_on_key() => rows.check_write(&of_key(&definition, &ready.key)?)?,
                 _ => {}
             }
@@ -144,15 +147,17 @@ impl LocalSession {
             }
             self.check_becomes(ready, seen.as_ref())?;
             let change = match (&ready.what, version) {
-                (What::Insert(..), Some(version)) => return Err(refused(Refusal::Exists(Version(version)))),
-                (What::Insert(..) | What::Put(..), None) if has_met => {
+                (PreparedChange::Insert(..), Some(version)) => {
+                    return Err(refused(Refusal::Exists(Version(version))));
+                }
+                (PreparedChange::Insert(..) | PreparedChange::Put(..), None) if has_met => {
                     return Err(exists_unseen(&core, &ready.key_cells));
                 }
-                (What::Insert(record, time) | What::Put(record, time), None) => {
+                (PreparedChange::Insert(record, time) | PreparedChange::Put(record, time), None) => {
                     living(ready.collection.insert(record), *time)
                 }
-                (What::Update(..), None) => return Err(refused(Refusal::Absent)),
-                (What::Delete, None) => {
+                (PreparedChange::Update(..), None) => return Err(refused(Refusal::Absent)),
+                (PreparedChange::Delete, None) => {
                     return Ok(Outcome {
                         version: Some(core.shared.stamps.next().0),
                         pending: false,
@@ -174,7 +179,7 @@ impl LocalSession {
     /// Rejects a change after which the session could not see the record.
     fn check_becomes(&self, ready: &Ready<'_>, seen: Option<&Versioned<DynamicRecord>>) -> Result<()> {
         let filters = self.filters(&ready.definition.name).unwrap_or_default();
-        let (What::Update(fields, names), Some(seen)) = (&ready.what, seen) else {
+        let (PreparedChange::Update(fields, names), Some(seen)) = (&ready.what, seen) else {
             return Ok(());
         };
         let mut becomes = seen.record.clone();
@@ -194,9 +199,9 @@ impl Ready<'_> {
     /// Returns the change without a condition on the version.
     fn change(&self) -> Change {
         match &self.what {
-            What::Insert(record, time) => living(self.collection.insert(record), *time),
-            What::Put(record, time) => living(self.collection.put(record), *time),
-            What::Update(fields, names) => {
+            PreparedChange::Insert(record, time) => living(self.collection.insert(record), *time),
+            PreparedChange::Put(record, time) => living(self.collection.put(record), *time),
+            PreparedChange::Update(fields, names) => {
                 let update = self.collection.update(KeyText(&self.key));
                 let set = |update: crate::change::Update<DynamicRecord>, name: &String| {
                     let value = fields.get(name).cloned();
@@ -204,12 +209,12 @@ impl Ready<'_> {
                 };
                 names.iter().fold(update, set).into()
             }
-            What::Delete => self.collection.delete(KeyText(&self.key)),
+            PreparedChange::Delete => self.collection.delete(KeyText(&self.key)),
         }
     }
 }
 
-fn what(definition: &Arc<Definition>, action: &Action, if_version: Option<i64>) -> Result<What> {
+fn prepare(definition: &Arc<Definition>, action: &Action, if_version: Option<i64>) -> Result<PreparedChange> {
     let read = |record| DynamicRecord::from_json(Arc::clone(definition), record);
     let time = |seconds: &Option<u32>| seconds.map(|seconds| Duration::from_secs(seconds.into()));
     Ok(match action {
@@ -220,16 +225,18 @@ fn what(definition: &Arc<Definition>, action: &Action, if_version: Option<i64>) 
             )
             .with_hint("put or update the record with this version"));
         }
-        Action::Insert { record, ttl_seconds } => What::Insert(read(record)?, time(ttl_seconds)),
-        Action::Put { record, ttl_seconds } => What::Put(read(record)?, time(ttl_seconds)),
-        Action::Update { fields, .. } => What::Update(read(fields)?, fields.keys().cloned().collect()),
-        Action::Delete { .. } => What::Delete,
+        Action::Insert { record, ttl_seconds } => PreparedChange::Insert(read(record)?, time(ttl_seconds)),
+        Action::Put { record, ttl_seconds } => PreparedChange::Put(read(record)?, time(ttl_seconds)),
+        Action::Update { fields, .. } => {
+            PreparedChange::Update(read(fields)?, fields.keys().cloned().collect())
+        }
+        Action::Delete { .. } => PreparedChange::Delete,
     })
 }
 
 /// Returns the texts of a record's key. It has no text for a null field, which is rejected when the record is encoded.
-fn key_of(definition: &Definition, what: &What) -> Vec<String> {
-    let (What::Insert(record, _) | What::Put(record, _)) = what else {
+fn key_of(definition: &Definition, what: &PreparedChange) -> Vec<String> {
+    let (PreparedChange::Insert(record, _) | PreparedChange::Put(record, _)) = what else {
         return Vec::new();
     };
     let text = |name: &String| {

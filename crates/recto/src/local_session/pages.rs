@@ -207,7 +207,7 @@ fn told(error: Error, request: &PageRequest) -> Error {
     }
 }
 
-/// What is told of a page beside its records.
+/// Returns the reply of a page without its records.
 fn reply<T>(page: &Page<T>, request: &PageRequest) -> PageReply {
     let text = |cursor: Option<recto_plan::cursor::Cursor>| cursor.map(String::from).unwrap_or_default();
     PageReply {

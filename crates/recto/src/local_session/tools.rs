@@ -10,8 +10,8 @@ use crate::error::Result;
 use crate::open;
 use crate::recto::Recto;
 use crate::session::{
-    Applied, ApplyOptions, Backup, Bears, BucketList, BucketPartitions, BucketsRequest, CheckOutcome,
-    CursorKey, GoesOn, LoadProgress, LoadReport, LoadRequest, Progress, RebalanceProgress, RebalanceReport,
+    Applied, ApplyOptions, Backup, ErrorHandler, BucketList, BucketPartitions, BucketsRequest, CheckOutcome,
+    CursorKey, FindingHandler, LoadProgress, LoadReport, LoadRequest, Progress, RebalanceProgress, RebalanceReport,
     RebalanceRequest, RecoveryPass, RowSizes, SchemaPlan, StoreProgress, Tools, VerifyReport, VerifyRequest,
     ViewProgress, ViewStatus,
 };
@@ -51,8 +51,8 @@ impl Tools for LocalTools {
 
     async fn recover(
         &self,
-        goes_on: GoesOn<'_, RecoveryPass>,
-        bears: Bears<'_>,
+        goes_on: FindingHandler<'_, RecoveryPass>,
+        bears: ErrorHandler<'_>,
     ) -> Result<Option<RecoveryPass>> {
         if self.recto.store().limits().transactions {
             return Ok(None);

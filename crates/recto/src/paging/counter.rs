@@ -1,7 +1,7 @@
 //! Number of rows of a query, counted row by row up to a limit.
 
 use recto_api::pages::{RowCount, Stop};
-use recto_plan::{Position, Shape};
+use recto_plan::Position;
 use recto_store::ColumnSet;
 
 use super::budget::{Budget, Meter};
@@ -46,8 +46,11 @@ pub(super) async fn count_up_to(reader: &Reader<'_>, limit: u32, meter: &mut Met
 ///
 /// Rows that are not records do not use it up: one view serves the whole query, so the rows that are read are few.
 pub(super) fn budget(reader: &Reader<'_>, limit: u32, budget: Budget) -> Budget {
-    let is_served = reader.plan.filter_scan.is_empty() && reader.plan.views.is_empty();
-    let scanned = if is_served { u64::from(limit) + 1 } else { 0 };
+    let scanned = if reader.plan.is_served_by_one_view() {
+        u64::from(limit) + 1
+    } else {
+        0
+    };
     Budget {
         scanned: budget.scanned.saturating_add(scanned),
         ..budget
@@ -58,7 +61,7 @@ pub(super) fn budget(reader: &Reader<'_>, limit: u32, budget: Budget) -> Budget 
 /// Returns no columns if the rows are compared with conditions or with other tables.
 pub(super) fn unseen_columns(reader: &Reader<'_>) -> ColumnSet {
     let plan = reader.plan;
-    if plan.shape == Shape::Intersect || !plan.filter_scan.is_empty() || reader.truth.joining.is_some() {
+    if !plan.is_served_by_one_view() || reader.truth.joining.is_some() {
         return ColumnSet::new();
     }
     let sort_order = &plan.sort_order;

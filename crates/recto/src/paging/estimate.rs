@@ -118,7 +118,7 @@ pub(crate) fn known_row_count(store: &dyn Store, plan: &Plan) -> Option<KnownRow
     if plan.shape == Shape::Empty {
         return Some(KnownRowCount::Exact);
     }
-    if !plan.views.is_empty() || !plan.filter_scan.is_empty() {
+    if !plan.is_served_by_one_view() {
         return None;
     }
     if table.options().buckets.is_some() {
@@ -151,7 +151,7 @@ fn unknown_row_count(plan: &Plan, purpose: Purpose) -> Error {
         format!("{} has no buckets", plan.sort_order.title())
     };
     let message = format!("{}, because {reason}", purpose.refusal());
-    Error::new(ErrorKind::InvalidQuery, message).with_hint(purpose.hint())
+    Error::new(ErrorKind::InvalidQuery, message).with_hint(purpose.hint(plan))
 }
 
 /// Purpose of a number of rows.
@@ -179,10 +179,13 @@ impl Purpose {
         }
     }
 
-    fn hint(self) -> String {
+    fn hint(self, plan: &Plan) -> String {
         match self {
-            Self::ExactCount => format!(
+            Self::ExactCount if plan.is_served_by_one_view() => format!(
                 "ask for count=up_to:{MAX_COUNT_UP_TO}, or for count=estimate of a view with `bucket`"
+            ),
+            Self::ExactCount => format!(
+                "ask for count=up_to:{MAX_COUNT_UP_TO}, or declare a view that serves all conditions"
             ),
             Self::Estimate => format!(
                 "ask for count=up_to:{MAX_COUNT_UP_TO}, or declare a view with `bucket` that serves all conditions"

@@ -44,7 +44,7 @@ pub(super) struct Walk {
     source: usize,
     pub(super) rows: RowSet,
     next: usize,
-    /// Whether no row is beyond the rows that were read.
+    /// True if no row is beyond the rows that were read.
     pub(super) exhausted: bool,
     /// Number of rows of the next read.
     pub(super) chunk: u32,

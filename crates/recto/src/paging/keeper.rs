@@ -220,8 +220,7 @@ impl<'a> Keeper<'a> {
         let (joining, plan) = (waiting.joining, self.reader.plan);
         // The entry of one view proves that view's conditions. In an intersection, the base row must prove the
         // conditions of the other views.
-        let is_served = plan.filter_scan.is_empty() && plan.views.is_empty();
-        let satisfies = is_served || joining.satisfies(base, &plan.query);
+        let satisfies = plan.is_served_by_one_view() || joining.satisfies(base, &plan.query);
         satisfies && (!joining.may_repeat() || waiting.records.insert(joining.key(row)))
     }
 

@@ -57,9 +57,9 @@ pub(crate) struct PageSpec {
     /// Number of rows, at least 1.
     pub(crate) size: u32,
     pub(crate) budget: Budget,
-    /// Whether to look for rows beyond the edge from which the page is read.
+    /// True to look for rows beyond the edge from which the page is read.
     pub(crate) both_edges: bool,
-    /// Whether and how to count the rows of the query.
+    /// Method of counting the rows of the query. `None`: they are not counted.
     pub(crate) count: Option<Count>,
 }
 
@@ -68,9 +68,9 @@ pub(crate) struct PageSpec {
 pub(crate) struct RawPage {
     /// Rows in the query's order.
     pub(crate) rows: FoundRows,
-    /// Whether rows exist before the page, if known.
+    /// True if rows exist before the page. `None`: unknown.
     pub(crate) before: Option<bool>,
-    /// Whether rows exist after the page, if known.
+    /// True if rows exist after the page. `None`: unknown.
     pub(crate) after: Option<bool>,
     /// Position of its beginning, if no row of the page marks it. Backward reading continues here.
     pub(crate) start: Option<Position>,
@@ -184,8 +184,7 @@ impl Fetcher<'_> {
     /// Counts the rows of the query up to a limit. Base rows are read only if they decide which rows belong to it.
     async fn count_up_to(&self, limit: u32, meter: &mut Meter) -> Result<RowCount> {
         let plan = self.plan;
-        let base_decides =
-            plan.sort_order.is_verified || !plan.filter_scan.is_empty() || !plan.views.is_empty();
+        let base_decides = plan.sort_order.is_verified || !plan.is_served_by_one_view();
         let truth = Truth {
             joining: self.truth.joining.filter(|_| base_decides),
             ..*self.truth

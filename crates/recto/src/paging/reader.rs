@@ -25,7 +25,7 @@ pub(crate) const FILTER_SCAN_CHUNK_ROWS: u32 = 256;
 pub(super) struct Run {
     /// Rows that satisfy all conditions, in the order of travel.
     pub(super) rows: FoundRows,
-    /// Whether no row is beyond them.
+    /// True if no row is beyond them.
     pub(super) exhausted: bool,
     /// Budget that ended the read.
     pub(super) stop: Option<Stop>,
@@ -60,7 +60,7 @@ pub(super) struct Reader<'a> {
     pub(super) plan: &'a Plan,
     pub(super) snapshot: &'a Arc<dyn Snapshot>,
     pub(super) travel: Travel,
-    /// Whether a second request costs more than reading unneeded rows.
+    /// True if a second request costs more than reading unneeded rows.
     pub(super) remote: bool,
     /// Checks that decide which rows are records.
     pub(super) truth: &'a Truth<'a>,

@@ -12,7 +12,7 @@ use crate::error::Result;
 pub(super) struct Rest {
     /// Slice that no read has passed. `None`: everything was read.
     slice: Option<Slice>,
-    /// Whether the next read is known to wait for the store.
+    /// True if the next read is known to wait for the store.
     waits: bool,
 }
 

@@ -22,7 +22,7 @@ const MOVED_AT_ONCE: usize = 256;
 pub struct Redriven {
     /// Number of messages that were moved.
     pub moved: usize,
-    /// Whether all messages were moved. Otherwise, another redrive continues.
+    /// True if all messages were moved. Otherwise, another redrive continues.
     pub is_done: bool,
 }
 

@@ -6,7 +6,8 @@ use recto_protocol::queues::{Phase, StoreOptions};
 /// State of the tables of message bodies at one time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueTables {
-    /// Whether bodies are in such tables. Otherwise, as on an embedded store, bodies are stored with their messages.
+    /// True if bodies are in such tables. Otherwise, as on an embedded store, bodies are stored
+    /// with their messages.
     pub is_needed: bool,
     /// Options of the store, such as the rotation interval.
     pub options: StoreOptions,
@@ -37,8 +38,8 @@ pub struct QueueTable {
     /// Number of bytes of these messages: bodies and attributes, as they were sent. The files of the store are larger:
     /// they contain resolved messages until the table is emptied, and every replica.
     pub bytes: u64,
-    /// Whether all these segments were counted. Otherwise the true numbers are at least this large. One call reads at
-    /// most 1,024 segments, and remembers the sizes of sealed segments.
+    /// True if all these segments were counted. Otherwise the true numbers are at least this large.
+    /// One call reads at most 1,024 segments, and remembers the sizes of sealed segments.
     pub is_exact: bool,
 }
 

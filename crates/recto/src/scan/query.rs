@@ -6,7 +6,7 @@ use futures::stream::{self, Stream, StreamExt, TryStreamExt};
 
 use recto_model::record::Record;
 
-use super::Asked;
+use super::ScanQuery;
 use crate::error::Result;
 use crate::handle::Handle;
 use crate::query::Decode;
@@ -47,7 +47,7 @@ use crate::record::decode_each;
 pub struct Scan<T> {
     handle: Arc<Handle>,
     decode: Decode<T>,
-    asked: Asked,
+    asked: ScanQuery,
 }
 
 /// Some records of a [`Scan`].
@@ -75,7 +75,7 @@ impl<T> Scan<T> {
         Self {
             handle,
             decode,
-            asked: Asked::default(),
+            asked: ScanQuery::default(),
         }
     }
 

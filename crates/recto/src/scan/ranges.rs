@@ -23,7 +23,7 @@ const STEP_ROWS: u32 = 1_000;
 /// Options to read the rows of a table.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reading {
-    /// Whether rows are hidden from the caller. If so, the sizes of steps are random.
+    /// True if rows are hidden from the caller. If so, the sizes of steps are random.
     pub(super) hides: bool,
     /// Columns of the key. Rows with an empty cell in one of them are left out.
     pub(super) leaves_out: ColumnSet,

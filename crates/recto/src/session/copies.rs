@@ -65,7 +65,7 @@ pub struct CopiedCollection {
 pub struct CopyReport {
     /// Results of the collections.
     pub collections: Vec<CopiedCollection>,
-    /// Whether cursors of the source are valid in the target.
+    /// True if cursors of the source are valid in the target.
     pub cursors_go_on: bool,
     /// Parts of the source that were not copied, one line each.
     pub left_out: Vec<String>,

@@ -94,7 +94,7 @@ impl Action {
 pub struct Outcome {
     /// New version of the record, or version of its deletion. `None` in collections whose records have no versions.
     pub version: Option<i64>,
-    /// Whether some views of the collection may not show the change yet. They will show it.
+    /// True if some views of the collection may not show the change yet. They will show it.
     pub pending: bool,
 }
 

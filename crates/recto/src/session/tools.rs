@@ -28,7 +28,8 @@ pub struct ApplyOptions {
     pub remove: Vec<String>,
     /// Maximum number of records per second when new views are filled and compared. `None`: no limit.
     pub rows_per_second: Option<u32>,
-    /// Whether to add a view or a unique constraint although records do not fit it. It then lacks these records.
+    /// If true, adds a view or a unique constraint although records do not fit it. It then lacks
+    /// these records.
     pub allow_misfits: bool,
 }
 
@@ -118,9 +119,9 @@ pub struct LoadRequest {
     pub collections: Vec<String>,
     /// Options of a CSV file.
     pub csv: CsvOptions,
-    /// Whether to load a file again that was already loaded completely.
+    /// If true, loads a file again that was already loaded completely.
     pub again: bool,
-    /// Whether to ignore columns that are not fields.
+    /// If true, ignores columns that are not fields.
     pub ignore_unknown: bool,
     /// File for rejected rows. `None`: a file next to the loaded file, named after it.
     pub rejects: Option<PathBuf>,
@@ -156,7 +157,7 @@ pub struct LoadReport {
     /// File of rejected rows, if there are any.
     #[serde(skip)]
     pub rejects: Option<PathBuf>,
-    /// Whether the file was already loaded completely, so that nothing was done.
+    /// True if the file was already loaded completely, so that nothing was done.
     pub already_loaded: bool,
 }
 
@@ -230,11 +231,11 @@ fn read_reasons<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(Strin
 pub type Progress<'a, T> = &'a (dyn Fn(T) + Send + Sync);
 
 /// Function that repeatedly receives the findings of long work, and returns whether the work continues.
-pub type GoesOn<'a, T> = &'a (dyn Fn(T) -> bool + Send + Sync);
+pub type FindingHandler<'a, T> = &'a (dyn Fn(T) -> bool + Send + Sync);
 
 /// Function that receives the error of a part of long work that can be done later. The work continues, unless the
 /// function returns an error, which ends the work.
-pub type Bears<'a> = &'a (dyn Fn(Error) -> Result<()> + Send + Sync);
+pub type ErrorHandler<'a> = &'a (dyn Fn(Error) -> Result<()> + Send + Sync);
 
 /// Result of `check`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
@@ -298,7 +299,7 @@ pub struct ScrubStep {
     pub bytes: u64,
     /// Number of rows that were verified.
     pub rows: u64,
-    /// Whether the scrub has read the whole store since its beginning.
+    /// True if the scrub has read the whole store since its beginning.
     pub is_last: bool,
     /// Damage that this step found.
     pub problems: Vec<String>,
@@ -360,8 +361,8 @@ pub trait Tools: Send + Sync {
     /// never needs recovery. If `bears` accepts the error of a check, the next check does the work.
     async fn recover(
         &self,
-        goes_on: GoesOn<'_, RecoveryPass>,
-        bears: Bears<'_>,
+        goes_on: FindingHandler<'_, RecoveryPass>,
+        bears: ErrorHandler<'_>,
     ) -> Result<Option<RecoveryPass>>;
     /// Loads a file.
     async fn load(&self, request: &LoadRequest, progress: Progress<'_, LoadProgress>) -> Result<LoadReport>;

@@ -48,7 +48,7 @@ impl ViewProgress {
 pub struct VerifyRequest {
     /// Names of the collections; empty for all.
     pub collections: Vec<String>,
-    /// Whether to repair differences and defects.
+    /// If true, repairs differences and defects.
     pub repair: bool,
     /// Maximum memory for the comparison of all views together, in bytes. `None`: the default. With less memory, the
     /// tables are read more often.

@@ -14,7 +14,7 @@ use super::fingerprints::{Fingerprint, Pass};
 use super::place::Reached;
 use super::steps::{Places, Steps};
 use super::suspects::{self, Outcome, Suspect, Wrong, undisturbed};
-use crate::beside::Beside;
+use crate::beside::ViewComparer;
 use crate::error::Result;
 use crate::misfits::{count, list};
 use crate::pace::Pace;
@@ -36,7 +36,7 @@ const PLACES_PART: u64 = 8;
 
 /// Progress report of a comparison.
 #[derive(Debug)]
-pub(super) enum Said {
+pub(super) enum ComparisonProgress {
     /// Number of further rows that were read.
     Rows(u64),
     /// Estimated number of rows that remain to be read.
@@ -69,7 +69,7 @@ fn word(kind: Difference) -> &'static str {
 
 /// View that is being compared.
 pub(super) struct Comparison {
-    pub(super) beside: Beside,
+    pub(super) beside: ViewComparer,
     pub(super) mends: bool,
     /// Throttle that all running comparisons share.
     pub(super) pace: Arc<Mutex<Pace>>,
@@ -77,7 +77,7 @@ pub(super) struct Comparison {
     pub(super) reached: Reached,
     /// Index of the view in its reports.
     pub(super) number: usize,
-    pub(super) hears: mpsc::Sender<(usize, Said)>,
+    pub(super) hears: mpsc::Sender<(usize, ComparisonProgress)>,
     pub(super) suspects: Vec<Suspect>,
 }
 
@@ -89,7 +89,7 @@ impl Comparison {
             let mut pass = Pass::from(first, self.memory_bytes - places_bytes);
             self.pass(&mut pass, Places::new(places_bytes)).await?;
             self.reached.next = pass.next();
-            self.say(Said::Reached(self.reached.clone())).await;
+            self.say(ComparisonProgress::Reached(self.reached.clone())).await;
         }
         Ok(())
     }
@@ -176,7 +176,8 @@ impl Comparison {
         // Estimate: as many entries as records, and both again for each pass that is left.
         let passes = 1.0 + 2.0 * pass.left_after();
         #[allow(clippy::cast_sign_loss)] // it is positive
-        self.say(Said::Left((rows as f64 * passes) as u64)).await;
+        self.say(ComparisonProgress::Left((rows as f64 * passes) as u64))
+            .await;
         Ok(())
     }
 
@@ -308,19 +309,19 @@ impl Comparison {
     /// Reports further rows that were read, and waits as the throttle requires.
     async fn tell(&self, rows: usize) {
         let rows = rows as u64;
-        self.say(Said::Rows(rows)).await;
+        self.say(ComparisonProgress::Rows(rows)).await;
         let environment = &self.beside.core.shared.environment;
         let wait = self.pace.lock().await.after(rows, environment);
         tokio::time::sleep(wait).await;
     }
 
-    async fn say(&self, said: Said) {
+    async fn say(&self, said: ComparisonProgress) {
         // The receiver listens as long as the comparison runs.
         let _ = self.hears.send((self.number, said)).await;
     }
 }
 
-fn note(found: &mut VerifiedView, wrong: &Wrong, beside: &Beside) {
+fn note(found: &mut VerifiedView, wrong: &Wrong, beside: &ViewComparer) {
     let count = match wrong.kind {
         Difference::Missing => &mut found.missing,
         Difference::Orphan => &mut found.orphan,

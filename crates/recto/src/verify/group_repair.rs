@@ -7,7 +7,7 @@ use recto_protocol::views::{Difference, Version};
 use recto_store::PartitionWrite;
 
 use super::suspects::{Outcome, Suspect, Wrong, look_again};
-use crate::beside::{Beside, Sent, send};
+use crate::beside::{Sent, ViewComparer, send};
 use crate::error::Result;
 
 /// Repairs the suspects that one write each repairs. Returns one result for each suspect: the repaired difference, or
@@ -19,7 +19,7 @@ use crate::error::Result;
 ///
 /// # Errors
 /// The store cannot be read or written.
-pub(super) async fn repair_group(beside: Beside, suspects: Vec<Suspect>) -> Result<Vec<Option<Wrong>>> {
+pub(super) async fn repair_group(beside: ViewComparer, suspects: Vec<Suspect>) -> Result<Vec<Option<Wrong>>> {
     let beside = &beside;
     let found = look_again(beside, &suspects).await?;
     let repairs = found
@@ -44,7 +44,7 @@ pub(super) async fn repair_group(beside: Beside, suspects: Vec<Suspect>) -> Resu
 }
 
 /// Returns the write that repairs a difference. Returns `None` if the version of the record must be raised first.
-fn repair_of(beside: &Beside, wrong: &Wrong) -> Option<PartitionWrite> {
+fn repair_of(beside: &ViewComparer, wrong: &Wrong) -> Option<PartitionWrite> {
     if wrong.kind == Difference::Orphan {
         return removal_of(beside, wrong);
     }
@@ -58,7 +58,7 @@ fn repair_of(beside: &Beside, wrong: &Wrong) -> Option<PartitionWrite> {
 /// A later change has a greater version than the deletion in two cases: the record already has a version that is not
 /// smaller, or the entry is older than the maximum difference of clocks. The models show that no serial read of the
 /// record is needed (`old_orphans_are_removed_beside_changes`).
-fn removal_of(beside: &Beside, orphan: &Wrong) -> Option<PartitionWrite> {
+fn removal_of(beside: &ViewComparer, orphan: &Wrong) -> Option<PartitionWrite> {
     let stamp = entry_stamp(orphan);
     let has_newer_record = orphan.row.as_ref().is_some_and(|row| row.version >= stamp);
     let latest = beside.core.shared.environment.now_micros() - CLOCKS_APART_MICROS;

@@ -53,7 +53,7 @@ const DEFAULT_MEMORY_BYTES: u64 = 64 << 20;
 /// Options of a comparison of views with their records.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Verification {
-    /// Whether faults are repaired.
+    /// True if faults are repaired.
     pub(crate) mends: bool,
     pub(crate) memory_bytes: u64,
     pub(crate) rows_per_second: Option<u32>,

@@ -10,7 +10,7 @@ use recto_protocol::views::{Difference, Version, difference};
 use recto_store::PartitionWrite;
 
 use super::group_repair::repair_group;
-use crate::beside::{Beside, RecordKey, RecordRow, Sent, There, send};
+use crate::beside::{RecordKey, RecordRow, Sent, StoredEntry, ViewComparer, send};
 use crate::catalog::Catalog;
 use crate::error::Result;
 use crate::settle::patiently;
@@ -38,7 +38,7 @@ pub(super) enum Suspect {
 
 impl Suspect {
     /// Returns the record of a suspect.
-    fn record(&self, beside: &Beside) -> RecordKey {
+    fn record(&self, beside: &ViewComparer) -> RecordKey {
         match self {
             Self::Entry(key) => beside.key_of_entry(key),
             Self::Record(key) => key.clone(),
@@ -60,7 +60,7 @@ pub(super) struct Wrong {
     pub(super) kind: Difference,
     pub(super) record: RecordKey,
     /// Stored entry, and stored record.
-    pub(super) entry: Option<There>,
+    pub(super) entry: Option<StoredEntry>,
     pub(super) row: Option<RecordRow>,
     /// Time at which their reads began.
     pub(super) looked_nanos: u64,
@@ -95,7 +95,11 @@ const WITHOUT_A_STAMP: &str = "the store does not tell when it was written, and 
 const MOVES: &str = "its rows come to lie elsewhere, again and again: repair again later";
 
 /// Returns the suspects that are wrong, in their order, and repairs them if `mends` is true.
-pub(super) async fn settle_all(beside: &Beside, suspects: Vec<Suspect>, mends: bool) -> Result<Vec<Wrong>> {
+pub(super) async fn settle_all(
+    beside: &ViewComparer,
+    suspects: Vec<Suspect>,
+    mends: bool,
+) -> Result<Vec<Wrong>> {
     if !beside.is_remote() {
         let settled = suspects
             .into_iter()
@@ -115,7 +119,7 @@ pub(super) async fn settle_all(beside: &Beside, suspects: Vec<Suspect>, mends: b
 }
 
 /// Repairs suspects of a remote store: in a group if one write each is enough, and the others individually.
-async fn repair(beside: Beside, suspects: Vec<Suspect>) -> Result<Vec<Wrong>> {
+async fn repair(beside: ViewComparer, suspects: Vec<Suspect>) -> Result<Vec<Wrong>> {
     let environment = &beside.core.shared.environment;
     let repaired = patiently(environment, || repair_group(beside.clone(), suspects.clone())).await?;
     let results = suspects.into_iter().zip(repaired);
@@ -137,11 +141,11 @@ where
 
 /// Returns the suspects that still seem wrong after a first read. It does not read entries that should not exist
 /// according to their records.
-async fn doubted(beside: &Beside, suspects: Vec<Suspect>) -> Result<Vec<Suspect>> {
+async fn doubted(beside: &ViewComparer, suspects: Vec<Suspect>) -> Result<Vec<Suspect>> {
     patiently(&beside.core.shared.environment, || look_first(beside, &suspects)).await
 }
 
-async fn look_first(beside: &Beside, suspects: &[Suspect]) -> Result<Vec<Suspect>> {
+async fn look_first(beside: &ViewComparer, suspects: &[Suspect]) -> Result<Vec<Suspect>> {
     let snapshot = beside.core.shared.store.snapshot()?;
     let keys: Vec<RecordKey> = suspects.iter().map(|suspect| suspect.record(beside)).collect();
     let rows = beside
@@ -177,12 +181,12 @@ async fn look_first(beside: &Beside, suspects: &[Suspect]) -> Result<Vec<Suspect
 }
 
 /// Returns the suspects that are wrong. Reads at quorum, and repairs nothing.
-async fn wrong_among(beside: &Beside, suspects: Vec<Suspect>) -> Result<Vec<Wrong>> {
+async fn wrong_among(beside: &ViewComparer, suspects: Vec<Suspect>) -> Result<Vec<Wrong>> {
     patiently(&beside.core.shared.environment, || look_again(beside, &suspects)).await
 }
 
 /// Reads suspects again. Reads each record after its entry, never at the same time.
-pub(super) async fn look_again(beside: &Beside, suspects: &[Suspect]) -> Result<Vec<Wrong>> {
+pub(super) async fn look_again(beside: &ViewComparer, suspects: &[Suspect]) -> Result<Vec<Wrong>> {
     let looked_nanos = beside.core.shared.environment.monotonic_nanos();
     let snapshot = beside.core.shared.store.snapshot()?;
     let records: Vec<&RecordKey> = suspects.iter().filter_map(Suspect::record_key).collect();
@@ -246,7 +250,7 @@ where
 }
 
 /// Reads a suspect again, and repairs it if `mends` is true. Returns `None` if it is not wrong.
-async fn settle(beside: Beside, suspect: Suspect, mends: bool) -> Result<Option<Wrong>> {
+async fn settle(beside: ViewComparer, suspect: Suspect, mends: bool) -> Result<Option<Wrong>> {
     let environment = &beside.core.shared.environment;
     let mut met = None;
     for _ in 0..MAX_MENDINGS {
@@ -273,7 +277,7 @@ async fn settle(beside: Beside, suspect: Suspect, mends: bool) -> Result<Option<
     }))
 }
 
-async fn look(beside: &Beside, suspect: &Suspect) -> Result<Option<Wrong>> {
+async fn look(beside: &ViewComparer, suspect: &Suspect) -> Result<Option<Wrong>> {
     match suspect {
         Suspect::Entry(key) => look_at_entry(beside, key).await,
         Suspect::Record(key) => look_at_record(beside, key).await,
@@ -281,7 +285,7 @@ async fn look(beside: &Beside, suspect: &Suspect) -> Result<Option<Wrong>> {
 }
 
 /// Reads the record after the entry, never at the same time.
-async fn look_at_entry(beside: &Beside, key: &KeyCells) -> Result<Option<Wrong>> {
+async fn look_at_entry(beside: &ViewComparer, key: &KeyCells) -> Result<Option<Wrong>> {
     let looked_nanos = beside.core.shared.environment.monotonic_nanos();
     let snapshot = beside.core.shared.store.snapshot()?;
     let Some(there) = beside.read_entry(&*snapshot, key).await? else {
@@ -304,7 +308,7 @@ async fn look_at_entry(beside: &Beside, key: &KeyCells) -> Result<Option<Wrong>>
 }
 
 /// Returns whether the entry of a record is missing. An entry that differs is found by the scan of the view.
-async fn look_at_record(beside: &Beside, key: &RecordKey) -> Result<Option<Wrong>> {
+async fn look_at_record(beside: &ViewComparer, key: &RecordKey) -> Result<Option<Wrong>> {
     let looked_nanos = beside.core.shared.environment.monotonic_nanos();
     let snapshot = beside.core.shared.store.snapshot()?;
     let Some(row) = beside.read_record(&*snapshot, key).await? else {
@@ -335,7 +339,11 @@ async fn look_at_record(beside: &Beside, key: &RecordKey) -> Result<Option<Wrong
     }))
 }
 
-fn differs(beside: &Beside, there: Option<&There>, row: Option<&RecordRow>) -> Option<Difference> {
+fn differs(
+    beside: &ViewComparer,
+    there: Option<&StoredEntry>,
+    row: Option<&RecordRow>,
+) -> Option<Difference> {
     let now = beside.core.shared.environment.now_micros();
     let (seen, number) = (there.map(|there| &there.seen), beside.view.number());
     let mut row = row.cloned();
@@ -349,7 +357,7 @@ fn differs(beside: &Beside, there: Option<&There>, row: Option<&RecordRow>) -> O
 }
 
 /// Returns the outcome of a repair that is predictable without an attempt.
-fn foreseen(beside: &Beside, wrong: &Wrong) -> Outcome {
+fn foreseen(beside: &ViewComparer, wrong: &Wrong) -> Outcome {
     let now = beside.core.shared.environment.now_micros();
     let latest = if beside.has_versions() {
         now.saturating_add(CLOCKS_APART_MICROS)
@@ -366,7 +374,7 @@ fn foreseen(beside: &Beside, wrong: &Wrong) -> Outcome {
 
 /// Repairs a difference, and reads whether it is gone. Returns `None` if rows moved to other buckets since they were
 /// read.
-async fn repair_at_once(beside: &Beside, wrong: &Wrong) -> Result<Option<Outcome>> {
+async fn repair_at_once(beside: &ViewComparer, wrong: &Wrong) -> Result<Option<Outcome>> {
     if beside.has_versions() && beside.is_remote() {
         mend_by_version(beside, wrong).await
     } else {
@@ -377,7 +385,7 @@ async fn repair_at_once(beside: &Beside, wrong: &Wrong) -> Result<Option<Outcome
 /// Repairs entries of a collection whose changes have versions, which are the timestamps of its entries. Removes or
 /// overwrites an entry that is older than its record. If an entry is newer than its record, raises the version of the
 /// record above it.
-async fn mend_by_version(beside: &Beside, wrong: &Wrong) -> Result<Option<Outcome>> {
+async fn mend_by_version(beside: &ViewComparer, wrong: &Wrong) -> Result<Option<Outcome>> {
     let shared = &beside.core.shared;
     let stamp = wrong.entry.as_ref().map_or(0, |there| there.written.stamp);
     let latest = shared
@@ -418,7 +426,7 @@ async fn mend_by_version(beside: &Beside, wrong: &Wrong) -> Result<Option<Outcom
 
 /// Repairs entries by their timestamps, which only the store reports. For records without versions, and for local
 /// stores.
-async fn mend_by_stamp(beside: &Beside, wrong: &Wrong) -> Result<Option<Outcome>> {
+async fn mend_by_stamp(beside: &ViewComparer, wrong: &Wrong) -> Result<Option<Outcome>> {
     let shared = &beside.core.shared;
     let stamp = wrong.entry.as_ref().map(|there| there.written.stamp);
     let mut otherwise = OF_THE_FUTURE;
@@ -467,7 +475,7 @@ async fn mend_by_stamp(beside: &Beside, wrong: &Wrong) -> Result<Option<Outcome>
 }
 
 /// Writes a repair, on the basis of the reads that found the difference.
-async fn write(beside: &Beside, wrong: &Wrong, mending: Option<PartitionWrite>) -> Result<Sent> {
+async fn write(beside: &ViewComparer, wrong: &Wrong, mending: Option<PartitionWrite>) -> Result<Sent> {
     let shared = &beside.core.shared;
     send(
         shared,
@@ -478,7 +486,7 @@ async fn write(beside: &Beside, wrong: &Wrong, mending: Option<PartitionWrite>) 
     .await
 }
 
-async fn is_right(beside: &Beside, wrong: &Wrong, otherwise: &'static str) -> Result<Outcome> {
+async fn is_right(beside: &ViewComparer, wrong: &Wrong, otherwise: &'static str) -> Result<Outcome> {
     let mut left = look_at_record(beside, &wrong.record).await?;
     if let (None, Some(there)) = (&left, &wrong.entry) {
         left = look_at_entry(beside, &there.seen.key.key).await?;

@@ -7,9 +7,9 @@ use tokio::sync::{Mutex, mpsc};
 use tokio::task::{JoinError, JoinSet};
 
 use super::Verification;
-use super::comparison::{Comparison, Said};
+use super::comparison::{Comparison, ComparisonProgress};
 use super::place::Compared;
-use crate::beside::Beside;
+use crate::beside::ViewComparer;
 use crate::core::CollectionCore;
 use crate::error::{Error, ErrorKind, Result};
 use crate::pace::Pace;
@@ -30,7 +30,7 @@ pub(super) struct Together<'a> {
     pub(super) cores: Vec<Arc<CollectionCore>>,
     pub(super) compared: Compared,
     pub(super) progress: Progress<'a, ViewProgress>,
-    /// Whether reports contain checkpoints.
+    /// True if reports contain checkpoints.
     pub(super) tells_places: bool,
 }
 
@@ -85,9 +85,9 @@ impl Together<'_> {
                 biased;
                 Some((number, heard)) = said.recv() => {
                     match heard {
-                        Said::Rows(more) => rows[number].read += more,
-                        Said::Left(more) => rows[number].total = Some(rows[number].read + more),
-                        Said::Reached(reached) => {
+                        ComparisonProgress::Rows(more) => rows[number].read += more,
+                        ComparisonProgress::Left(more) => rows[number].total = Some(rows[number].read + more),
+                        ComparisonProgress::Reached(reached) => {
                             rows[number].is_under_way = reached.next.is_some();
                             self.compared.views[number] = reached;
                             resume = self.resume();
@@ -105,9 +105,9 @@ impl Together<'_> {
     }
 
     /// Returns the view of this number; `None` if its collection does not write it.
-    fn beside(&self, number: usize) -> Option<Beside> {
+    fn beside(&self, number: usize) -> Option<ViewComparer> {
         let view = ViewNumber(self.compared.views[number].number);
-        Beside::new(&self.cores[number], view)
+        ViewComparer::new(&self.cores[number], view)
     }
 
     /// Returns the checkpoint to resume from; `None` at the beginning.

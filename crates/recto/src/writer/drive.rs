@@ -10,8 +10,8 @@ use recto_model::Cells;
 use recto_protocol::views::change::RowOf;
 use recto_protocol::views::write::Conditional;
 use recto_protocol::views::{
-    Action, Answer, Claim, Decision, EntryKey, Event, FieldCells, Here, KeyCells, Micros, Refusal, Refused,
-    Request, TakingStep, Token, Version, ViewedCollection, Write,
+    Action, Answer, Claim, Decision, EntryKey, Event, FieldCells, KeyCells, Micros, Refusal, Refused,
+    Request, StepContext, TakingStep, Token, Version, ViewedCollection, Write,
 };
 use recto_store::Cas;
 use tokio::sync::oneshot;
@@ -29,7 +29,7 @@ use crate::viewed::check_size;
 pub(crate) struct Changed {
     /// Version of the record, or of its deletion.
     pub(crate) version: Version,
-    /// Whether some views may not show the change yet.
+    /// True if some views may not show the change yet.
     pub(crate) pending: bool,
 }
 
@@ -62,12 +62,12 @@ pub(super) enum End {
 pub(super) struct Unreleased {
     claims: Vec<(EntryKey<KeyCells>, Token)>,
     /// Request of a claim that was under way.
-    sending: Option<Done>,
+    sending: Option<PendingEvents>,
 }
 
 impl Unreleased {
     /// Returns `None` if there are no claims.
-    fn new(claims: Vec<(EntryKey<KeyCells>, Token)>, sending: Option<Done>) -> Option<Self> {
+    fn new(claims: Vec<(EntryKey<KeyCells>, Token)>, sending: Option<PendingEvents>) -> Option<Self> {
         (!claims.is_empty()).then_some(Self { claims, sending })
     }
 
@@ -84,7 +84,7 @@ impl Unreleased {
     }
 }
 
-type Done = BoxFuture<'static, Vec<Event<Cells, KeyCells>>>;
+type PendingEvents = BoxFuture<'static, Vec<Event<Cells, KeyCells>>>;
 
 /// Change that is under way.
 #[expect(clippy::struct_excessive_bools, reason = "the flags are independent")]
@@ -101,7 +101,7 @@ pub(super) struct Drive {
     mark: Option<Version>,
     /// Record that has the requested values, as it was last looked up.
     holder: Option<KeyCells>,
-    /// Whether a claim is being sent.
+    /// True if a claim is being sent.
     is_claiming: bool,
     /// Claim that was sent last, and its number of repetitions.
     claim: Option<(Token, TakingStep<KeyCells>, u32)>,
@@ -218,14 +218,14 @@ impl Drive {
     }
 
     /// Passes events to the state machine, and begins the actions that it returns.
-    fn tell(&mut self, events: impl IntoIterator<Item = Event<Cells, KeyCells>>) -> Option<Done> {
+    fn tell(&mut self, events: impl IntoIterator<Item = Event<Cells, KeyCells>>) -> Option<PendingEvents> {
         let mut doing = None;
         for event in events {
             let Some(known) = self.record.known() else {
                 self.gone();
                 return None;
             };
-            let here = Here {
+            let here = StepContext {
                 schema: &known.views,
                 owner: &self.record.owner,
                 now: self
@@ -243,7 +243,7 @@ impl Drive {
         doing
     }
 
-    fn begin(&mut self, action: Action<ViewedCollection>, known: &Arc<Known>) -> Option<Done> {
+    fn begin(&mut self, action: Action<ViewedCollection>, known: &Arc<Known>) -> Option<PendingEvents> {
         let record = Arc::clone(&self.record);
         match action {
             Action::Look { note, attempt } => {
@@ -298,7 +298,7 @@ impl Drive {
         own: Claim<KeyCells>,
         step: TakingStep<KeyCells>,
         until: Option<Micros>,
-    ) -> Done {
+    ) -> PendingEvents {
         let fenced = self.fenced;
         self.is_claiming = matches!(step, TakingStep::Send(_));
         match &step {
@@ -322,7 +322,7 @@ impl Drive {
         Arc::clone(&self.record).claim(claiming).boxed()
     }
 
-    fn cas(&mut self, asked: &Conditional<ViewedCollection>, known: &Arc<Known>) -> Done {
+    fn cas(&mut self, asked: &Conditional<ViewedCollection>, known: &Arc<Known>) -> PendingEvents {
         let token = asked.row.tokens.newest();
         let record = Arc::clone(&self.record);
         if !self.is_change {

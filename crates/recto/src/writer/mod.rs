@@ -72,9 +72,10 @@ pub(crate) struct Writer(Arc<Joining>);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct WriterMetrics {
-    /// Whether the process is registered.
+    /// True if the process is registered.
     pub is_registered: bool,
-    /// Whether the process has a lease, because it renewed its registration in time. Without a lease it does not write.
+    /// True if the process has a lease, because it renewed its registration in time. Without a
+    /// lease it does not write.
     pub has_lease: bool,
     /// Number of changes that are under way.
     pub under_way: usize,

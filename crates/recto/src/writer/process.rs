@@ -62,7 +62,7 @@ struct State {
     doubts: BTreeMap<Generation, Micros>,
     /// Error of the last renewal, if too few replicas were alive for it.
     cut_off: Option<Arc<StoreError>>,
-    /// Whether nothing may begin any more, because the registration is about to be removed.
+    /// True if nothing may begin any more, because the registration is about to be removed.
     is_leaving: bool,
 }
 

@@ -27,7 +27,7 @@ use crate::viewed::{Viewed, Written, check_size};
 
 /// Requested change of a record. It has the cells of the record, or the cells of the fields that get new values, in the
 /// order of the collection's fields.
-pub(crate) type Asked = Request<Cells, FieldCells>;
+pub(crate) type RequestedChange = Request<Cells, FieldCells>;
 
 /// Result of a change of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,8 +35,8 @@ pub(crate) type Asked = Request<Cells, FieldCells>;
 pub struct Changed {
     /// New version of the record, or version of its deletion. It is greater than all earlier versions of the record.
     pub version: i64,
-    /// Whether some views of the record may not show the change yet. They will show it: the time limit ended before all
-    /// entries were written.
+    /// True if some views of the record may not show the change yet. They will show it: the time
+    /// limit ended before all entries were written.
     pub pending: bool,
 }
 
@@ -44,7 +44,7 @@ pub struct Changed {
 ///
 /// # Errors
 /// Nothing was written, unless the outcome is unknown.
-pub(crate) async fn change(core: &CollectionCore, key: &Cells, asked: &Asked) -> Result<Changed> {
+pub(crate) async fn change(core: &CollectionCore, key: &Cells, asked: &RequestedChange) -> Result<Changed> {
     let limits = core.shared.store.limits();
     limits
         .check_partition(&core.base().table, key)
@@ -62,7 +62,7 @@ pub(crate) async fn change(core: &CollectionCore, key: &Cells, asked: &Asked) ->
 pub(crate) async fn transact(
     core: &CollectionCore,
     key: &Cells,
-    asked: &Asked,
+    asked: &RequestedChange,
     at: Option<Version>,
 ) -> Result<Changed> {
     let environment = &core.shared.environment;
@@ -102,7 +102,7 @@ pub(crate) async fn transact(
 }
 
 /// Makes the change in a task of the store, which continues if the caller stops waiting.
-async fn by_the_writer(core: &CollectionCore, key: &Cells, asked: &Asked) -> Result<Changed> {
+async fn by_the_writer(core: &CollectionCore, key: &Cells, asked: &RequestedChange) -> Result<Changed> {
     let shared = &core.shared;
     let (name, time) = (&core.definition.name, shared.write_options().timeout);
     let changed = shared
@@ -137,7 +137,7 @@ pub(crate) struct Transacting<'c> {
 
 impl Transacting<'_> {
     /// Reads the record, and changes it on condition that it stays as it was read.
-    async fn run(&self, asked: &Asked, at: Option<Version>, time: Duration) -> Result<Ended> {
+    async fn run(&self, asked: &RequestedChange, at: Option<Version>, time: Duration) -> Result<Ended> {
         let shared = &self.core.shared;
         let row = self.read().await?;
         let now = shared.environment.now_micros();

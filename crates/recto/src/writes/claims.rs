@@ -6,7 +6,7 @@ use recto_model::{Cells, RowRef};
 use recto_protocol::views::change::{RowOf, TransactionOf};
 use recto_protocol::views::collection::KeyCells;
 use recto_protocol::views::{
-    After, Arranged, Change, ClaimsTable, Entries, EntryKey, Refusal, Request, Token, ViewNumber,
+    Arranged, Change, ChangedRecord, ClaimsTable, Entries, EntryKey, Refusal, Request, Token, ViewNumber,
     ViewedCollection, untaken,
 };
 use recto_store::{
@@ -324,7 +324,7 @@ async fn transact_release(core: &CollectionCore, key: &Cells, claimed: &EntryKey
 fn as_it_is(row: &RowOf<ViewedCollection>, record: Cells) -> TransactionOf<ViewedCollection> {
     TransactionOf::<ViewedCollection> {
         expected: Some(row.version),
-        after: After {
+        after: ChangedRecord {
             record: Some(record),
             expires_at: row.expires_at,
             above: None,

@@ -25,7 +25,7 @@ pub(crate) use change::{
 };
 pub(crate) use claims::{claim_as_it_is, claims_of, has_claims, release_unheld, without_holder};
 use ground::Ground;
-use plain::{Gathering, Of, Plain};
+use plain::{Gathering, MutationOrigin, Plain};
 
 use crate::core::CollectionCore;
 use crate::error::{Error, ErrorKind, Result};
@@ -424,8 +424,8 @@ impl Changes {
             Ok(TransactionOutcome::Conflict(number)) => match of.into_iter().flatten().nth(number) {
                 // An entry with another timestamp already exists. It belongs to this record, or to another record with
                 // the same key.
-                Some(Of::Entry(_)) if !reads_all => Attempt::Known(Sent::MayBeThere),
-                of => Attempt::Refused(self.conflict(of.map(Of::change))),
+                Some(MutationOrigin::Entry(_)) if !reads_all => Attempt::Known(Sent::MayBeThere),
+                of => Attempt::Refused(self.conflict(of.map(MutationOrigin::change))),
             },
             Ok(TransactionOutcome::Unknown(error)) => Attempt::Unknown(error),
             Ok(TransactionOutcome::Refused(error)) => Attempt::Refused(refused(error)),
@@ -449,7 +449,7 @@ impl Changes {
             Ok(WriteOutcome::Unknown(error)) => Attempt::Unknown(error),
             Ok(WriteOutcome::Conflict(number)) => {
                 let of = of.into_iter().flatten().nth(number);
-                Attempt::Refused(self.conflict(of.map(Of::change)))
+                Attempt::Refused(self.conflict(of.map(MutationOrigin::change)))
             }
             Ok(WriteOutcome::Refused(error)) => Attempt::Refused(refused(error)),
             Err(error) => Attempt::Failed(error.into()),
@@ -477,7 +477,7 @@ enum Sent {
     Applied,
     /// Nothing is applied, because the schema or a record that was read has changed.
     OnOtherGround {
-        /// Whether the schema has changed.
+        /// True if the schema has changed.
         schema: bool,
     },
     /// Nothing is applied, because an entry already exists. It remains to check whether its record exists.

@@ -18,19 +18,19 @@ use crate::viewed::Viewed;
 pub(super) struct Plain {
     pub(super) writes: Vec<PartitionWrite>,
     /// Origin of each mutation, by write.
-    pub(super) of: Vec<Vec<Of>>,
+    pub(super) of: Vec<Vec<MutationOrigin>>,
 }
 
 /// Origin of a mutation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Of {
+pub(super) enum MutationOrigin {
     /// Record of the change with this index.
     Record(usize),
     /// Entry of the record of the change with this index.
     Entry(usize),
 }
 
-impl Of {
+impl MutationOrigin {
     /// Returns the index of the change.
     pub(super) fn change(self) -> usize {
         match self {
@@ -125,7 +125,11 @@ impl<'c> Gathering<'c> {
         for key in keys {
             let view = viewed.views.view(key.view);
             let write = view.and_then(|view| EntryWrites::remove(view, &key.key, Version(stamp.0)));
-            self.add(Of::Entry(number), view.map(|view| &**view.table()), write);
+            self.add(
+                MutationOrigin::Entry(number),
+                view.map(|view| &**view.table()),
+                write,
+            );
         }
     }
 
@@ -136,7 +140,11 @@ impl<'c> Gathering<'c> {
             partition: pending.partition(),
             mutations: vec![pending.mutation(stamp)],
         };
-        self.add(Of::Record(number), Some(&pending.core.written), Some(write));
+        self.add(
+            MutationOrigin::Record(number),
+            Some(&pending.core.written),
+            Some(write),
+        );
     }
 
     fn add_entry(
@@ -158,10 +166,10 @@ impl<'c> Gathering<'c> {
         } else {
             EntryWrites::patch(view, entry, version, (ttl_seconds, is_known))
         };
-        self.add(Of::Entry(number), Some(view.table()), write);
+        self.add(MutationOrigin::Entry(number), Some(view.table()), write);
     }
 
-    fn add(&mut self, of: Of, table: Option<&'c Table>, write: Option<PartitionWrite>) {
+    fn add(&mut self, of: MutationOrigin, table: Option<&'c Table>, write: Option<PartitionWrite>) {
         let (Some(table), Some(write)) = (table, write) else {
             return;
         };

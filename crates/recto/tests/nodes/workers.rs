@@ -46,16 +46,16 @@ async fn send(queue: &Queue, count: usize) {
 }
 
 /// Source that wraps a queue, counts its acknowledgements, and causes faults.
-struct Between {
+struct FaultySource {
     queue: Queue,
     acks: Arc<AtomicUsize>,
     /// Number of receives that fail first.
     unreachable: AtomicUsize,
-    /// Whether extensions report lost leases.
+    /// True if extensions report lost leases.
     is_lost: bool,
 }
 
-impl Between {
+impl FaultySource {
     fn new(queue: &Queue) -> Self {
         Self {
             queue: queue.clone(),
@@ -67,7 +67,7 @@ impl Between {
 }
 
 #[async_trait]
-impl Source for Between {
+impl Source for FaultySource {
     type Message = Message;
     type Receipt = Receipt;
 
@@ -122,7 +122,7 @@ async fn all_are_done_once_and_no_more_at_a_time_than_was_said() {
     send(&jobs, 500).await;
     let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let seen = Arc::new(Mutex::new(BTreeMap::<Vec<u8>, usize>::new()));
-    let source = Between::new(&jobs);
+    let source = FaultySource::new(&jobs);
     let acks = Arc::clone(&source.acks);
     let handler = {
         let (now, most, seen) = (Arc::clone(&now), Arc::clone(&most), Arc::clone(&seen));
@@ -384,9 +384,9 @@ async fn a_handler_whose_message_is_lost_is_dropped() {
     let folder = tempfile::tempdir().unwrap();
     let (_recto, jobs) = jobs(&folder, QueueOptions::default()).await;
     send(&jobs, 1).await;
-    let source = Between {
+    let source = FaultySource {
         is_lost: true,
-        ..Between::new(&jobs)
+        ..FaultySource::new(&jobs)
     };
     let worked = run_until_dropped(source, Duration::from_secs(2)).await;
     assert_eq!((worked.lost, worked.done, worked.given_back), (1, 0, 0));
@@ -397,9 +397,9 @@ async fn retries_unreachable_stores_but_not_deleted_queues() {
     let folder = tempfile::tempdir().unwrap();
     let (recto, jobs) = jobs(&folder, QueueOptions::default()).await;
     send(&jobs, 1).await;
-    let source = Between {
+    let source = FaultySource {
         unreachable: AtomicUsize::new(2),
-        ..Between::new(&jobs)
+        ..FaultySource::new(&jobs)
     };
     let unreachable = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&unreachable);

@@ -90,14 +90,14 @@ impl BucketsArgs {
 }
 
 /// Sort order of the arguments.
-struct Asked<'a> {
+struct OrderArguments<'a> {
     collection: &'a str,
     /// View; empty for the collection's primary sort order.
     view: &'a str,
     is_whole: bool,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> OrderArguments<'a> {
     /// Reads the sort order from the arguments.
     ///
     /// # Errors
@@ -126,7 +126,7 @@ pub(crate) async fn run(
     console: &mut Console,
 ) -> Result<Exit> {
     let schema = session.schema().await?;
-    let asked = Asked::new(args, &schema)?;
+    let asked = OrderArguments::new(args, &schema)?;
     if args.rebalance {
         return rebalance(args, &asked, session, console).await;
     }
@@ -168,7 +168,7 @@ fn shown(
 
 async fn rebalance(
     args: &BucketsArgs,
-    asked: &Asked<'_>,
+    asked: &OrderArguments<'_>,
     session: Arc<dyn Session>,
     console: &mut Console,
 ) -> Result<Exit> {

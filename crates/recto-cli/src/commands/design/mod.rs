@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use recto::design::{
-    Asked, DesignError, DesignErrorKind, LogReader, MAX_LOG_LINE_BYTES, MAX_QUERIES_BYTES, MAX_SHAPES,
-    design, parse_queries, servable, with_views,
+    DesignError, DesignErrorKind, LogReader, MAX_LOG_LINE_BYTES, MAX_QUERIES_BYTES, MAX_SHAPES,
+    WorkloadQuery, design, parse_queries, servable, with_views,
 };
 use serde_json::json;
 
@@ -147,7 +147,7 @@ fn write_whole(file: &Path, text: &str) -> io::Result<()> {
 }
 
 /// Returns the given queries, the number of different queries of a log that were left out, and the source file.
-fn queries(args: &DesignArgs) -> Result<(Vec<Asked>, Option<usize>, &Path)> {
+fn queries(args: &DesignArgs) -> Result<(Vec<WorkloadQuery>, Option<usize>, &Path)> {
     if let Some(file) = &args.log {
         let log = read_log(file, &args.collection)?;
         let log = log.end(MAX_SHAPES).map_err(|error| failure(error, file))?;

@@ -83,7 +83,7 @@ const CLAIMS: [Claim; 3] = [
 ];
 
 impl Claim {
-    fn what(&self) -> String {
+    fn condition(&self) -> String {
         let more = grouped(self.more);
         match self.fewer {
             Some(fewer) => format!("< {} or > {more}", grouped(fewer)),
@@ -164,7 +164,7 @@ impl Report {
         let all = tails.map(|(fewer, more)| digits(fewer.unwrap_or(0.0) + more));
         let fewer = tails.map(|(fewer, _)| fewer.map_or(String::new(), digits));
         let columns = vec![
-            ("rows", false, CLAIMS.iter().map(Claim::what).collect()),
+            ("rows", false, CLAIMS.iter().map(Claim::condition).collect()),
             ("claim", true, CLAIMS.map(|claim| claim.said.to_owned()).into()),
             ("computed", true, all.into()),
             ("fewer", true, fewer.into()),

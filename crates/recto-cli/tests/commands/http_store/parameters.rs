@@ -78,7 +78,7 @@ struct Operation {
     base: &'static [(&'static str, &'static str)],
     /// Parameters that the command does not have, because it always or never sends them.
     absent_in_command: &'static [&'static str],
-    /// Whether the reply has one JSON value per line.
+    /// True if the reply has one JSON value per line.
     is_lines: bool,
 }
 

@@ -14,9 +14,9 @@ use crate::support::{Server, recto};
 
 /// Responses of one session, without the parts that differ between stores.
 #[derive(Default)]
-struct Told(Vec<String>);
+struct Transcript(Vec<String>);
 
-impl Told {
+impl Transcript {
     fn tell(&mut self, what: &str, of: impl std::fmt::Debug) {
         self.0.push(format!("{what}: {of:?}"));
     }
@@ -50,7 +50,7 @@ fn messages(bodies: &[&str]) -> Vec<OutgoingMessage> {
 }
 
 /// Receives `most` messages. Returns their receipts.
-async fn receive(queues: &dyn Queues, told: &mut Told, queue: &str, most: u32) -> Vec<String> {
+async fn receive(queues: &dyn Queues, told: &mut Transcript, queue: &str, most: u32) -> Vec<String> {
     let request = ReceiveRequest {
         max_messages: Some(most),
         wait_seconds: Some(1),
@@ -70,7 +70,7 @@ async fn receive(queues: &dyn Queues, told: &mut Told, queue: &str, most: u32) -
     receipts
 }
 
-async fn make(queues: &dyn Queues, told: &mut Told) {
+async fn make(queues: &dyn Queues, told: &mut Transcript) {
     told.result("none", queues.queue("jobs").await.map(drop));
     told.result(
         "no name",
@@ -110,7 +110,7 @@ async fn make(queues: &dyn Queues, told: &mut Told) {
     told.result("needed", queues.delete_queue("dead").await);
 }
 
-async fn send(queues: &dyn Queues, told: &mut Told) {
+async fn send(queues: &dyn Queues, told: &mut Transcript) {
     let mut all = messages(&["a", "b", "c", "d"]);
     all[1].group = Some(String::new());
     all[2].deduplication_id = Some("once".into());
@@ -132,7 +132,7 @@ async fn send(queues: &dyn Queues, told: &mut Told) {
     told.status("full", queues.queue("jobs").await);
 }
 
-async fn settle(queues: &dyn Queues, told: &mut Told) {
+async fn settle(queues: &dyn Queues, told: &mut Transcript) {
     let receipts = receive(queues, told, "jobs", 2).await;
     let keep = Settling::Extend {
         visibility_seconds: 90,
@@ -177,7 +177,7 @@ async fn settle(queues: &dyn Queues, told: &mut Told) {
     );
 }
 
-async fn unite(queues: &dyn Queues, told: &mut Told) {
+async fn unite(queues: &dyn Queues, told: &mut Transcript) {
     told.result("no name", queues.begin_unit("jobs", "no name").await.map(drop));
     told.result("nowhere", queues.begin_unit("nowhere", "night").await.map(drop));
     told.status("begun", queues.begin_unit("jobs", "night").await);
@@ -207,7 +207,7 @@ async fn unite(queues: &dyn Queues, told: &mut Told) {
     told.result("too many", queues.change_tables(&fewer(47)).await);
 }
 
-async fn clear(queues: &dyn Queues, told: &mut Told) {
+async fn clear(queues: &dyn Queues, told: &mut Transcript) {
     let looked = queues.peek("jobs", 10).await.unwrap();
     let position = &looked[0].position;
     told.tell("position", position);
@@ -225,7 +225,7 @@ async fn clear(queues: &dyn Queues, told: &mut Told) {
 
 async fn told_of(session: &dyn Session) -> Vec<String> {
     let queues = session.queues().unwrap();
-    let mut told = Told::default();
+    let mut told = Transcript::default();
     make(queues, &mut told).await;
     send(queues, &mut told).await;
     settle(queues, &mut told).await;

@@ -54,7 +54,7 @@ pub(crate) struct Model {
 
 /// Result of an operation with a receipt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Said {
+pub(crate) enum ReceiptResult {
     Done,
     Stale,
 }
@@ -152,30 +152,30 @@ impl Model {
     }
 
     /// Returns the message of a receipt if the receipt is the newest one, otherwise the response to its acknowledgment.
-    fn shown(&self, receipt: usize) -> Result<usize, Said> {
+    fn shown(&self, receipt: usize) -> Result<usize, ReceiptResult> {
         let serial = self.receipts[receipt];
         let index = self.messages.iter().position(|one| one.serial == serial);
-        let index = index.ok_or(Said::Done)?;
+        let index = index.ok_or(ReceiptResult::Done)?;
         match self.messages[index].held {
             Held::Receipt(newest, _) | Held::Waiting(newest, _) if newest == receipt => Ok(index),
-            _ => Err(Said::Stale),
+            _ => Err(ReceiptResult::Stale),
         }
     }
 
-    pub(crate) fn ack(&mut self, receipt: usize) -> Said {
+    pub(crate) fn ack(&mut self, receipt: usize) -> ReceiptResult {
         match self.shown(receipt) {
             Ok(index) => {
                 self.messages.remove(index);
-                Said::Done
+                ReceiptResult::Done
             }
             Err(said) => said,
         }
     }
 
-    pub(crate) fn nack(&mut self, receipt: usize, delay: Micros) -> Said {
+    pub(crate) fn nack(&mut self, receipt: usize, delay: Micros) -> ReceiptResult {
         // A message that was settled or removed cannot be given back.
         let Ok(index) = self.shown(receipt) else {
-            return Said::Stale;
+            return ReceiptResult::Stale;
         };
         let attempts = self.messages[index].attempts;
         if self.most_attempts.is_some_and(|most| attempts >= most) {
@@ -184,16 +184,16 @@ impl Model {
         } else {
             self.messages[index].held = Held::Waiting(receipt, self.now + delay);
         }
-        Said::Done
+        ReceiptResult::Done
     }
 
-    pub(crate) fn extend(&mut self, receipt: usize, visibility: Micros) -> Said {
+    pub(crate) fn extend(&mut self, receipt: usize, visibility: Micros) -> ReceiptResult {
         match self.shown(receipt) {
             Ok(index) if matches!(self.messages[index].held, Held::Receipt(..)) => {
                 self.messages[index].held = Held::Receipt(receipt, self.now + visibility);
-                Said::Done
+                ReceiptResult::Done
             }
-            _ => Said::Stale,
+            _ => ReceiptResult::Stale,
         }
     }
 

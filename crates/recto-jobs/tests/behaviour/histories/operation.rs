@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use recto_jobs::{Message, NewMessage, Peeked, PeekedStanding, Sent, Settled, Shards};
 use recto_protocol::queues::{Micros, Receipt};
 
-use super::model::{Model, Said};
+use super::model::{Model, ReceiptResult};
 use super::process::{Process, SEGMENT_MESSAGES, World};
 
 const SECOND: Micros = 1_000_000;
@@ -325,10 +325,10 @@ impl Run {
     }
 }
 
-fn is_said(settled: Settled, expected: Said) {
+fn is_said(settled: Settled, expected: ReceiptResult) {
     let settled = match settled {
-        Settled::Done => Said::Done,
-        Settled::Stale => Said::Stale,
+        Settled::Done => ReceiptResult::Done,
+        Settled::Stale => ReceiptResult::Stale,
     };
     assert_eq!(settled, expected);
 }

@@ -10,16 +10,16 @@ use recto_protocol::queues::{Place, Segment, Shard};
 pub(crate) type Moment = u64;
 
 pub(crate) struct History {
-    said: Mutex<Said>,
-    /// Whether messages are moved on within their queue.
+    said: Mutex<HistoryState>,
+    /// True if messages are moved on within their queue.
     pub(crate) moves_on: bool,
 }
 
 /// Place of a receipt: the queue, and also the segment and its shard if the message may be in another segment, too.
-type There = (Place, Option<(Shard, Segment)>);
+type ReceiptPlace = (Place, Option<(Shard, Segment)>);
 
 #[derive(Default)]
-struct Said {
+struct HistoryState {
     moment: Moment,
     /// Bodies that a process tried to send.
     tried: BTreeSet<String>,
@@ -29,7 +29,7 @@ struct Said {
     done: BTreeMap<u128, Moment>,
     /// Messages with an acknowledgment that was confirmed late, and the event of it. Such a message is resolved only in
     /// this queue or segment, because it may have been moved to another one.
-    done_there: BTreeMap<(There, u128), Moment>,
+    done_there: BTreeMap<(ReceiptPlace, u128), Moment>,
     /// Messages that a process tried to acknowledge. They may be resolved, even without a confirmation.
     acknowledged: BTreeSet<u128>,
     /// Received messages, with their bodies.
@@ -46,11 +46,11 @@ impl History {
         }
     }
 
-    fn said(&self) -> std::sync::MutexGuard<'_, Said> {
+    fn said(&self) -> std::sync::MutexGuard<'_, HistoryState> {
         self.said.lock().unwrap()
     }
 
-    fn there(&self, message: &Message) -> There {
+    fn there(&self, message: &Message) -> ReceiptPlace {
         let receipt = message.receipt;
         let segment = self.moves_on.then_some((receipt.address.shard, receipt.segment));
         (receipt.address.place, segment)
@@ -157,7 +157,7 @@ impl History {
     }
 }
 
-impl Said {
+impl HistoryState {
     /// Records an inconsistency. The first one counts.
     fn wrong(&mut self, wrong: String) {
         self.wrong.get_or_insert(wrong);

@@ -24,18 +24,18 @@ enum Stamped {
     AsRead,
 }
 
-struct There {
+struct StoredRow {
     text: String,
     ends: Option<Instant>,
 }
 
 #[derive(Default)]
-struct Oracle(BTreeMap<i64, There>);
+struct Oracle(BTreeMap<i64, StoredRow>);
 
 impl Oracle {
     fn put(&mut self, at: i64, text: String, lives: Option<Duration>) {
         let ends = lives.map(|lives| Instant::now() + lives);
-        self.0.insert(at, There { text, ends });
+        self.0.insert(at, StoredRow { text, ends });
     }
 
     /// Asserts that `found` is the expected content. A row that is about to expire may be missing.

@@ -3,7 +3,7 @@
 use recto_protocol::buckets::{Bucket, Shard};
 use recto_store::Stamp;
 
-use super::checks::Told;
+use super::checks::FaultReport;
 use super::*;
 use crate::check::{FaultKind, FaultOutcome};
 use crate::samples::{Became, change};
@@ -42,7 +42,7 @@ impl Shown {
     }
 }
 
-fn all_of(kinds: &[(FaultKind, Option<i64>)], outcome: &FaultOutcome) -> Vec<Told> {
+fn all_of(kinds: &[(FaultKind, Option<i64>)], outcome: &FaultOutcome) -> Vec<FaultReport> {
     let kinds = kinds.iter();
     kinds.map(|(kind, at)| (*kind, *at, outcome.clone())).collect()
 }

@@ -2,7 +2,7 @@
 
 use recto_store::{RowsRead, Stamp};
 
-use super::checks::{Told, number};
+use super::checks::{FaultReport, number};
 use super::kept::{HOUR, HOUR_MS, KEPT, hours, kept};
 use super::times::{DAY_MS, DAYS, by_day, noons};
 use super::*;
@@ -77,8 +77,8 @@ impl Shown {
     }
 }
 
-fn all_of(kinds: Vec<(FaultKind, Option<i64>)>, outcome: &FaultOutcome) -> Vec<Told> {
-    let mut all: Vec<Told> = kinds
+fn all_of(kinds: Vec<(FaultKind, Option<i64>)>, outcome: &FaultOutcome) -> Vec<FaultReport> {
+    let mut all: Vec<FaultReport> = kinds
         .into_iter()
         .map(|(kind, at)| (kind, at, outcome.clone()))
         .collect();

@@ -18,7 +18,7 @@ const READ: u16 = 0;
 const FURTHER: u16 = 3;
 const NEXT_BUCKET: u16 = 3;
 
-pub(super) type Told = (FaultKind, Option<i64>, FaultOutcome);
+pub(super) type FaultReport = (FaultKind, Option<i64>, FaultOutcome);
 
 pub(super) fn number(cell: Option<&[u8]>) -> i64 {
     i64::from_be_bytes(
@@ -81,12 +81,12 @@ impl Shown {
         panic!("it comes to no end");
     }
 
-    pub(super) async fn told(&self, mends: bool) -> Vec<Told> {
+    pub(super) async fn told(&self, mends: bool) -> Vec<FaultReport> {
         let told = self.checked(mends).await.into_iter().map(|fault| {
             let at = fault.clustering.map(|cells| number(cells.get(0)));
             (fault.kind, at, fault.outcome)
         });
-        let mut told: Vec<Told> = told.collect();
+        let mut told: Vec<FaultReport> = told.collect();
         told.sort_by_key(|(kind, at, _)| (*kind, *at));
         told
     }

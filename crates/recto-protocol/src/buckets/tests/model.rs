@@ -22,13 +22,13 @@ pub(crate) const ALL_DONE: &str = "all done, and the row lies in another bucket"
 pub(crate) struct Config {
     /// Rule that is left out.
     pub(crate) without: Option<Rule>,
-    /// Whether the row exists at the start.
+    /// True if the row exists at the start.
     pub(crate) has_row: bool,
     /// For each writer, its operations on the row, one after the other.
     pub(crate) writers: Vec<Vec<Operation>>,
-    /// Whether the writers have no cached range map at first, and guess bucket 0.
+    /// True if the writers have no cached range map at first, and guess bucket 0.
     pub(crate) guesses: bool,
-    /// Whether a page is read concurrently.
+    /// True if a page is read concurrently.
     pub(crate) reads: bool,
     /// Split that each splitter makes. `None`: the splitter continues a split that another process began.
     pub(crate) splitters: Vec<Option<Cut>>,
@@ -37,7 +37,7 @@ pub(crate) struct Config {
     pub(crate) windows: Vec<Option<Span>>,
     /// Size limit of one conditional write of a split.
     pub(crate) room: Room,
-    /// Whether the most recent old bucket is cleared.
+    /// True if the most recent old bucket is cleared.
     pub(crate) clears: bool,
     /// Number of requests with unknown outcome.
     pub(crate) losses: u8,
@@ -48,9 +48,9 @@ pub(crate) struct Config {
     pub(crate) standstills: u8,
     /// Number of times that tombstones that are old enough are purged.
     pub(crate) purges: u8,
-    /// Whether requests are transactions, on a store that keeps no tombstones.
+    /// True if requests are transactions, on a store that keeps no tombstones.
     pub(crate) transacts: bool,
-    /// Whether copies of the first range map have the long lifetime.
+    /// True if copies of the first range map have the long lifetime.
     pub(crate) is_calm: bool,
 }
 

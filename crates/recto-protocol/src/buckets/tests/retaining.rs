@@ -30,9 +30,9 @@ const FLOOR: &[u8] = b"k";
 #[expect(clippy::struct_excessive_bools, reason = "each is true or not for itself")]
 struct Drops {
     without: Option<Rule>,
-    /// Whether the newest keys come first.
+    /// True if the newest keys come first.
     is_newest_first: bool,
-    /// Whether the kept row is still read from the bucket that is dropped.
+    /// True if the kept row is still read from the bucket that is dropped.
     is_being_cut: bool,
     crashes: u8,
     pages: bool,

@@ -12,7 +12,7 @@ pub(crate) const KEY: &[u8] = b"m";
 
 /// Process that waits for an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Who {
+pub(crate) enum Process {
     Writer(u8),
     Splitter(u8),
     Clearer,

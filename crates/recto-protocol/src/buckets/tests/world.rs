@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 
 use super::model::{B1, B2, B3, B5, Config};
-use super::store::{KEY, Request, Store, Who, joined, window_of};
+use super::store::{KEY, Process, Request, Store, joined, window_of};
 use crate::buckets::limits::STANDSTILL_MS;
 use crate::buckets::rules::Rule;
 use crate::buckets::{
@@ -16,7 +16,7 @@ use crate::buckets::{
 
 /// Source of a process's range map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum By {
+pub(crate) enum MapSource {
     /// The cached range map of the process.
     Own,
     /// A new read.
@@ -28,16 +28,16 @@ pub(crate) enum By {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Happening {
     Begins(u8),
-    Takes(u8, By),
+    Takes(u8, MapSource),
     /// The request arrives. The flag: whether the copy by which it was sent is still valid.
-    Arrives(Option<Who>, Request, bool),
-    Lost(Who, Request),
+    Arrives(Option<Process>, Request, bool),
+    Lost(Process, Request),
     WriterDies(u8),
-    PageTakes(By),
+    PageTakes(MapSource),
     /// A slice is read. The flag: whether the copy is still valid.
     PageReads(bool),
     SplitBegins(u8),
-    SplitReads(u8, By),
+    SplitReads(u8, MapSource),
     Waited(u8),
     CopyReads(u8),
     SplitterDies(u8),
@@ -51,7 +51,7 @@ pub(crate) enum Happening {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 struct Held {
     copy: Option<DirectoryCopy>,
-    /// Whether the copy may be valid: no process has waited for the end of its lifetime.
+    /// True if the copy may be valid: no process has waited for the end of its lifetime.
     may_live: bool,
     /// Splitters whose wait does not cover this copy, because the copy was taken during the wait.
     since: BTreeSet<u8>,
@@ -106,7 +106,7 @@ enum Does {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct World {
     store: Store,
-    air: Vec<(Option<Who>, Request)>,
+    air: Vec<(Option<Process>, Request)>,
     writers: Vec<Writer>,
     page: Option<Page>,
     splitters: Vec<Splitter>,
@@ -276,10 +276,10 @@ impl World {
     }
 
     /// Returns the possible sources of a range map that a process wants.
-    fn sources(&self, wants: Option<Wants>, held: &Held) -> impl Iterator<Item = By> {
-        let own = (wants == Some(Wants::Take) && held.may_live).then_some(By::Own);
-        let fresh = wants.map(|_| By::Fresh);
-        let missed = wants.and(self.store.missed.as_ref()).map(|_| By::Missed);
+    fn sources(&self, wants: Option<Wants>, held: &Held) -> impl Iterator<Item = MapSource> {
+        let own = (wants == Some(Wants::Take) && held.may_live).then_some(MapSource::Own);
+        let fresh = wants.map(|_| MapSource::Fresh);
+        let missed = wants.and(self.store.missed.as_ref()).map(|_| MapSource::Missed);
         own.into_iter().chain(fresh).chain(missed)
     }
 
@@ -287,7 +287,7 @@ impl World {
         for (from, request) in &self.air {
             let mut arrives = |lives| happenings.push(Happening::Arrives(*from, request.clone(), lives));
             match (from, request) {
-                (Some(Who::Writer(p)), Request::Row(..)) if self.is_last_of(*from) => {
+                (Some(Process::Writer(p)), Request::Row(..)) if self.is_last_of(*from) => {
                     let writer = &self.writers[usize::from(*p)];
                     arrives(false);
                     if writer.held.may_live || self.standstills > 0 {
@@ -302,7 +302,7 @@ impl World {
         }
     }
 
-    fn is_last_of(&self, from: Option<Who>) -> bool {
+    fn is_last_of(&self, from: Option<Process>) -> bool {
         self.air.iter().filter(|(other, _)| *other == from).count() == 1
     }
 
@@ -329,9 +329,9 @@ impl World {
                 }
                 Does::Nothing | Does::Asks | Does::IsOver => {}
                 Does::Reads => {
-                    happenings.push(Happening::SplitReads(s, By::Fresh));
+                    happenings.push(Happening::SplitReads(s, MapSource::Fresh));
                     if !config.protocol().rules.keeps(Rule::ReadSerially) && self.store.missed.is_some() {
-                        happenings.push(Happening::SplitReads(s, By::Missed));
+                        happenings.push(Happening::SplitReads(s, MapSource::Missed));
                     }
                 }
                 Does::Waits(_) => happenings.push(Happening::Waited(s)),
@@ -375,7 +375,7 @@ impl World {
                 writer.writing = None;
                 writer.wants = None;
                 writer.is_dead = true;
-                self.leaves(Who::Writer(p));
+                self.leaves(Process::Writer(p));
             }
             Happening::PageTakes(by) => self.page_takes(config, by),
             Happening::PageReads(lives) => self.page_reads(lives),
@@ -399,7 +399,7 @@ impl World {
                 let splitter = &mut self.splitters[usize::from(s)];
                 splitter.splitting = None;
                 splitter.does = Does::IsOver;
-                self.leaves(Who::Splitter(s));
+                self.leaves(Process::Splitter(s));
             }
             Happening::ClearBegins => self.tell_clearer(ClearEvent::Begin),
             Happening::ClearWaited => {
@@ -451,11 +451,11 @@ impl World {
         self.tell_writer(config, p, WriteEvent::Begin, ALIVE);
     }
 
-    fn takes(&mut self, config: &Config, by: By, held: &Held) -> Held {
+    fn takes(&mut self, config: &Config, by: MapSource, held: &Held) -> Held {
         let directory = match by {
-            By::Own => return held.clone(),
-            By::Fresh => self.store.directory.clone(),
-            By::Missed => self.store.missed.clone().expect("one is missed"),
+            MapSource::Own => return held.clone(),
+            MapSource::Fresh => self.store.directory.clone(),
+            MapSource::Missed => self.store.missed.clone().expect("one is missed"),
         };
         let waits = |splitter: &Splitter| {
             matches!(splitter.does, Does::Waits(_)) && splitter.seen > directory.version
@@ -522,40 +522,40 @@ impl World {
         }
         for bucket in buckets {
             let request = Request::Row(*bucket, operation, stamp);
-            self.air.push((Some(Who::Writer(p)), request));
+            self.air.push((Some(Process::Writer(p)), request));
         }
     }
 
-    fn take_from_air(&mut self, from: Option<Who>, request: &Request) {
-        let is_it = |sent: &(Option<Who>, Request)| sent.0 == from && sent.1 == *request;
+    fn take_from_air(&mut self, from: Option<Process>, request: &Request) {
+        let is_it = |sent: &(Option<Process>, Request)| sent.0 == from && sent.1 == *request;
         if let Some(index) = self.air.iter().position(is_it) {
             self.air.remove(index);
         }
     }
 
-    fn arrives(&mut self, config: &Config, from: Option<Who>, request: &Request, lives: bool) {
+    fn arrives(&mut self, config: &Config, from: Option<Process>, request: &Request, lives: bool) {
         let is_last = self.is_last_of(from);
         self.take_from_air(from, request);
         match request {
             Request::Row(bucket, operation, stamp) => {
                 self.store.row(*bucket, *operation, *stamp);
                 match from {
-                    Some(Who::Writer(p)) if is_last => {
+                    Some(Process::Writer(p)) if is_last => {
                         if lives && !self.writers[usize::from(p)].held.may_live {
                             self.standstills -= 1;
                         }
                         self.tell_writer(config, p, WriteEvent::Written, clock(lives));
                     }
-                    Some(Who::Splitter(s)) if is_last => self.tell_splitter(s, SplitEvent::Copied),
-                    Some(Who::Clearer) if is_last => self.tell_clearer(ClearEvent::Copied),
+                    Some(Process::Splitter(s)) if is_last => self.tell_splitter(s, SplitEvent::Copied),
+                    Some(Process::Clearer) if is_last => self.tell_clearer(ClearEvent::Copied),
                     _ => {}
                 }
             }
             Request::Cas(expected, put) => {
                 let decision = self.decides(config, *expected, put, from.is_some());
                 match from {
-                    Some(Who::Splitter(s)) => self.tell_splitter(s, SplitEvent::Decided(decision)),
-                    Some(Who::Clearer) => self.tell_clearer(ClearEvent::Decided(decision)),
+                    Some(Process::Splitter(s)) => self.tell_splitter(s, SplitEvent::Decided(decision)),
+                    Some(Process::Clearer) => self.tell_clearer(ClearEvent::Decided(decision)),
                     _ => {}
                 }
             }
@@ -585,12 +585,12 @@ impl World {
 
     /// Loses the answer of a request that may still arrive. A conditional write is reported as unknown. Other requests
     /// are sent again.
-    fn loses(&mut self, who: Who, request: &Request) {
+    fn loses(&mut self, who: Process, request: &Request) {
         self.losses -= 1;
         self.take_from_air(Some(who), request);
         self.air.push((None, request.clone()));
         match (request, who) {
-            (Request::Cas(..), Who::Splitter(s)) => {
+            (Request::Cas(..), Process::Splitter(s)) => {
                 self.tell_splitter(s, SplitEvent::Decided(Decision::Unknown));
             }
             (Request::Cas(..), _) => self.tell_clearer(ClearEvent::Decided(Decision::Unknown)),
@@ -598,7 +598,7 @@ impl World {
         }
     }
 
-    fn leaves(&mut self, who: Who) {
+    fn leaves(&mut self, who: Process) {
         for (from, _) in &mut self.air {
             if *from == Some(who) {
                 *from = None;
@@ -619,8 +619,8 @@ impl World {
         }
     }
 
-    fn split_reads(&mut self, config: &Config, s: u8, by: By) {
-        let directory = if by == By::Missed {
+    fn split_reads(&mut self, config: &Config, s: u8, by: MapSource) {
+        let directory = if by == MapSource::Missed {
             self.store.missed.clone().expect("one is missed")
         } else {
             self.store.directory.clone()
@@ -652,7 +652,7 @@ impl World {
             SplitAction::Cas { expected, put } => {
                 splitter.seen = expected;
                 self.air
-                    .push((Some(Who::Splitter(s)), Request::Cas(expected, Arc::new(put))));
+                    .push((Some(Process::Splitter(s)), Request::Cas(expected, Arc::new(put))));
                 Does::Asks
             }
             SplitAction::Wait { ms } => Does::Waits(ms),
@@ -669,14 +669,14 @@ impl World {
         let Does::Copies(copies) = std::mem::replace(&mut splitter.does, Does::Asks) else {
             return;
         };
-        let sent = self.sends_copies(config, &copies, Who::Splitter(s));
+        let sent = self.sends_copies(config, &copies, Process::Splitter(s));
         if !sent {
             self.tell_splitter(s, SplitEvent::Copied);
         }
     }
 
     /// Reads the row and sends it to its new bucket, if it is in one of the spans. Returns whether a request was sent.
-    fn sends_copies(&mut self, config: &Config, copies: &[Copying], who: Who) -> bool {
+    fn sends_copies(&mut self, config: &Config, copies: &[Copying], who: Process) -> bool {
         let mut is_sent = false;
         for copying in copies.iter().filter(|copying| copying.span.has(KEY)) {
             let Some(stamp) = self.store.seen(copying.from) else {
@@ -699,7 +699,7 @@ impl World {
         is_sent
     }
 
-    fn page_takes(&mut self, config: &Config, by: By) {
+    fn page_takes(&mut self, config: &Config, by: MapSource) {
         let Some(page) = &self.page else { return };
         let held = page.held.clone();
         let held = self.takes(config, by, &held);
@@ -777,7 +777,7 @@ impl World {
             }
             ClearAction::Cas { expected, put } => {
                 self.air
-                    .push((Some(Who::Clearer), Request::Cas(expected, Arc::new(put))));
+                    .push((Some(Process::Clearer), Request::Cas(expected, Arc::new(put))));
                 Does::Asks
             }
             ClearAction::Over => Does::IsOver,
@@ -789,7 +789,7 @@ impl World {
             return;
         };
         if let Does::Copies(copies) = std::mem::replace(does, Does::Asks) {
-            if !self.sends_copies(config, &copies, Who::Clearer) {
+            if !self.sends_copies(config, &copies, Process::Clearer) {
                 self.tell_clearer(ClearEvent::Copied);
             }
             return;

@@ -4,7 +4,7 @@
 use super::driver::{Driver, Next, Spot};
 use super::mover::spot_of;
 use super::sender::Sender;
-use super::store::{By, Reply, Request};
+use super::store::{Reply, Request, ResolvedBy};
 use super::world::{Ghost, Now};
 use super::{HERE, QUEUE};
 use crate::queues::{
@@ -23,7 +23,7 @@ pub(crate) struct Clearer {
     /// Segment that is cleared.
     here: Option<(Segment, Live)>,
     log: Option<Log>,
-    /// Whether the last command went to the state of the segment that is cleared.
+    /// True if the last command went to the state of the segment that is cleared.
     purges: bool,
     driver: Driver,
     sender: Option<Sender>,
@@ -126,7 +126,8 @@ impl Clearer {
                 return Some(Request::ReadLog(HERE, live.register));
             }
             ClearAction::Source(origin, wish) => {
-                self.driver.asks_state(spot_of(origin), wish, By::Nobody, now)
+                self.driver
+                    .asks_state(spot_of(origin), wish, ResolvedBy::Nobody, now)
             }
             ClearAction::State(segment, live, wish) => {
                 let own = Spot {
@@ -134,7 +135,7 @@ impl Clearer {
                     segment,
                     register: live.register,
                 };
-                let by = By::Purge(self.deletion);
+                let by = ResolvedBy::Purge(self.deletion);
                 self.driver.asks_state(own, wish, by, now)
             }
             ClearAction::Find(segment) => self.driver.asks(HERE, ShardAction::Find(segment), now),

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::store::{By, Reply, Request, SetsUp};
+use super::store::{Reply, Request, ResolvedBy, SetsUp};
 use super::world::Now;
 use crate::queues::{
     Action, Address, BodyTable, Clock, Event, Head, HeadContext, HeadWish, Leases, Live, Log, LogContext,
@@ -47,7 +47,7 @@ enum Waits {
     /// Responses to this number of commands.
     Head(Address, usize),
     Log,
-    State(By),
+    State(ResolvedBy),
     Ring,
     Registry,
     /// Entry of a segment in a head.
@@ -133,7 +133,7 @@ impl Driver {
         self.tells_head(asked(wishes), now)
     }
 
-    pub(crate) fn asks_state(&mut self, spot: Spot, wish: StateWish, by: By, now: &Now<'_>) -> Next {
+    pub(crate) fn asks_state(&mut self, spot: Spot, wish: StateWish, by: ResolvedBy, now: &Now<'_>) -> Next {
         self.waits = Waits::State(by);
         if self.state.as_ref().is_none_or(|(known, _)| *known != spot) {
             self.state = Some((spot, Round::new(now.config.protocol())));

@@ -2,7 +2,7 @@
 
 use super::driver::{Driver, Next, Spot};
 use super::mover::spot_of;
-use super::store::{By, Reply, Request};
+use super::store::{Reply, Request, ResolvedBy};
 use super::world::Now;
 use super::{SOURCE, TENURE};
 use crate::queues::{
@@ -19,7 +19,7 @@ pub(crate) struct Keeper {
     left: Vec<(Segment, Live)>,
     log: Option<Log>,
     releasing: Option<Releasing>,
-    /// Whether the last command went to the state of the segment that is purged.
+    /// True if the last command went to the state of the segment that is purged.
     purges: bool,
     driver: Driver,
 }
@@ -130,9 +130,10 @@ impl Keeper {
         };
         let next = match action {
             ReleaseAction::Source(origin, wish) => {
-                self.driver.asks_state(spot_of(origin), wish, By::Nobody, now)
+                self.driver
+                    .asks_state(spot_of(origin), wish, ResolvedBy::Nobody, now)
             }
-            ReleaseAction::State(wish) => self.driver.asks_state(own, wish, By::Purge(TENURE), now),
+            ReleaseAction::State(wish) => self.driver.asks_state(own, wish, ResolvedBy::Purge(TENURE), now),
             ReleaseAction::Head(wish) => self.driver.asks(self.address, ShardAction::Head(vec![wish]), now),
             ReleaseAction::Find(segment) => self.driver.asks(self.address, ShardAction::Find(segment), now),
             ReleaseAction::Over(released) => {

@@ -33,7 +33,7 @@ struct State {
     leases: Leases,
     is_heard: bool,
     is_handed_out: bool,
-    /// Whether another process claimed the message before.
+    /// True if another process claimed the message before.
     is_taken: bool,
     is_late: bool,
 }

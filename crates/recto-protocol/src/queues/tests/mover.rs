@@ -1,7 +1,7 @@
 //! Process in the models that moves the message of the first segment.
 
 use super::driver::{Driver, Next, Spot};
-use super::store::{By, Reply, Request};
+use super::store::{Reply, Request, ResolvedBy};
 use super::world::{Config, Now};
 use super::{SOURCE, TENURE, entry_of};
 use crate::queues::rows::Rows;
@@ -79,7 +79,8 @@ impl Mover {
         let next = match self.moving.as_mut()?.step(event) {
             MoveAction::Shard(address, action) => self.driver.asks(address, action, now),
             MoveAction::Source(origin, wish) => {
-                self.driver.asks_state(spot_of(origin), wish, By::Nobody, now)
+                self.driver
+                    .asks_state(spot_of(origin), wish, ResolvedBy::Nobody, now)
             }
             MoveAction::Over(moved) => {
                 let is_damaged = moved == Moved::Damaged && now.config.without.is_none();

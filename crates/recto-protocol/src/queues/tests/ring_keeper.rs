@@ -50,7 +50,7 @@ pub(crate) struct RingKeeper {
     doing: Option<Doing>,
     /// Lifetime of the table that the keeper fences.
     life: Option<Life>,
-    /// Whether the next step is to count the references of a head.
+    /// True if the next step is to count the references of a head.
     counts: bool,
     driver: Driver,
 }

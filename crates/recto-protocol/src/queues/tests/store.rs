@@ -21,7 +21,7 @@ pub(crate) enum Request {
     CasHead(Address, Version, Head),
     /// The last value: whether the write sets the cell up for another segment than the one that was read.
     CasLog(Address, RegisterNumber, Version, Log, SetsUp),
-    CasState(Address, RegisterNumber, Version, State, By),
+    CasState(Address, RegisterNumber, Version, State, ResolvedBy),
     Write(BodyTable, Address, Segment, Chunk),
     /// Gives the queue its slot. From then on, keepers find the queue.
     TakePlace,
@@ -37,7 +37,7 @@ pub(crate) enum Request {
 
 /// Reason for which messages are resolved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum By {
+pub(crate) enum ResolvedBy {
     Claim(ClaimId),
     /// A purge of the messages of this epoch of the slot, or an older one. It counts as an acknowledgment of these
     /// messages only.
@@ -62,7 +62,7 @@ pub(crate) enum Reply {
     Decided(Version, Decision),
     Written,
     TableGone,
-    /// Whether the queue has its slot.
+    /// True if the queue has its slot.
     Places(bool),
 }
 
@@ -408,7 +408,7 @@ impl Store {
     }
 
     /// Checks Q2, Q6 and Q7 for the messages that a conditional write claims and resolves.
-    fn check_state(&mut self, at: (Address, RegisterNumber), before: &State, put: &State, by: By) {
+    fn check_state(&mut self, at: (Address, RegisterNumber), before: &State, put: &State, by: ResolvedBy) {
         let (address, register) = at;
         let mut messages = self.messages();
         messages.retain(|message| message.address == address);
@@ -443,16 +443,16 @@ impl Store {
         let mut acked = Vec::new();
         for seq in (0..8).filter(resolves) {
             let newest = before.pending.get(&seq).map(|pending| pending.claim);
-            if matches!(by, By::Claim(claim) if newest != Some(claim)) {
+            if matches!(by, ResolvedBy::Claim(claim) if newest != Some(claim)) {
                 self.broken = Some(Q6);
             }
             acked.extend(message(seq).map(|message| message.id));
         }
         let opened_by = self.opened_by.get(&(address, put.segment)).copied();
         let is_meant = match by {
-            By::Claim(_) => true,
-            By::Purge(tenure) => opened_by.unwrap_or(TENURE) <= tenure,
-            By::Nobody => false,
+            ResolvedBy::Claim(_) => true,
+            ResolvedBy::Purge(tenure) => opened_by.unwrap_or(TENURE) <= tenure,
+            ResolvedBy::Nobody => false,
         };
         if is_meant {
             self.acked.extend(acked);
@@ -460,7 +460,7 @@ impl Store {
     }
 
     /// Checks that no process holds a claimed message, or that the holder's claim has ended.
-    fn check_claims(&mut self, address: Address, before: &State, put: &State, by: By, now: Micros) {
+    fn check_claims(&mut self, address: Address, before: &State, put: &State, by: ResolvedBy, now: Micros) {
         let at = |seq: &Seq| (address, put.segment, *seq);
         for (seq, pending) in &put.pending {
             let was = before.pending.get(seq).filter(|_| before.segment == put.segment);
@@ -470,14 +470,14 @@ impl Store {
             if is_new && is_claimed && held.is_some_and(|(_, until)| now < until + LEASE_MARGIN_MICROS) {
                 self.broken = Some(HELD);
             }
-            if is_claimed && (is_new || by == By::Claim(pending.claim)) {
+            if is_claimed && (is_new || by == ResolvedBy::Claim(pending.claim)) {
                 self.held.insert(at(seq), (pending.claim, pending.until));
             }
         }
         self.held.retain(|(_, segment, seq), (claim, _)| {
             let is_claimed = |pending: &Pending| pending.standing == Standing::Claimed;
             let has_it = put.pending.get(seq).is_some_and(is_claimed);
-            *segment != put.segment || has_it || by != By::Claim(*claim)
+            *segment != put.segment || has_it || by != ResolvedBy::Claim(*claim)
         });
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::HERE;
 use super::driver::{Driver, Next, Spot};
-use super::store::{By, Reply, Request};
+use super::store::{Reply, Request, ResolvedBy};
 use super::world::{Config, Ghost, Now};
 use crate::queues::{ClaimId, Delivery, Head, Live, Log, Order, Segment, State, StateAnswer, StateWish};
 
@@ -100,7 +100,7 @@ impl Worker {
             until: now.micros + 1,
             failed_surplus: 0,
         };
-        self.asks(wish, By::Nobody, now, ghosts)
+        self.asks(wish, ResolvedBy::Nobody, now, ghosts)
     }
 
     fn acts(&mut self, now: &Now<'_>, ghosts: &mut Vec<Ghost>) -> Option<Request> {
@@ -118,10 +118,16 @@ impl Worker {
             },
             Act::GiveBack => StateWish::GiveBack { seq, claim },
         };
-        self.asks(wish, By::Claim(claim), now, ghosts)
+        self.asks(wish, ResolvedBy::Claim(claim), now, ghosts)
     }
 
-    fn asks(&mut self, wish: StateWish, by: By, now: &Now<'_>, ghosts: &mut Vec<Ghost>) -> Option<Request> {
+    fn asks(
+        &mut self,
+        wish: StateWish,
+        by: ResolvedBy,
+        now: &Now<'_>,
+        ghosts: &mut Vec<Ghost>,
+    ) -> Option<Request> {
         let (segment, live) = *self.left.last()?;
         let spot = Spot {
             address: HERE,

@@ -39,14 +39,15 @@ pub(crate) struct Config {
     pub(crate) kept: Address,
     /// Number of processes that move the message. If there is one, the message exists at the start.
     pub(crate) movers: u8,
-    /// Whether each mover has its own target shard. The first one moves the message within its shard.
+    /// True if each mover has its own target shard. The first one moves the message within its
+    /// shard.
     pub(crate) moves_apart: bool,
-    /// Whether the movers move the message on within its shard.
+    /// True if the movers move the message on within its shard.
     pub(crate) goes_on: bool,
-    /// Whether an earlier process began the move and stopped.
+    /// True if an earlier process began the move and stopped.
     pub(crate) is_half_moved: bool,
-    /// Whether a process begins a temporary queue and sends to it, and another process looks for ended temporary
-    /// queues.
+    /// True if a process begins a temporary queue and sends to it, and another process looks for
+    /// ended temporary queues.
     pub(crate) has_unit: bool,
     /// Number of processes that delete the queue and make another one.
     pub(crate) clearers: u8,
@@ -63,25 +64,25 @@ pub(crate) struct Config {
     pub(crate) crashes: u8,
     /// Number of time steps. After a step, leases have ended and versioned cells have rested.
     pub(crate) ticks: u8,
-    /// Whether all messages belong to one group, in order.
+    /// True if all messages belong to one group, in order.
     pub(crate) is_ordered: bool,
-    /// Whether all messages have the same deduplication id.
+    /// True if all messages have the same deduplication id.
     pub(crate) deduplicates: bool,
-    /// Whether keepers seal open segments.
+    /// True if keepers seal open segments.
     pub(crate) seals: bool,
-    /// Whether keepers purge all segments except that of the moved message.
+    /// True if keepers purge all segments except that of the moved message.
     pub(crate) purges: bool,
-    /// Whether keepers also purge that segment.
+    /// True if keepers also purge that segment.
     pub(crate) purges_source: bool,
     /// Number of processes that lose replies.
     pub(crate) lossy: u8,
-    /// Whether only replies about emptying are lost.
+    /// True if only replies about emptying are lost.
     pub(crate) only_emptying_is_lost: bool,
-    /// Whether keepers of the ring know each change of it at once.
+    /// True if keepers of the ring know each change of it at once.
     pub(crate) shares_ring: bool,
-    /// Whether the first sender makes the queue.
+    /// True if the first sender makes the queue.
     pub(crate) is_new: bool,
-    /// Whether a broken invariant was found.
+    /// Flag that is set when an invariant is found broken.
     pub(super) found: Option<Arc<AtomicBool>>,
 }
 
@@ -177,10 +178,10 @@ pub(crate) struct World {
     sent: BTreeSet<MessageId>,
     duplicates: u8,
     is_full: bool,
-    /// Whether a process received the reply that the queue was deleted.
+    /// True if a process received the reply that the queue was deleted.
     has_no_queue: bool,
     is_unknown: bool,
-    /// Whether a sender received the reply that a table is dropped.
+    /// True if a sender received the reply that a table is dropped.
     is_dropped: bool,
 }
 

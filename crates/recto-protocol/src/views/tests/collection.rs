@@ -8,7 +8,7 @@ use recto_model::schema::Schema;
 
 use crate::views::collection::{FieldCells, KeyCells, ViewedCollection};
 use crate::views::row::{EntryKey, Found, Generation, Row, Token, Version, ViewNumber};
-use crate::views::write::{Action, Answer, Decision, Event, Here, Write};
+use crate::views::write::{Action, Answer, Decision, Event, StepContext, Write};
 use crate::views::{
     Arranged, Change, Entries, EntryOutcome, Misfit, MisfitCause, Refusal, Request, decide, entries_of,
     transaction,
@@ -54,9 +54,9 @@ fn record(status: u8, since: u8, reason: u8) -> Cells {
     cells.iter().map(|cell| cell.as_deref()).collect()
 }
 
-type Asked = Change<Cells, FieldCells>;
+type TestChange = Change<Cells, FieldCells>;
 
-fn changes() -> impl Strategy<Value = Vec<(Asked, bool)>> {
+fn changes() -> impl Strategy<Value = Vec<(TestChange, bool)>> {
     let record =
         || (0..3_u8, 0..3_u8, 0..3_u8).prop_map(|(status, since, reason)| record(status, since, reason));
     let patch = (1..4_usize, 0..3_u8).prop_map(|(field, which)| {
@@ -112,7 +112,7 @@ fn run(
     schema: &ViewedCollection,
     found: &mut Found<Cells, KeyCells>,
     shown: &mut Shown,
-    change: Asked,
+    change: TestChange,
     (now, token): (i64, u128),
 ) -> Option<Answer> {
     let request = Request {
@@ -120,7 +120,7 @@ fn run(
         if_version: None,
     };
     let mut machine = Write::change(request);
-    let here = Here {
+    let here = StepContext {
         schema,
         owner: &KeyCells::of(std::iter::empty()),
         now,

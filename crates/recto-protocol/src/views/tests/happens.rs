@@ -14,7 +14,7 @@ use crate::views::member::{Joining, Registration};
 use crate::views::row::{Generation, Token};
 use crate::views::rules::{Rule, Rules};
 use crate::views::segments::{DEAD_SEGMENT_SECONDS, DeadSegment, dead_segment_by};
-use crate::views::write::{Action, Answer, Decision, Event, Here, Write};
+use crate::views::write::{Action, Answer, Decision, Event, StepContext, Write};
 
 impl World {
     pub(super) fn happens(&mut self, config: &Config, happening: Happening) {
@@ -348,7 +348,7 @@ impl World {
     fn tell(&mut self, config: &Config, p: u8, event: Event<Record, u8>) {
         let process = &mut self.processes[p as usize];
         let Some(write) = &mut process.write else { return };
-        let here = Here {
+        let here = StepContext {
             schema: config.schema_of(process.schema),
             owner: &0,
             now: config.scripts[p as usize].clock,

@@ -20,7 +20,7 @@ const TOLD: &str = "who is told to be dead was found dead";
 #[derive(Debug, Clone, Default)]
 struct Leases {
     without: Option<Rule>,
-    /// Whether the process's clock does not count the time for which the process is suspended.
+    /// True if the process's clock does not count the time for which the process is suspended.
     forgets_suspension: bool,
 }
 
@@ -36,7 +36,7 @@ struct State {
     late: Option<Sent>,
     losses: u8,
     last_sent: i64,
-    /// Whether the process knows that it was found dead.
+    /// True if the process knows that it was found dead.
     is_told: bool,
     watch: Option<Watch>,
 }

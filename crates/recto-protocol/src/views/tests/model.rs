@@ -25,9 +25,9 @@ pub(crate) struct Config {
     pub(crate) schema: Option<Tiny>,
     /// Schema to which a view is added concurrently.
     pub(crate) later: Option<Tiny>,
-    /// Whether the later schema is recorded from the start.
+    /// True if the later schema is recorded from the start.
     pub(crate) is_recorded: bool,
-    /// Whether the later schema lacks a view, which is being dropped.
+    /// True if the later schema lacks a view, which is being dropped.
     pub(crate) drops: bool,
     /// Number of requests with an unknown outcome.
     pub(crate) losses: u8,
@@ -39,9 +39,10 @@ pub(crate) struct Config {
     /// Number of processes that end in order, after all their requests.
     pub(crate) leaves: u8,
     pub(crate) deadlines: u8,
-    /// Whether the clock of a frozen process stopped, so that the process considers its lease valid.
+    /// True if the clock of a frozen process stopped, so that the process considers its lease
+    /// valid.
     pub(crate) clocks_stand_still: bool,
-    /// Whether another process resolves the intents of dead processes.
+    /// True if another process resolves the intents of dead processes.
     pub(crate) sweeps: bool,
     /// Keys of the first view from which pages are read concurrently, one after the other.
     pub(crate) reads: Vec<u8>,
@@ -57,9 +58,9 @@ pub(crate) struct Script {
     pub(crate) requests: Vec<TinyRequest>,
     /// Time of its wall clock.
     pub(crate) clock: Micros,
-    /// Whether the process has not joined yet.
+    /// True if the process has not joined yet.
     pub(crate) is_new: bool,
-    /// Whether the process knows the later schema from the start.
+    /// True if the process knows the later schema from the start.
     pub(crate) knows_later: bool,
 }
 

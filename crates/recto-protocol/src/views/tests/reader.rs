@@ -21,7 +21,7 @@ pub(crate) struct Reader {
     keys_read: u8,
     seen: Option<Seen<u8, Option<u8>>>,
     found: Option<TinyFound>,
-    /// Whether the record was at the key, acknowledged, since the reader began to read the key.
+    /// True if the record was at the key, acknowledged, since the reader began to read the key.
     stays: bool,
     /// Key. The next field: whether the record was at the key at any time since.
     key: u8,

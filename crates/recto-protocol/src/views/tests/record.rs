@@ -8,7 +8,7 @@ use super::tiny::{
 use super::usually;
 use crate::views::row::{CLOCKS_APART_MICROS, Found, MAX_MUST_GO, Token, Tokens, Version};
 use crate::views::rules::Rule;
-use crate::views::write::{Action, Answer, Decision, Event, Here, Write};
+use crate::views::write::{Action, Answer, Decision, Event, StepContext, Write};
 
 /// Returns a configuration with processes whose clocks differ, each with its requests, on a record at place 1, without
 /// faults.
@@ -313,7 +313,7 @@ fn versions_one_apart() {
 #[test]
 fn a_lost_write_sent_once_is_known_to_be_lost() {
     let schema = Tiny::new(1, &[BY_PLACE]);
-    let here = |token| Here {
+    let here = |token| StepContext {
         schema: &schema,
         owner: &0,
         now: 0,
@@ -341,7 +341,7 @@ fn a_lost_write_sent_once_is_known_to_be_lost() {
 #[test]
 fn too_much_to_remove_is_resolved_first() {
     let schema = Tiny::new(1, &[BY_PLACE]);
-    let here = |token| Here {
+    let here = |token| StepContext {
         schema: &schema,
         owner: &0,
         now: 0,

@@ -16,7 +16,7 @@ use crate::views::row::{
 };
 use crate::views::rules::{Rule, Rules};
 use crate::views::taking::{Claim, ClaimDecision, TakingStep};
-use crate::views::write::{Action, Answer, Conditional, Decision, Event, Here, Write};
+use crate::views::write::{Action, Answer, Conditional, Decision, Event, StepContext, Write};
 
 const I8: &str = "I8: no two live records have one value";
 const CLAIMED: &str = "who has the value has its claim";
@@ -88,9 +88,10 @@ struct Config {
     without: Option<Rule>,
     /// Record that has the value at first.
     first: Option<Record>,
-    /// Whether this record has no claim: the constraint was added later, and the record's own process takes the claim.
+    /// True if this record has no claim: the constraint was added later, and the record's own
+    /// process takes the claim.
     is_added: bool,
-    /// Whether records are inserted instead of put.
+    /// True if records are inserted instead of put.
     inserts: bool,
     /// For each process, the record that it changes, and for each of its changes whether the record then has the value.
     scripts: Vec<(Record, Vec<bool>)>,
@@ -345,7 +346,7 @@ impl World {
 
     /// Resolves a record at once, as the sweeper and a fencing process do. The resulting releases are under way.
     fn resolve(&mut self, record: Record, mut write: Write<Wanting>, token: Token) {
-        let here = Here {
+        let here = StepContext {
             schema: &Wanting,
             owner: &record,
             now: NOW,
@@ -385,7 +386,7 @@ impl World {
         // The token is new each time and belongs to no other process, so that it does not depend on the actions of
         // other processes.
         let token = Token(u128::from(p) * 100 + u128::from(process.tokens) + 1);
-        let here = Here {
+        let here = StepContext {
             schema: &Wanting,
             owner: &record,
             now: NOW,

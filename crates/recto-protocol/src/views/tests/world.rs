@@ -26,7 +26,7 @@ pub(crate) struct Intent {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(crate) struct Stored {
     pub(super) place: Option<IntentPlace>,
-    /// Whether the process of the intent reports that the intent is settled.
+    /// True if the process of the intent reports that the intent is settled.
     pub(super) is_settled: bool,
     /// Number of times that other processes resolved the intent.
     pub(super) resolved: u32,
@@ -75,7 +75,7 @@ pub(crate) struct World {
     pub(super) answers: BTreeMap<Intent, Answer>,
     pub(super) broken: Option<&'static str>,
     pub(super) reader: Reader,
-    /// Whether the bucket of an entry changed while the entry was written.
+    /// True if the bucket of an entry changed while the entry was written.
     pub(super) has_moved: bool,
 }
 

@@ -8,7 +8,7 @@ use crate::views::claimed::untaken;
 use crate::views::row::{EntryKey, Token};
 use crate::views::rules::Rule;
 use crate::views::taking::{Claim, Taking, TakingStep};
-use crate::views::write::Here;
+use crate::views::write::StepContext;
 
 /// Row that is to be sent, and the state of taking its claims.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -30,7 +30,12 @@ impl<A: Arranged> Claiming<A> {
 
 impl<A: Arranged> Write<A> {
     /// Takes the claims that the row of the change needs and does not have, and then sends the row.
-    pub(super) fn claim(&mut self, found: FoundOf<A>, mut row: RowOf<A>, here: &Here<'_, A>) -> Actions<A> {
+    pub(super) fn claim(
+        &mut self,
+        found: FoundOf<A>,
+        mut row: RowOf<A>,
+        here: &StepContext<'_, A>,
+    ) -> Actions<A> {
         // Take again the claims that this machine took in an earlier attempt: they no longer have the token that the
         // row lists.
         row.claims
@@ -51,7 +56,7 @@ impl<A: Arranged> Write<A> {
         found: FoundOf<A>,
         row: RowOf<A>,
         mut left: Vec<EntryKey<A::Key>>,
-        here: &Here<'_, A>,
+        here: &StepContext<'_, A>,
     ) -> Actions<A> {
         if left.is_empty() {
             return self.send_claimed(found, row, here);
@@ -77,7 +82,7 @@ impl<A: Arranged> Write<A> {
     pub(super) fn go_on_claiming(
         &mut self,
         event: Event<A::Record, A::Key>,
-        here: &Here<'_, A>,
+        here: &StepContext<'_, A>,
     ) -> Actions<A> {
         let state = std::mem::replace(&mut self.state, State::Waiting);
         let State::Claiming(mut claiming) = state else {
@@ -101,7 +106,12 @@ impl<A: Arranged> Write<A> {
         self.act_on(claiming, step, here)
     }
 
-    fn act_on(&mut self, claiming: Claiming<A>, step: TakingStep<A::Key>, here: &Here<'_, A>) -> Actions<A> {
+    fn act_on(
+        &mut self,
+        claiming: Claiming<A>,
+        step: TakingStep<A::Key>,
+        here: &StepContext<'_, A>,
+    ) -> Actions<A> {
         match step {
             TakingStep::Held => {
                 let Claiming { found, key, left, .. } = claiming;
@@ -129,7 +139,7 @@ impl<A: Arranged> Write<A> {
 
     /// Sends the row after its claims are taken. That may have taken long, so the lease and the schema are checked
     /// again.
-    fn send_claimed(&mut self, found: FoundOf<A>, row: RowOf<A>, here: &Here<'_, A>) -> Actions<A> {
+    fn send_claimed(&mut self, found: FoundOf<A>, row: RowOf<A>, here: &StepContext<'_, A>) -> Actions<A> {
         if row.generation != here.schema.generation() {
             return self.look(here);
         }
@@ -140,7 +150,7 @@ impl<A: Arranged> Write<A> {
     }
 
     /// Rejects the change, and releases its claims.
-    pub(super) fn refuse(&mut self, refusal: Refusal, here: &Here<'_, A>) -> Actions<A> {
+    pub(super) fn refuse(&mut self, refusal: Refusal, here: &StepContext<'_, A>) -> Actions<A> {
         self.end_unclaimed(Answer::Refused(refusal), here)
     }
 

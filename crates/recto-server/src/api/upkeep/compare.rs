@@ -10,7 +10,7 @@ use recto::session::{VerifyReport, VerifyRequest, ViewProgress};
 use recto_api::store::CompareRequest;
 use serde_json::{Value as Json, json};
 
-use super::telling::{Done, Told, while_heard};
+use super::telling::{LatestProgress, OperationResult, while_heard};
 use crate::access::{EVERY_COLLECTION, Right};
 use crate::api::body;
 use crate::api::caller::Caller;
@@ -41,7 +41,7 @@ async fn compare(caller: Caller, uri: &Uri, request: Request, right: Right) -> R
     };
     let session = caller.comparing(right, &mut asked).await?;
     let running = caller.begin(right)?;
-    let told = Told::default();
+    let told = LatestProgress::default();
     let tells = told.clone();
     let upkeep = Arc::clone(caller.upkeep());
     let work = async move {
@@ -49,7 +49,7 @@ async fn compare(caller: Caller, uri: &Uri, request: Request, right: Right) -> R
         let compared = async { session.tools()?.verify(&asked, &tell).await };
         let report = running.end_as(compared.await, |report| counts(report).to_string())?;
         upkeep.note_compared(&report);
-        Ok(Done::from(report.to_json()))
+        Ok(OperationResult::from(report.to_json()))
     };
     while_heard(caller.upkeep(), told, work).await
 }

@@ -10,7 +10,7 @@ use recto_api::parameters::names_of;
 use serde_json::{Value as Json, json};
 
 use super::spool::Spool;
-use super::telling::{Done, Told, while_heard};
+use super::telling::{LatestProgress, OperationResult, while_heard};
 use crate::access::Right;
 use crate::api::caller::Caller;
 use crate::api::request;
@@ -56,7 +56,7 @@ pub(in crate::api) async fn load(caller: Caller, uri: Uri, request: Request) -> 
     let running = caller.begin(Right::Load)?;
     let spool = Spool::receive(caller.upkeep(), &name, &asked, request.into_body()).await?;
     asked.file = spool.path().to_owned();
-    let told = Told::default();
+    let told = LatestProgress::default();
     let tells = told.clone();
     let work = async move {
         let load = async {
@@ -73,7 +73,7 @@ pub(in crate::api) async fn load(caller: Caller, uri: Uri, request: Request) -> 
             .map(unreadable);
         let rejects = loaded.as_ref().ok().and_then(|report| report.rejects.clone());
         let done = running.end(loaded.map(|report| result(&report)));
-        done.map(|result| Done::from(result).with_rejects(rejects))
+        done.map(|result| OperationResult::from(result).with_rejects(rejects))
             .map_err(|problem| spool.name_in(unreadable.unwrap_or(problem)))
     };
     while_heard(caller.upkeep(), told, work).await

@@ -40,15 +40,15 @@ const REJECT_BYTES: usize = 48 << 10;
 
 /// Latest progress of an operation. New progress replaces progress that was not sent.
 #[derive(Debug, Clone)]
-pub(in crate::api) struct Told(Arc<watch::Sender<Json>>);
+pub(in crate::api) struct LatestProgress(Arc<watch::Sender<Json>>);
 
-impl Default for Told {
+impl Default for LatestProgress {
     fn default() -> Self {
         Self(Arc::new(watch::Sender::new(json!({}))))
     }
 }
 
-impl Told {
+impl LatestProgress {
     pub(in crate::api) fn tell(&self, progress: Json) {
         self.0.send_replace(progress);
     }
@@ -56,12 +56,12 @@ impl Told {
 
 /// Result of an operation, and its file of rejects.
 #[derive(Debug)]
-pub(super) struct Done {
+pub(super) struct OperationResult {
     result: Json,
     rejects: Option<PathBuf>,
 }
 
-impl From<Json> for Done {
+impl From<Json> for OperationResult {
     fn from(result: Json) -> Self {
         Self {
             result,
@@ -70,7 +70,7 @@ impl From<Json> for Done {
     }
 }
 
-impl Done {
+impl OperationResult {
     /// Adds a file of rejects, which is sent before the result.
     pub(super) fn with_rejects(mut self, rejects: Option<PathBuf>) -> Self {
         self.rejects = rejects;
@@ -81,7 +81,7 @@ impl Done {
 /// Replies with the progress of an operation that continues to its end, even if the client disconnects.
 pub(in crate::api) async fn run_on(
     upkeep: &Upkeep,
-    told: Told,
+    told: LatestProgress,
     work: impl Future<Output = Result<Json, Problem>> + Send + 'static,
 ) -> Result<Response, Problem> {
     let (sender, ended) = oneshot::channel();
@@ -92,7 +92,7 @@ pub(in crate::api) async fn run_on(
     let work = async move {
         let ended = ended.await;
         let ended = ended.unwrap_or_else(|_| Err(Problem::internal("an internal error occurred")));
-        ended.map(Done::from)
+        ended.map(OperationResult::from)
     };
     while_heard(upkeep, told, work).await
 }
@@ -100,8 +100,8 @@ pub(in crate::api) async fn run_on(
 /// Replies with the progress of an operation that stops when the client disconnects.
 pub(super) async fn while_heard(
     upkeep: &Upkeep,
-    told: Told,
-    work: impl Future<Output = Result<Done, Problem>> + Send + 'static,
+    told: LatestProgress,
+    work: impl Future<Output = Result<OperationResult, Problem>> + Send + 'static,
 ) -> Result<Response, Problem> {
     let (sender, mut receiver) = mpsc::channel(LINES_AHEAD);
     upkeep.spawn(tell(told, Box::pin(work), sender));
@@ -130,7 +130,11 @@ fn line_of(name: &str, value: &Json) -> Bytes {
 }
 
 /// Sends the progress and the result of an operation. It drops the operation if the client disconnects.
-async fn tell(told: Told, mut work: BoxFuture<'static, Result<Done, Problem>>, sender: mpsc::Sender<Line>) {
+async fn tell(
+    told: LatestProgress,
+    mut work: BoxFuture<'static, Result<OperationResult, Problem>>,
+    sender: mpsc::Sender<Line>,
+) {
     let mut told = told.0.subscribe();
     let mut ticks = tokio::time::interval(TELL_INTERVAL);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);

@@ -14,9 +14,9 @@ use recto::{Error, ErrorKind};
 use super::super::layout::{Failure, Layout, page, sentence};
 use super::super::page_url::{encoded, first, parameters};
 use super::super::text::{counted, grouped};
-use super::asked::{href, may};
 use super::chart;
 use super::history::{FLOWS, Histories, History};
+use super::queue_access::{href, may};
 use super::words::{age, depth, paused};
 use super::{BOARD, TABLES, follow};
 use crate::access::{Access, Right};
@@ -79,7 +79,7 @@ struct Board<'a> {
     histories: &'a Histories,
     /// Name of the queue after which the board starts.
     after: &'a str,
-    /// Whether the token may read the tables of message bodies.
+    /// True if the token may read the tables of message bodies.
     sees_tables: bool,
 }
 

@@ -6,7 +6,7 @@ use recto::session::{PeekedMessage, QueueStatus, body_bytes};
 
 use super::super::page_url::encoded;
 use super::super::text::{bytes, cut, is_plain};
-use super::asked::Asked;
+use super::queue_access::QueueAccess;
 use super::words::{between, micros};
 use crate::access::Right;
 
@@ -27,7 +27,7 @@ pub(super) const MESSAGE: &str = "message";
 /// Returns the oldest messages. They do not change while a person reads them: the page refreshes only the figures
 /// above them.
 pub(super) fn oldest(
-    asked: &Asked,
+    asked: &QueueAccess,
     status: &QueueStatus,
     messages: &[PeekedMessage],
     now_micros: i64,
@@ -57,7 +57,12 @@ pub(super) fn oldest(
 }
 
 /// Returns a table of messages.
-pub(super) fn table(asked: &Asked, messages: &[PeekedMessage], now_micros: i64, may_remove: bool) -> Markup {
+pub(super) fn table(
+    asked: &QueueAccess,
+    messages: &[PeekedMessage],
+    now_micros: i64,
+    may_remove: bool,
+) -> Markup {
     let has_groups = messages.iter().any(|message| message.group.is_some());
     let has_errors = messages.iter().any(|message| error(message).is_some());
     html! {
@@ -96,7 +101,7 @@ pub(super) fn table(asked: &Asked, messages: &[PeekedMessage], now_micros: i64, 
     }
 }
 
-fn remove_href(asked: &Asked, message: &PeekedMessage) -> String {
+fn remove_href(asked: &QueueAccess, message: &PeekedMessage) -> String {
     let named = encoded(&[
         (POSITION, message.position.clone()),
         (MESSAGE, message.id.clone()),

@@ -15,12 +15,12 @@
 //! | `chart` | chart of a history |
 //! | `words` | numbers and times of queues |
 
-mod asked;
 mod board;
 mod chart;
 mod history;
 mod messages;
 mod queue;
+mod queue_access;
 mod redrive;
 mod removal;
 mod send;

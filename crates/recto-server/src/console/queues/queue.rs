@@ -12,10 +12,10 @@ use recto::session::{DeduplicationScope, QueueStatus};
 use super::super::layout::{Failure, Layout, page};
 use super::super::page_url::{first, parameters};
 use super::super::text::{bytes, counted, grouped};
-use super::asked::{Asked, href};
 use super::chart;
 use super::history::{FLOWS, Histories};
 use super::messages::{self, MAX_PEEKED};
+use super::queue_access::{QueueAccess, href};
 use super::units::units;
 use super::words::{age, depth, paused, seconds};
 use super::{BOARD, follow};
@@ -36,7 +36,7 @@ pub(super) async fn get(
     Path(name): Path<String>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Failure> {
-    let asked = Asked::of(&app, access, name, Right::Read)?;
+    let asked = QueueAccess::of(&app, access, name, Right::Read)?;
     let sent = parameters(query.unwrap_or_default().as_bytes());
     let status = asked.status().await?;
     histories.note(&status);
@@ -64,7 +64,7 @@ pub(super) async fn get_figures(
     Extension(histories): Extension<Arc<Histories>>,
     Path(name): Path<String>,
 ) -> Result<Response, Failure> {
-    let asked = Asked::of(&app, access, name, Right::Read)?;
+    let asked = QueueAccess::of(&app, access, name, Right::Read)?;
     let status = asked.status().await?;
     histories.note(&status);
     let content = html! { (heading(&asked)) (figures(&asked, &status, &histories).await?) };
@@ -84,7 +84,7 @@ fn answer(name: &str, content: &Markup) -> Response {
     page(StatusCode::OK, &layout, content)
 }
 
-fn heading(asked: &Asked) -> Markup {
+fn heading(asked: &QueueAccess) -> Markup {
     let may_manage = asked.may(Right::Manage);
     html! {
         div.heading {
@@ -128,7 +128,11 @@ fn notice(done: &str) -> Option<String> {
 }
 
 /// Returns the figures of a queue, which the page refreshes regularly.
-async fn figures(asked: &Asked, status: &QueueStatus, histories: &Histories) -> Result<Markup, Problem> {
+async fn figures(
+    asked: &QueueAccess,
+    status: &QueueStatus,
+    histories: &Histories,
+) -> Result<Markup, Problem> {
     let history = histories.of(&asked.name);
     let dead_letters = dead_letters(asked, status).await?;
     Ok(html! {
@@ -152,11 +156,11 @@ fn tile(name: &str, content: &Markup) -> Markup {
     html! { div { dt { (name) } dd { (content) } } }
 }
 
-async fn dead_letters(asked: &Asked, status: &QueueStatus) -> Result<Markup, Problem> {
+async fn dead_letters(asked: &QueueAccess, status: &QueueStatus) -> Result<Markup, Problem> {
     let Some(to) = status.options.dead_letters.as_ref().and_then(Option::as_ref) else {
         return Ok(html! { span.dim { "–" } });
     };
-    if !super::asked::may(&asked.access, &to.queue, Right::Read) {
+    if !super::queue_access::may(&asked.access, &to.queue, Right::Read) {
         return Ok(html! { span.dim { "in " (to.queue) } });
     }
     let dead = match asked.queues()?.queue(&to.queue).await {

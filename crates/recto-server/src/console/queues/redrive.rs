@@ -11,8 +11,8 @@ use recto::session::{MovedMessages, QueueStatus};
 
 use super::super::layout::{Failure, problem_panel};
 use super::super::page_url::{Parameters, first, parameters};
-use super::asked::{Asked, may};
 use super::queue::{MORE, REDRIVEN};
+use super::queue_access::{QueueAccess, may};
 use crate::access::{Access, Right};
 use crate::app::App;
 use crate::problem::Problem;
@@ -27,7 +27,7 @@ pub(super) async fn ask(
     Extension(access): Extension<Access>,
     Path(name): Path<String>,
 ) -> Result<Response, Failure> {
-    let asked = Asked::of(&app, access, name, Right::Manage)?;
+    let asked = QueueAccess::of(&app, access, name, Right::Manage)?;
     asked.status().await?;
     Ok(answer(&asked, &Parameters::new(), None).await?)
 }
@@ -39,7 +39,7 @@ pub(super) async fn redrive(
     Path(name): Path<String>,
     body: Bytes,
 ) -> Result<Response, Failure> {
-    let asked = Asked::of(&app, access, name, Right::Manage)?;
+    let asked = QueueAccess::of(&app, access, name, Right::Manage)?;
     let sent = parameters(&body);
     match moved(&asked, &sent, app.upkeep().redrive_time).await {
         Ok(MovedMessages { moved, done }) => {
@@ -51,7 +51,7 @@ pub(super) async fn redrive(
 }
 
 /// Moves the messages. The token also needs the right to send to the target queue.
-async fn moved(asked: &Asked, sent: &Parameters, time: Duration) -> Result<MovedMessages, Problem> {
+async fn moved(asked: &QueueAccess, sent: &Parameters, time: Duration) -> Result<MovedMessages, Problem> {
     let to = first(sent, TO).unwrap_or_default();
     asked
         .access
@@ -70,7 +70,11 @@ async fn moved(asked: &Asked, sent: &Parameters, time: Duration) -> Result<Moved
     moved.map_err(|error| Problem::of_queue(error, "messages"))
 }
 
-async fn answer(asked: &Asked, sent: &Parameters, problem: Option<&Problem>) -> Result<Response, Problem> {
+async fn answer(
+    asked: &QueueAccess,
+    sent: &Parameters,
+    problem: Option<&Problem>,
+) -> Result<Response, Problem> {
     let mut others = asked.queues()?.queues().await?;
     others.retain(|queue| queue.name != asked.name && may(&asked.access, &queue.name, Right::Send));
     let chosen = first(sent, TO).or_else(|| source(&others, &asked.name));

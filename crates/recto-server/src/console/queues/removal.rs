@@ -11,9 +11,9 @@ use maud::html;
 use super::super::layout::{Failure, problem_panel};
 use super::super::page_url::{first, parameters};
 use super::super::text::counted;
-use super::asked::Asked;
 use super::history::Histories;
 use super::messages::{MAX_PEEKED, MESSAGE, POSITION, table};
+use super::queue_access::QueueAccess;
 use crate::access::{Access, Right};
 use crate::app::App;
 use crate::problem::Problem;
@@ -26,7 +26,7 @@ pub(super) async fn ask_remove(
     Path(name): Path<String>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Failure> {
-    let asked = Asked::of(&app, access, name, Right::Manage)?;
+    let asked = QueueAccess::of(&app, access, name, Right::Manage)?;
     let sent = parameters(query.unwrap_or_default().as_bytes());
     let named = |name: &str| first(&sent, name).unwrap_or_default();
     let mut shown = Vec::new();
@@ -57,7 +57,7 @@ pub(super) async fn remove(
     Path(name): Path<String>,
     body: Bytes,
 ) -> Result<Response, Failure> {
-    let asked = Asked::of(&app, access, name, Right::Manage)?;
+    let asked = QueueAccess::of(&app, access, name, Right::Manage)?;
     let sent = parameters(&body);
     let position = first(&sent, POSITION).unwrap_or_default();
     let was_there = asked.queues()?.remove_message(&asked.name, position).await?;
@@ -70,7 +70,7 @@ pub(super) async fn ask_purge(
     Extension(access): Extension<Access>,
     Path(name): Path<String>,
 ) -> Result<Response, Failure> {
-    let asked = Asked::of(&app, access, name, Right::Manage)?;
+    let asked = QueueAccess::of(&app, access, name, Right::Manage)?;
     Ok(purge_page(&asked, None).await?)
 }
 
@@ -80,14 +80,14 @@ pub(super) async fn purge(
     Extension(access): Extension<Access>,
     Path(name): Path<String>,
 ) -> Result<Response, Failure> {
-    let asked = Asked::of(&app, access, name, Right::Manage)?;
+    let asked = QueueAccess::of(&app, access, name, Right::Manage)?;
     match asked.queues()?.purge(&asked.name).await {
         Ok(()) => Ok(asked.done("purged", "purge")),
         Err(error) => Ok(purge_page(&asked, Some(&error.into())).await?),
     }
 }
 
-async fn purge_page(asked: &Asked, problem: Option<&Problem>) -> Result<Response, Problem> {
+async fn purge_page(asked: &QueueAccess, problem: Option<&Problem>) -> Result<Response, Problem> {
     let status = asked.status().await?;
     let content = html! {
         div.heading { h1 { "Purge " (asked.name) "?" } }

@@ -12,7 +12,7 @@ use recto::session::OutgoingMessage;
 use super::super::layout::{Failure, problem_panel};
 use super::super::page_url::{Parameters, first, parameters};
 use super::super::text::lines;
-use super::asked::Asked;
+use super::queue_access::QueueAccess;
 use crate::access::{Access, Right};
 use crate::app::App;
 use crate::problem::Problem;
@@ -32,7 +32,7 @@ pub(super) async fn ask(
     Path(name): Path<String>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Failure> {
-    let asked = Asked::of(&app, access, name, Right::Send)?;
+    let asked = QueueAccess::of(&app, access, name, Right::Send)?;
     let settings = asked.status().await?.options;
     let form = Form {
         asked: &asked,
@@ -49,7 +49,7 @@ pub(super) async fn send(
     Path(name): Path<String>,
     body: Bytes,
 ) -> Result<Response, Failure> {
-    let asked = Asked::of(&app, access, name, Right::Send)?;
+    let asked = QueueAccess::of(&app, access, name, Right::Send)?;
     let queues = asked.queues()?;
     let form = Form {
         asked: &asked,
@@ -81,7 +81,7 @@ fn not_right(detail: impl Into<String>, field: &str) -> Problem {
 
 /// Form, empty or with the typed values.
 struct Form<'a> {
-    asked: &'a Asked,
+    asked: &'a QueueAccess,
     is_ordered: bool,
     sent: Parameters,
 }

@@ -12,7 +12,7 @@ use recto::session::{QueueTable, QueueTableSettings, QueueTables};
 
 use super::super::layout::{Failure, Layout, page, sentence};
 use super::super::text::{counted, grouped};
-use super::asked::href;
+use super::queue_access::href;
 use super::words::seconds;
 use super::{BOARD, TABLES, follow};
 use crate::access::{Access, Right};

@@ -4,12 +4,12 @@ use maud::{Markup, html};
 use recto::session::QueueStatus;
 
 use super::super::text::grouped;
-use super::asked::{Asked, href};
+use super::queue_access::{QueueAccess, href};
 use super::words::{age, depth};
 use crate::problem::Problem;
 
 /// Returns the work units that have begun; nothing if there are none.
-pub(super) async fn units(asked: &Asked) -> Result<Markup, Problem> {
+pub(super) async fn units(asked: &QueueAccess) -> Result<Markup, Problem> {
     // A work unit has no work units.
     if asked.name.contains('/') {
         return Ok(html! {});

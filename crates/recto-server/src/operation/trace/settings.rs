@@ -88,7 +88,7 @@ mod exporting {
         pub(crate) queued_spans: u64,
         pub(crate) delay: Duration,
         pub(crate) export_time: Duration,
-        /// Whether requests use the `traceparent` of their clients.
+        /// True if requests use the `traceparent` of their clients.
         pub(crate) takes_parents: bool,
         /// File of certificate authorities to trust instead of those of the machine.
         pub(crate) certificate: Option<PathBuf>,

@@ -1,6 +1,6 @@
-//! Spans of requests and pages, named and described as the semantic conventions for HTTP have it
-//! (<https://opentelemetry.io/docs/specs/semconv/http/http-spans/>), but for `url.path` and `url.query`:
-//! they hold keys, filters and cursors.
+//! Spans of requests and pages. Their names and attributes follow the semantic conventions for HTTP
+//! (<https://opentelemetry.io/docs/specs/semconv/http/http-spans/>). `url.path` and `url.query` are
+//! missing, because they contain keys, filters and cursors.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,15 +22,15 @@ use super::export::{Counts, provider};
 use super::settings::{self, Settings};
 use crate::config::Config;
 
-/// How long the server waits for the last spans to be taken when it stops.
+/// Maximum time for which a stopping server waits until the last spans are exported.
 pub(crate) const MAX_FLUSH_TIME: Duration = Duration::from_secs(5);
-/// The longest `tracestate` that is kept; more than this no one need pass on.
+/// Maximum length of a `tracestate` that is kept. The specification requires no more.
 const MAX_TRACE_STATE_BYTES: usize = 512;
 
-/// What asks often and means nothing: these requests have no span.
+/// Paths of frequent requests that are not worth a span.
 const UNTRACED: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
-/// Makes spans, if the environment asks for them.
+/// Creates spans, if the environment variables request traces.
 pub(crate) struct Traces(Option<Exporting>);
 
 struct Exporting {
@@ -48,8 +48,8 @@ impl std::fmt::Debug for Traces {
 }
 
 impl Traces {
-    /// Begins to export if the environment asks for it. What is wrong with what it asks is logged, and
-    /// the server goes on without traces.
+    /// Starts the export of traces, if the environment variables request it. If a setting is
+    /// invalid, the server logs it and runs without traces.
     pub(crate) fn start(config: &Config) -> Self {
         if !settings::is_wanted(&settings::variable) {
             return Self(None);
@@ -67,14 +67,15 @@ impl Traces {
         }
     }
 
-    /// A request's span; none if its trace is not sampled.
+    /// Creates the span of a request, if its trace is sampled.
     pub(crate) fn request<B>(&self, request: &Request<B>) -> RequestSpan {
         let exporting = self.0.as_ref();
         let exporting = exporting.filter(|_| !UNTRACED.contains(&request.uri().path()));
         RequestSpan(exporting.and_then(|exporting| exporting.request(request)))
     }
 
-    /// A page's span, below that of its request; none if that has none.
+    /// Creates the span of a page as a child of the span of its request. If the request has no
+    /// span, the page has none.
     pub(crate) fn page(&self, parent: &Parent) -> PageSpan {
         let (Some(exporting), Some(parent)) = (&self.0, &parent.0) else {
             return PageSpan(None);
@@ -83,7 +84,7 @@ impl Traces {
         PageSpan(exporting.open("page", SpanKind::Internal, &parent))
     }
 
-    /// Sends what waits to be sent, for at most [`MAX_FLUSH_TIME`].
+    /// Exports the remaining spans, for at most [`MAX_FLUSH_TIME`].
     pub(crate) async fn finish(&self) {
         let Some(exporting) = &self.0 else {
             return;
@@ -149,11 +150,12 @@ impl Exporting {
     }
 }
 
-/// The headers that say of which trace a request is.
+/// Request headers that contain the trace context.
 struct Headers<'a>(&'a HeaderMap);
 
 impl Extractor for Headers<'_> {
-    /// A header that is there once. Of a `traceparent` that is there twice neither is right.
+    /// Returns the value of a header that occurs exactly once. If a `traceparent` occurs twice,
+    /// neither of them is reliable.
     fn get(&self, key: &str) -> Option<&str> {
         let mut values = self.0.get_all(key).iter();
         let value = values.next()?.to_str().ok()?;
@@ -166,7 +168,8 @@ impl Extractor for Headers<'_> {
     }
 }
 
-/// A method as an attribute and in a span's name; those that are not known are one.
+/// Returns a method as an attribute and as a part of a span's name. All unknown methods are the
+/// same.
 fn method(method: &Method) -> (&'static str, &'static str) {
     let known = match *method {
         Method::GET => "GET",
@@ -192,7 +195,7 @@ fn version(version: Version) -> Option<&'static str> {
     }
 }
 
-/// A span that has not ended.
+/// Span that has not ended.
 struct Open {
     span: Span,
     name: &'static str,
@@ -216,7 +219,7 @@ impl Open {
 
 impl Drop for Open {
     fn drop(&mut self) {
-        // The client went away, or the time was over.
+        // The client disconnected, or the request timed out.
         if !self.is_finished {
             self.set("error.type", "cancelled");
         }
@@ -225,11 +228,11 @@ impl Drop for Open {
     }
 }
 
-/// What spans of pages are below.
+/// Parent of the spans of pages.
 #[derive(Debug, Clone)]
 pub(crate) struct Parent(Option<SpanContext>);
 
-/// The span of a request, if its trace is sampled.
+/// Span of a request, if its trace is sampled.
 pub(crate) struct RequestSpan(Option<Open>);
 
 impl RequestSpan {
@@ -237,7 +240,8 @@ impl RequestSpan {
         Parent(self.0.as_ref().map(|open| open.span.span_context().clone()))
     }
 
-    /// Ends it with the route, if the request came to one, and its answer's status.
+    /// Ends the span, and adds the route, if one matched the request, and the status of the
+    /// response.
     pub(crate) fn end(self, route: Option<&str>, status: StatusCode, request_id: &str) {
         let Some(mut open) = self.0 else {
             return;
@@ -257,12 +261,12 @@ impl RequestSpan {
     }
 }
 
-/// The span of a page, if that of its request is there.
+/// Span of a page, if its request has a span.
 pub(crate) struct PageSpan(Option<Open>);
 
 impl PageSpan {
-    /// Ends it with the page and how many rows it has, or with why there is none. The collection is
-    /// named only if there was a page: until then it is whatever the request said.
+    /// Ends the span, and adds the page with its number of rows, or the error. The collection is
+    /// added only to successful spans: in others, it is arbitrary text of the request.
     pub(crate) fn end(self, collection: &str, page: Result<(&PageReply, usize), &Error>) {
         let Some(mut open) = self.0 else {
             return;
@@ -292,7 +296,8 @@ impl PageSpan {
     }
 }
 
-/// A kind as names of errors are written in attributes; its message may hold values.
+/// Returns a kind of error as the value of an attribute. The message of an error may contain
+/// values.
 fn kind_name(kind: ErrorKind) -> String {
     let mut name = String::new();
     for letter in format!("{kind:?}").chars() {
@@ -304,7 +309,7 @@ fn kind_name(kind: ErrorKind) -> String {
     name
 }
 
-/// Whether the store failed, and not the asker.
+/// Returns true if the store failed, and false if the request is at fault.
 fn is_of_store(kind: ErrorKind) -> bool {
     matches!(
         kind,

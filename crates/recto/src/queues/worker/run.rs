@@ -11,7 +11,7 @@ use futures::future::BoxFuture;
 use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 
 use super::failure::Failure;
-use super::settle::{Finished, Outcome, Told, ack, give_back};
+use super::settle::{Finished, Outcome, SettledMessages, ack, give_back};
 use super::source::Source;
 use super::{LONGEST_DELAY, WorkEvent, Worked, Worker};
 use crate::error::{Error, ErrorKind, Result};
@@ -64,10 +64,10 @@ struct Work<S: Source> {
     owed: HashMap<Id, S::Receipt>,
     /// Number of consecutive failed receives.
     failures: u32,
-    /// Whether the worker met the limit of messages in flight and reported it. It reports the limit once, because a
-    /// slow worker meets it after each message.
+    /// True if the worker met the limit of messages in flight and reported it. It reports the limit
+    /// once, because a slow worker meets it after each message.
     is_limited: bool,
-    /// Whether the queue was paused at the last receive.
+    /// True if the queue was paused at the last receive.
     is_paused: bool,
     is_stopping: bool,
     /// Reason why the worker stops, unless it was told to stop.
@@ -281,7 +281,7 @@ impl<S: Source> Work<S> {
         });
     }
 
-    fn settled(&mut self, told: Told) {
+    fn settled(&mut self, told: SettledMessages) {
         for (id, outcome, settled) in told {
             self.owed.remove(&id);
             match settled {

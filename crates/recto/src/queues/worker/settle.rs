@@ -39,10 +39,10 @@ pub(super) struct Finished<R> {
 }
 
 /// Response of the queue for each message.
-pub(super) type Told = Vec<(Id, Outcome, Result<Settled>)>;
+pub(super) type SettledMessages = Vec<(Id, Outcome, Result<Settled>)>;
 
 /// Acknowledges messages.
-pub(super) async fn ack<S: Source>(source: Arc<S>, done: Vec<Finished<S::Receipt>>) -> Told {
+pub(super) async fn ack<S: Source>(source: Arc<S>, done: Vec<Finished<S::Receipt>>) -> SettledMessages {
     let receipts: Vec<_> = done.iter().map(|done| done.receipt.clone()).collect();
     let acked = repeated(|| source.ack(&receipts)).await;
     let ids = done.into_iter().map(|done| done.id);
@@ -60,7 +60,10 @@ pub(super) async fn ack<S: Source>(source: Arc<S>, done: Vec<Finished<S::Receipt
 }
 
 /// Gives messages back.
-pub(super) async fn give_back<S: Source>(source: Arc<S>, failed: Vec<Finished<S::Receipt>>) -> Told {
+pub(super) async fn give_back<S: Source>(
+    source: Arc<S>,
+    failed: Vec<Finished<S::Receipt>>,
+) -> SettledMessages {
     join_all(failed.into_iter().map(|failed| give_one_back(&*source, failed))).await
 }
 

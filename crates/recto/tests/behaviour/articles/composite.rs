@@ -35,7 +35,7 @@ type Row = [String; 5];
 
 /// Query of a view: equality on its first columns, optionally a range on the next column, in the order of the
 /// other columns.
-struct Asked {
+struct ViewQuery {
     view: [usize; 4],
     equal: usize,
     like: Row,
@@ -43,7 +43,7 @@ struct Asked {
     descending: bool,
 }
 
-impl Asked {
+impl ViewQuery {
     fn filter(&self) -> String {
         let quoted = |value: &str| format!("\"{value}\"");
         let equal = self.view[..self.equal].iter();
@@ -151,8 +151,14 @@ async fn check_all(table: &Collection<DynamicRecord>, rows: &[Row]) {
     }
 }
 
-fn asked(view: [usize; 4], equal: usize, like: &Row, range: Option<[String; 2]>, descending: bool) -> Asked {
-    Asked {
+fn asked(
+    view: [usize; 4],
+    equal: usize,
+    like: &Row,
+    range: Option<[String; 2]>,
+    descending: bool,
+) -> ViewQuery {
+    ViewQuery {
         view,
         equal,
         like: like.clone(),
@@ -161,7 +167,7 @@ fn asked(view: [usize; 4], equal: usize, like: &Row, range: Option<[String; 2]>,
     }
 }
 
-async fn check(table: &Collection<DynamicRecord>, rows: &[Row], asked: &Asked) {
+async fn check(table: &Collection<DynamicRecord>, rows: &[Row], asked: &ViewQuery) {
     let (filter, sort) = (asked.filter(), asked.sort());
     let query: PageQuery<DynamicRecord> = table.query().filter(filter.clone()).order_by(sort.clone());
     let pages: Vec<Page<DynamicRecord>> = forwards(&query).await;

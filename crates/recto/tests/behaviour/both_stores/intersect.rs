@@ -48,7 +48,7 @@ impl Known {
 /// Column of the order that all views have: the index of its field, whether it descends, and whether nulls
 /// come last.
 #[derive(Debug, Clone, Copy)]
-struct By {
+struct SortColumn {
     sorted: usize,
     descends: bool,
     nulls_last: bool,
@@ -57,11 +57,11 @@ struct By {
 /// A collection whose views each have one field as partition, and then the same order or its exact reverse.
 #[derive(Debug)]
 struct Drawn {
-    by: Vec<By>,
+    by: Vec<SortColumn>,
     id_descends: bool,
     turned: [bool; FIELDS],
-    /// Whether views have no further fields, so that a row of one view does not show whether the record is in
-    /// the others.
+    /// True if views have no further fields, so that a row of one view does not show whether the
+    /// record is in the others.
     are_narrow: bool,
     schema: String,
     records: Vec<Known>,
@@ -72,12 +72,12 @@ impl Drawn {
         let nulls_last = random.usize(0..2) == 0;
         let first = random.usize(0..2);
         let columns = 1 + random.usize(0..2);
-        let by = (0..columns).map(|index| By {
+        let by = (0..columns).map(|index| SortColumn {
             sorted: (first + index) % 2,
             descends: random.usize(0..2) == 0,
             nulls_last,
         });
-        let by: Vec<By> = by.collect();
+        let by: Vec<SortColumn> = by.collect();
         let mut drawn = Self {
             by,
             id_descends: random.usize(0..2) == 0,
@@ -170,7 +170,7 @@ impl Drawn {
     }
 
     /// Returns the ids of the expected result.
-    fn expected(&self, asked: &Asked, turned: bool) -> Vec<i64> {
+    fn expected(&self, asked: &IntersectionQuery, turned: bool) -> Vec<i64> {
         let is_asked = |record: &&Known| {
             let filtered = asked.fields.iter();
             let mut filtered = filtered.map(|(field, value)| record.filtered[*field] == Some(*value));
@@ -189,7 +189,7 @@ impl Drawn {
         records.iter().map(|record| record.id).collect()
     }
 
-    fn filter(&self, asked: &Asked) -> String {
+    fn filter(&self, asked: &IntersectionQuery) -> String {
         let fields = asked.fields.iter();
         let mut conditions: Vec<String> = fields
             .map(|(field, value)| format!("f{field} = {value}"))
@@ -213,7 +213,7 @@ impl Drawn {
 
 /// Query with equalities, a range on the first column of the order, and a condition that no view serves.
 #[derive(Debug)]
-struct Asked {
+struct IntersectionQuery {
     fields: Vec<(usize, i64)>,
     least: Option<i64>,
     most: Option<i64>,
@@ -294,7 +294,7 @@ pub(crate) async fn every_combination_is_served_by_views_of_a_field_each(recto: 
         let recto = drawn.store(kind).await;
         for combination in 0..1_usize << FIELDS {
             let fields = (0..FIELDS).filter(|field| combination & (1 << field) != 0);
-            let asked = Asked {
+            let asked = IntersectionQuery {
                 fields: fields.map(|field| (field, random.usize(0..2) as i64)).collect(),
                 least: (random.usize(0..2) == 0).then(|| random.usize(0..6) as i64),
                 most: (random.usize(0..3) == 0).then(|| random.usize(0..3) as i64),
@@ -309,7 +309,7 @@ pub(crate) async fn every_combination_is_served_by_views_of_a_field_each(recto: 
 
 /// A composite view of all fields continues a list that the intersected views began.
 async fn goes_on_in_a_composite_view(recto: &Recto, drawn: &Drawn, random: &mut Rng) {
-    let asked = Asked {
+    let asked = IntersectionQuery {
         fields: (0..FIELDS)
             .map(|field| (field, random.usize(0..2) as i64))
             .collect(),
@@ -351,7 +351,7 @@ async fn goes_on_in_a_composite_view(recto: &Recto, drawn: &Drawn, random: &mut 
     }
 }
 
-async fn check(recto: &Recto, drawn: &Drawn, asked: &Asked, random: &mut Rng) {
+async fn check(recto: &Recto, drawn: &Drawn, asked: &IntersectionQuery, random: &mut Rng) {
     let items = recto.dynamic("items").unwrap();
     let (filter, first) = (drawn.filter(asked), asked.fields[0].0);
     let plain = || {

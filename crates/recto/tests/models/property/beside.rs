@@ -3,12 +3,12 @@
 use recto_testkit::generate::Place;
 use recto_testkit::oracle::Row;
 
-use super::asked::{Asked, Failure, ensure};
+use super::loaded_case::{Failure, LoadedCase, ensure};
 use crate::common::subject::rows;
 
 /// Checks that the pages of a case's moves have the rows next to the positions of the moves, and checks a
 /// page backwards from values.
-pub(crate) async fn after_and_before(asked: &mut Asked<'_>) -> Result<(), Failure> {
+pub(crate) async fn after_and_before(asked: &mut LoadedCase<'_>) -> Result<(), Failure> {
     let whole = asked.whole().await?;
     let all = whole.sequence.rows();
     for page in &asked.case.moves {
@@ -32,7 +32,7 @@ pub(crate) async fn after_and_before(asked: &mut Asked<'_>) -> Result<(), Failur
 
 /// Checks that each cursor still leads to the rows next to its position after rows were written and deleted.
 /// The rows of the cursors themselves are among the deleted rows.
-pub(crate) async fn cursors_of_rows_that_may_be_gone(asked: &mut Asked<'_>) -> Result<(), Failure> {
+pub(crate) async fn cursors_of_rows_that_may_be_gone(asked: &mut LoadedCase<'_>) -> Result<(), Failure> {
     let before = asked.whole().await?;
     for page in &asked.case.moves {
         asked.write(&page.writes).await;

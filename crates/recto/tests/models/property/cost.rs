@@ -5,11 +5,11 @@ use recto::{DynamicRecord, LocalSession, Page};
 use recto_plan::text::MAX_TEXT_BYTES;
 use recto_testkit::generate::Place;
 
-use super::asked::{Asked, Failure, ensure};
+use super::loaded_case::{Failure, LoadedCase, ensure};
 
 /// A page at any position reads its rows and one more row of each source, and reads nothing unnecessary.
 /// Filter scans are excluded, because another guarantee covers them.
-pub(crate) async fn of_pages(asked: &mut Asked<'_>) -> Result<(), Failure> {
+pub(crate) async fn of_pages(asked: &mut LoadedCase<'_>) -> Result<(), Failure> {
     let filter = asked.case.question.filter_text(&asked.case.collection);
     if asked.case.question.allow_filter_scan || filter.len() > MAX_TEXT_BYTES {
         return Ok(());
@@ -44,7 +44,12 @@ pub(crate) async fn of_pages(asked: &mut Asked<'_>) -> Result<(), Failure> {
 }
 
 /// Checks that a page read at most `most` rows of each source.
-async fn is_low(asked: &Asked<'_>, page: &Page<DynamicRecord>, most: u64, what: &str) -> Result<(), Failure> {
+async fn is_low(
+    asked: &LoadedCase<'_>,
+    page: &Page<DynamicRecord>,
+    most: u64,
+    what: &str,
+) -> Result<(), Failure> {
     let plan = explained(asked).await?;
     let sources = plan.sources.len() as u64;
     let cost = page.cost();
@@ -57,7 +62,7 @@ async fn is_low(asked: &Asked<'_>, page: &Page<DynamicRecord>, most: u64, what: 
     Ok(())
 }
 
-async fn explained(asked: &Asked<'_>) -> Result<Explanation, Failure> {
+async fn explained(asked: &LoadedCase<'_>) -> Result<Explanation, Failure> {
     let request = PageRequest {
         filter: asked.case.question.filter_text(&asked.case.collection),
         order_by: asked.case.question.sort_text(&asked.case.collection),

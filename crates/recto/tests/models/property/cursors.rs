@@ -4,14 +4,14 @@ use recto::{Cursor, DynamicRecord, ErrorKind, PageQuery};
 use recto_testkit::generate::{Move, Place};
 use recto_testkit::oracle::{Condition, Question};
 
-use super::asked::{Asked, Failure, Whole, ensure, is_refusal};
+use super::loaded_case::{Failure, LoadedCase, Whole, ensure, is_refusal};
 use crate::common::subject::rows;
 
 /// Characters of base64url, to alter a cursor.
 const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 /// A cursor opens for its question in every notation, for no other question, and only if it is unaltered.
-pub(crate) async fn own_query(asked: &mut Asked<'_>) -> Result<(), Failure> {
+pub(crate) async fn own_query(asked: &mut LoadedCase<'_>) -> Result<(), Failure> {
     let whole = asked.whole().await?;
     for page in &asked.case.moves {
         let Some((row, cursor)) = whole.of(page) else {
@@ -64,7 +64,7 @@ fn rewritten(question: &Question) -> Question {
 /// Returns questions to which the cursor does not belong: the question in reverse order, and the question
 /// without one of its conditions. A question with the same result is excluded, because it may be the same
 /// question.
-fn others(asked: &Asked<'_>, page: &Move, whole: &Whole) -> Vec<Question> {
+fn others(asked: &LoadedCase<'_>, page: &Move, whole: &Whole) -> Vec<Question> {
     let question = &asked.case.question;
     let order = whole.sequence.order().iter();
     let mut others = vec![Question {
@@ -104,7 +104,7 @@ fn altered(cursor: &Cursor, choice: usize) -> Vec<String> {
 
 /// Checks that a query rejects a cursor as invalid.
 async fn refuses(
-    asked: &mut Asked<'_>,
+    asked: &mut LoadedCase<'_>,
     query: PageQuery<DynamicRecord>,
     page: &Move,
     cursor: &str,

@@ -10,8 +10,8 @@ use recto_store::memory::MemoryStore;
 use recto_testkit::generate::{self, Case, Data, Rng};
 use recto_testkit::oracle::{Collations, Condition, Oracle};
 
-use super::asked::Failure;
 use super::guarantee::Guarantee;
+use super::loaded_case::Failure;
 use super::planted::Planted;
 use crate::common::stores::parse;
 use crate::common::subject::{NULLS, NULLS_FIRST, VIEWS};
@@ -60,7 +60,7 @@ pub(crate) struct Ground {
     pub(crate) kind: Kind,
     /// Defect of the store that the test must find.
     pub(crate) defect: Option<Defect>,
-    /// Whether the pages are of views that the test declares.
+    /// True if the pages are of views that the test declares.
     pub(crate) views: bool,
     pub(crate) in_memory: bool,
 }

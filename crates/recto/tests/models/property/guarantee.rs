@@ -6,7 +6,7 @@ use std::panic::AssertUnwindSafe;
 use futures::FutureExt;
 use recto_testkit::generate::Case;
 
-use super::asked::{Asked, Failure};
+use super::loaded_case::{Failure, LoadedCase};
 use super::{beside, cost, cursors, keys, traversal};
 use crate::common::Subject;
 
@@ -57,7 +57,7 @@ impl fmt::Display for Guarantee {
 impl Guarantee {
     /// Checks a guarantee for a case whose rows `subject` has. Returns the number of pages that were read.
     pub(crate) async fn check(self, subject: &mut Subject, case: &Case) -> Result<usize, Failure> {
-        let mut asked = Asked::new(subject, case);
+        let mut asked = LoadedCase::new(subject, case);
         let checked = AssertUnwindSafe(async {
             match self {
                 Self::AfterAndBefore => beside::after_and_before(&mut asked).await,

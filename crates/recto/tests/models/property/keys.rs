@@ -9,13 +9,13 @@ use recto_plan::text::MAX_TEXT_BYTES;
 use recto_testkit::generate::Change;
 use recto_testkit::oracle::{Oracle, Row};
 
-use super::asked::{Asked, Failure, ensure};
+use super::loaded_case::{Failure, LoadedCase, ensure};
 
 /// Maximum number of token ranges that are read concurrently.
 const MAX_PARALLEL: usize = 6;
 
 /// Reads by key find existing rows and no others, and a scan of all rows finds the rows of the oracle.
-pub(crate) async fn and_scans(asked: &mut Asked<'_>) -> Result<(), Failure> {
+pub(crate) async fn and_scans(asked: &mut LoadedCase<'_>) -> Result<(), Failure> {
     if asked.subject.view.is_some() {
         // These reads use the base table, which has another key in this case.
         return Ok(());
@@ -53,7 +53,7 @@ pub(crate) async fn and_scans(asked: &mut Asked<'_>) -> Result<(), Failure> {
 }
 
 /// Checks that a scan finds each of these rows once.
-async fn scan(asked: &mut Asked<'_>, filter: String, rows: &[Row]) -> Result<(), Failure> {
+async fn scan(asked: &mut LoadedCase<'_>, filter: String, rows: &[Row]) -> Result<(), Failure> {
     let session = LocalSession::new(asked.subject.recto.clone());
     let what = format!("scanned, {filter:?}");
     let mut wanted = Oracle::new(Arc::clone(&asked.subject.definition));

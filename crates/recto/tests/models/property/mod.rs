@@ -7,13 +7,13 @@
 //! draws twenty times as much, for a long run. On the embedded store it multiplies the collections. On
 //! Cassandra it multiplies the questions, because each table takes memory of the node that all tests share.
 
-mod asked;
 mod beside;
 mod cost;
 mod cursors;
 mod drawn;
 mod guarantee;
 mod keys;
+mod loaded_case;
 mod pasted;
 mod planted;
 mod traversal;

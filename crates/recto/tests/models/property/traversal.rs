@@ -4,7 +4,7 @@ use recto::{DynamicRecord, Page, PageQuery, Stop};
 use recto_testkit::generate::Place;
 use recto_testkit::oracle::Row;
 
-use super::asked::{Asked, Failure, edges_are, ensure};
+use super::loaded_case::{Failure, LoadedCase, edges_are, ensure};
 use crate::common::subject::rows;
 
 /// Maximum number of pages of a traversal for each row that it finds or examines. A traversal with more pages
@@ -20,7 +20,7 @@ struct Traversal {
 }
 
 impl Traversal {
-    fn new(asked: &Asked<'_>, backwards: bool) -> Self {
+    fn new(asked: &LoadedCase<'_>, backwards: bool) -> Self {
         let writes: usize = asked.case.moves.iter().map(|page| page.writes.len()).sum();
         Self {
             backwards,
@@ -31,7 +31,7 @@ impl Traversal {
     }
 
     /// Returns the query of the first page.
-    fn start(&self, asked: &Asked<'_>) -> PageQuery<DynamicRecord> {
+    fn start(&self, asked: &LoadedCase<'_>) -> PageQuery<DynamicRecord> {
         let (query, size) = (asked.query.clone(), asked.page_move(0).size);
         if self.backwards {
             query.last(size)
@@ -43,7 +43,7 @@ impl Traversal {
     /// Adds the rows of a page, and returns the query of the next page, if there is one.
     fn next(
         &mut self,
-        asked: &Asked<'_>,
+        asked: &LoadedCase<'_>,
         page: &Page<DynamicRecord>,
     ) -> Result<Option<PageQuery<DynamicRecord>>, Failure> {
         let place = if self.backwards { 0 } else { self.found.len() };
@@ -66,7 +66,7 @@ impl Traversal {
         }))
     }
 
-    fn what(&self) -> String {
+    fn page_name(&self) -> String {
         let way = if self.backwards { "backwards" } else { "forwards" };
         format!("page {} {way}", self.pages + 1)
     }
@@ -75,7 +75,7 @@ impl Traversal {
 /// Checks a traversal while rows are written and deleted between pages. It returns each row exactly once and
 /// in order that exists during the whole traversal. It returns no row twice, and no row that never existed.
 /// Without writes, the result agrees with the oracle.
-pub(crate) async fn every_row_once(asked: &mut Asked<'_>) -> Result<(), Failure> {
+pub(crate) async fn every_row_once(asked: &mut LoadedCase<'_>) -> Result<(), Failure> {
     for writing in [false, true] {
         let start = asked.subject.oracle.ask(&asked.case.question);
         let mut stayed = start.rows().to_vec();
@@ -83,8 +83,13 @@ pub(crate) async fn every_row_once(asked: &mut Asked<'_>) -> Result<(), Failure>
         let mut traversal = Traversal::new(asked, asked.page_move(0).backwards);
         let mut query = traversal.start(asked);
         loop {
-            let page = asked.page(query, &traversal.what()).await?;
-            ensure!(page.stop().is_none(), "{}: {:?}", traversal.what(), page.stop());
+            let page = asked.page(query, &traversal.page_name()).await?;
+            ensure!(
+                page.stop().is_none(),
+                "{}: {:?}",
+                traversal.page_name(),
+                page.stop()
+            );
             let Some(next) = traversal.next(asked, &page)? else {
                 break;
             };
@@ -123,7 +128,7 @@ pub(crate) async fn every_row_once(asked: &mut Asked<'_>) -> Result<(), Failure>
 }
 
 /// Checks the reports of pages about both of their ends: during a traversal, next to rows, and with budgets.
-pub(crate) async fn edges(asked: &mut Asked<'_>) -> Result<(), Failure> {
+pub(crate) async fn edges(asked: &mut LoadedCase<'_>) -> Result<(), Failure> {
     let whole = asked.whole().await?;
     let all = whole.sequence.rows();
     for backwards in [false, true] {
@@ -131,7 +136,7 @@ pub(crate) async fn edges(asked: &mut Asked<'_>) -> Result<(), Failure> {
         let mut query = traversal.start(asked);
         loop {
             let page_move = asked.page_move(traversal.pages);
-            let what = traversal.what();
+            let what = traversal.page_name();
             if page_move.both_edges {
                 query = query.both_edges();
             }
@@ -176,14 +181,17 @@ pub(crate) async fn edges(asked: &mut Asked<'_>) -> Result<(), Failure> {
 
 /// Checks traversals from both ends, and in both directions from the middle, with pages that may examine only
 /// a few rows or hold only a few bytes.
-pub(crate) async fn on_budgets(asked: &mut Asked<'_>) -> Result<(), Failure> {
+pub(crate) async fn on_budgets(asked: &mut LoadedCase<'_>) -> Result<(), Failure> {
     let whole = asked.whole().await?;
     let all = whole.sequence.rows();
     for backwards in [false, true] {
         let mut traversal = Traversal::new(asked, backwards);
         let mut query = traversal.start(asked);
         loop {
-            let (size, what) = (asked.page_move(traversal.pages).size as usize, traversal.what());
+            let (size, what) = (
+                asked.page_move(traversal.pages).size as usize,
+                traversal.page_name(),
+            );
             let page = asked.page(budgeted(asked, query, traversal.pages), &what).await?;
             let seen = traversal.found.len() + page.len();
             said_why(asked, &page, size, backwards, seen, all.len(), &what)?;
@@ -240,7 +248,11 @@ pub(crate) async fn on_budgets(asked: &mut Asked<'_>) -> Result<(), Failure> {
     asked.same_rows(&found, all, "from around a row to both ends on budgets")
 }
 
-fn budgeted(asked: &Asked<'_>, mut query: PageQuery<DynamicRecord>, page: usize) -> PageQuery<DynamicRecord> {
+fn budgeted(
+    asked: &LoadedCase<'_>,
+    mut query: PageQuery<DynamicRecord>,
+    page: usize,
+) -> PageQuery<DynamicRecord> {
     let page = asked.page_move(page);
     if page.scan_budget > 0 {
         query = query.scan_budget(page.scan_budget);
@@ -254,7 +266,7 @@ fn budgeted(asked: &Asked<'_>, mut query: PageQuery<DynamicRecord>, page: usize)
 /// Checks that a short page names the reason, that other pages are full or the last, and that a page reports
 /// the end in its direction correctly.
 fn said_why(
-    asked: &Asked<'_>,
+    asked: &LoadedCase<'_>,
     page: &Page<DynamicRecord>,
     size: usize,
     backwards: bool,

@@ -8,8 +8,8 @@ use tokio::time::{Instant, sleep};
 
 use super::broken::Broken;
 use super::check::Checked;
-use super::history::{History, Said};
-use super::records::{self, Asked, Becomes, Fields, Place, Tables};
+use super::history::{ChangeAnswer, History};
+use super::records::{self, ChangeEffect, Fields, Place, RecordChange, Tables};
 use super::two::Two;
 
 /// Record that the test moves.
@@ -32,9 +32,9 @@ pub(crate) async fn a_view_is_added_beside_a_change(broken: Option<Broken>) -> R
         at: Some(i32::from(which)),
         note: Some(which),
     };
-    let inserts = Asked::new(ID, Becomes::Inserted(Fields::at(place(0))));
+    let inserts = RecordChange::new(ID, ChangeEffect::Inserted(Fields::at(place(0))));
     inserts.ask(&writes).await.unwrap();
-    let moves = Asked::new(ID, Becomes::Moved(place(1)));
+    let moves = RecordChange::new(ID, ChangeEffect::Moved(place(1)));
     let frozen = async {
         sleep(READ).await;
         gate.open(false);
@@ -49,7 +49,12 @@ pub(crate) async fn a_view_is_added_beside_a_change(broken: Option<Broken>) -> R
     };
     let (moved, took) = tokio::join!(moves.ask(&writes), frozen);
     let history = History::default();
-    history.says(ID, None, None, Said::Applied(Version(moved.unwrap().version)));
+    history.says(
+        ID,
+        None,
+        None,
+        ChangeAnswer::Applied(Version(moved.unwrap().version)),
+    );
     println!("the schema is changed after {took:?}, {broken:?}");
     let checked = Checked {
         scanned: &*memory,

@@ -32,7 +32,7 @@ pub(crate) enum Broken {
     Deletions,
     /// Entries that a process puts are stored.
     Entries,
-    /// Of two writes of an entry, the write with the greater version wins.
+    /// The write of an entry with the greater version wins over its other writes.
     Stamps,
     /// Entries are stored when the store acknowledges them.
     Acknowledgements,
@@ -169,7 +169,7 @@ impl StoreWrapper for BrokenStore {
 struct BrokenReads {
     store: BrokenStore,
     snapshot: Arc<dyn Snapshot>,
-    /// Whether this snapshot read a view before the records.
+    /// True if this snapshot read a view before the records.
     is_of_a_page: AtomicBool,
 }
 

@@ -12,8 +12,8 @@ use recto_protocol::views::Version;
 use tokio::time::sleep;
 
 use super::gate::Gate;
-use super::history::Said;
-use super::records::{Asked, Becomes, Fields, Place};
+use super::history::ChangeAnswer;
+use super::records::{ChangeEffect, Fields, Place, RecordChange};
 use super::stage::Stage;
 use crate::common::killing::{Cut, Killing};
 
@@ -35,7 +35,7 @@ const FROZEN: [Duration; 2] = [Duration::from_secs(20), Duration::from_secs(60)]
 /// Time in which a process releases its claims after a freeze.
 const HEALING: Duration = Duration::from_secs(60);
 
-fn put(id: i32, handle: u8) -> Asked {
+fn put(id: i32, handle: u8) -> RecordChange {
     let place = Place {
         status: Some(handle),
         at: Some(0),
@@ -45,7 +45,7 @@ fn put(id: i32, handle: u8) -> Asked {
         handle: Some(handle),
         ..Fields::at(place)
     };
-    Asked::new(id, Becomes::Put(fields))
+    RecordChange::new(id, ChangeEffect::Put(fields))
 }
 
 /// Kills a process after this number of calls of a change. Returns whether the change was complete before.
@@ -56,7 +56,7 @@ async fn dies_after(calls: i64, cut: Cut) -> bool {
     let had = put(CHANGED, OLD).ask(&dies).await.unwrap();
     stage
         .history
-        .says(CHANGED, None, None, Said::Applied(Version(had.version)));
+        .says(CHANGED, None, None, ChangeAnswer::Applied(Version(had.version)));
     sleep(TIME).await;
     killing.arm(calls);
     let change = put(CHANGED, NEW);

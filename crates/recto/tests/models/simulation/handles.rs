@@ -10,7 +10,7 @@ use recto_model::Cells;
 use recto_protocol::views::{Arranged, KeyCells, Row};
 
 use super::check::scan;
-use super::history::Said;
+use super::history::ChangeAnswer;
 use super::records::{Fields, Tables};
 
 /// Handles that records certainly have. A handle is certain by the answer to the record's last change, if no
@@ -23,7 +23,7 @@ struct Known {
     has: Option<u8>,
     begun: u64,
     under_way: u64,
-    /// Whether a change with an unknown outcome may still take effect.
+    /// True if a change with an unknown outcome may still take effect.
     is_uncertain: bool,
 }
 
@@ -53,13 +53,13 @@ impl Handles {
     ///
     /// # Errors
     /// Two records have the same handle.
-    pub(crate) fn ends(&self, begun: Begun, said: Said, handle: Option<u8>) -> Result<(), String> {
+    pub(crate) fn ends(&self, begun: Begun, said: ChangeAnswer, handle: Option<u8>) -> Result<(), String> {
         let mut all = self.0.borrow_mut();
         let known = all.entry(begun.id).or_default();
         known.under_way -= 1;
-        known.is_uncertain |= said == Said::Unknown;
+        known.is_uncertain |= said == ChangeAnswer::Unknown;
         let is_alone = begun.is_alone && known.begun == begun.number && !known.is_uncertain;
-        if !is_alone || !matches!(said, Said::Applied(_)) {
+        if !is_alone || !matches!(said, ChangeAnswer::Applied(_)) {
             return Ok(());
         }
         known.has = handle;

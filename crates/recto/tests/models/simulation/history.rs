@@ -11,7 +11,7 @@ use super::records::Place;
 
 /// Answer to a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Said {
+pub(crate) enum ChangeAnswer {
     Applied(Version),
     NotApplied,
     Unknown,
@@ -20,12 +20,12 @@ pub(crate) enum Said {
 /// Log of the events so far.
 #[derive(Default)]
 pub(crate) struct History {
-    told: RefCell<Told>,
+    told: RefCell<HistoryLog>,
     pub(crate) handles: Handles,
 }
 
 #[derive(Default)]
-struct Told {
+struct HistoryLog {
     /// Greatest version of each record that was acknowledged, or read serially.
     newest: BTreeMap<i32, Version>,
     /// Greatest version of each record that was acknowledged as visible in all views.
@@ -36,7 +36,7 @@ struct Told {
     asked: BTreeSet<(i32, Place)>,
     rows: u64,
     /// Answer for each entry of the log of each ledger.
-    entries: BTreeMap<(i32, u64), Said>,
+    entries: BTreeMap<(i32, u64), ChangeAnswer>,
     next_entry: u64,
     text: String,
     wrong: Option<String>,
@@ -53,14 +53,14 @@ impl History {
         let mut told = self.told.borrow_mut();
         told.next_entry += 1;
         let entry = told.next_entry;
-        told.entries.insert((id, entry), Said::Unknown);
+        told.entries.insert((id, entry), ChangeAnswer::Unknown);
         entry
     }
 
     /// Records the answer to a change. `before` is the newest known version when the change began.
-    pub(crate) fn says(&self, id: i32, entry: Option<u64>, before: Option<Version>, said: Said) {
+    pub(crate) fn says(&self, id: i32, entry: Option<u64>, before: Option<Version>, said: ChangeAnswer) {
         let mut told = self.told.borrow_mut();
-        if let Said::Applied(version) = said {
+        if let ChangeAnswer::Applied(version) = said {
             told.applied += 1;
             if Some(version) <= before {
                 let wrong = format!("record {id}: {version:?} was given after {before:?} was known");
@@ -160,9 +160,9 @@ impl History {
         for ((_, entry), said) in told.entries.range((id, 0)..(id + 1, 0)) {
             let times = entries.iter().filter(|one| *one == entry).count();
             let is_right = match said {
-                Said::Applied(_) => times == 1,
-                Said::NotApplied => times == 0,
-                Said::Unknown => times <= 1,
+                ChangeAnswer::Applied(_) => times == 1,
+                ChangeAnswer::NotApplied => times == 0,
+                ChangeAnswer::Unknown => times <= 1,
             };
             if !is_right {
                 return Err(format!(

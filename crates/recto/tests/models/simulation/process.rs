@@ -11,9 +11,11 @@ use recto_protocol::views::Version;
 
 use super::clock::{Clock, Clocks, Random};
 use super::gate::Gate;
-use super::history::{History, Said};
+use super::history::{ChangeAnswer, History};
 use super::reader::Reader;
-use super::records::{self, Asked, Becomes, Fields, LEDGERS, Place, RARE, RECORDS, STAYING, Tables};
+use super::records::{
+    self, ChangeEffect, Fields, LEDGERS, Place, RARE, RECORDS, RecordChange, STAYING, Tables,
+};
 
 /// Maximum duration of a request, and of a change.
 const TIME: Duration = Duration::from_secs(3);
@@ -108,13 +110,16 @@ impl Process {
             (_, 0) => self.reads(id).await,
             (true, 1..=3) | (false, 3 | 4) => self.change(self.moves(id), None).await,
             (true, _) => self.append(id).await,
-            (false, 1) => self.change(Asked::new(id, Becomes::Deleted), None).await,
+            (false, 1) => {
+                self.change(RecordChange::new(id, ChangeEffect::Deleted), None)
+                    .await;
+            }
             (false, 2) => {
-                let inserted = Becomes::Inserted(self.fields());
-                self.change(Asked::new(id, inserted), None).await;
+                let inserted = ChangeEffect::Inserted(self.fields());
+                self.change(RecordChange::new(id, inserted), None).await;
             }
             (false, drawn) => {
-                let mut put = Asked::new(id, Becomes::Put(self.fields()));
+                let mut put = RecordChange::new(id, ChangeEffect::Put(self.fields()));
                 let seconds = 1 + self.random.below(60);
                 put.lives_for = (drawn == 5).then_some(Duration::from_secs(seconds));
                 self.change(put, None).await;
@@ -152,8 +157,8 @@ impl Process {
         (drawn < end).then_some(drawn as u8)
     }
 
-    fn moves(&self, id: i32) -> Asked {
-        Asked::new(id, Becomes::Moved(self.place()))
+    fn moves(&self, id: i32) -> RecordChange {
+        RecordChange::new(id, ChangeEffect::Moved(self.place()))
     }
 
     async fn reads(&self, id: i32) {
@@ -177,16 +182,16 @@ impl Process {
             .map_or_else(|| self.fields(), |(_, record)| Fields::of(record));
         fields.log += &format!("{entry},");
         let asked = match found {
-            None => Asked::new(id, Becomes::Inserted(fields)),
-            Some((version, _)) => Asked {
+            None => RecordChange::new(id, ChangeEffect::Inserted(fields)),
+            Some((version, _)) => RecordChange {
                 if_version: Some(version),
-                ..Asked::new(id, Becomes::Put(fields))
+                ..RecordChange::new(id, ChangeEffect::Put(fields))
             },
         };
         self.change(asked, Some(entry)).await;
     }
 
-    async fn change(&self, asked: Asked, entry: Option<u64>) {
+    async fn change(&self, asked: RecordChange, entry: Option<u64>) {
         let (id, place) = (asked.id, asked.place());
         let before = self.history.newest(id);
         self.history.asks(id, place);
@@ -195,10 +200,10 @@ impl Process {
             Ok(changed) => {
                 let version = Version(changed.version);
                 self.history.was(id, version, place, !changed.pending);
-                Said::Applied(version)
+                ChangeAnswer::Applied(version)
             }
-            Err(error) if error.kind() == ErrorKind::OutcomeUnknown => Said::Unknown,
-            Err(_) => Said::NotApplied,
+            Err(error) if error.kind() == ErrorKind::OutcomeUnknown => ChangeAnswer::Unknown,
+            Err(_) => ChangeAnswer::NotApplied,
         };
         self.history.says(id, entry, before, said);
         if let Err(wrong) = self.history.handles.ends(begun, said, asked.handle()) {

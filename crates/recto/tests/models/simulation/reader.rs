@@ -11,7 +11,7 @@ use serde_json::Value as Json;
 
 use super::clock::Random;
 use super::history::History;
-use super::records::{Asked, Becomes, COLLECTION, Fields, Place, RECORDS, STAYING};
+use super::records::{COLLECTION, ChangeEffect, Fields, Place, RECORDS, RecordChange, STAYING};
 
 /// Number of attempts to read a page before the reader gives up.
 const TRIES: u32 = 5;
@@ -33,11 +33,11 @@ struct List {
     note: Option<u8>,
     /// View of the query.
     view: Option<&'static str>,
-    /// Whether numbers ascend.
+    /// True if numbers ascend.
     rises: bool,
     is_verified: bool,
-    /// Whether a moving record may appear twice for a moment: its entries are in two buckets, and the page
-    /// does not check the record.
+    /// True if a moving record may appear twice for a moment: its entries are in two buckets, and
+    /// the page does not check the record.
     may_be_twice: bool,
     /// Number of rows of a page.
     rows: u32,
@@ -226,7 +226,7 @@ fn shown(record: &DynamicRecord) -> (i32, Place) {
 /// Stores a record that does not change later.
 pub(crate) async fn put_staying(recto: &Recto, history: &History, id: i32) {
     let place = Place::of_staying(id);
-    let asked = Asked::new(id, Becomes::Put(Fields::at(place)));
+    let asked = RecordChange::new(id, ChangeEffect::Put(Fields::at(place)));
     history.asks(id, Some(place));
     let version = Version(asked.ask(recto).await.unwrap().version);
     history.was(id, version, Some(place), true);

@@ -233,7 +233,7 @@ impl Fields {
 
 /// Effect of a change on a record.
 #[derive(Debug, Clone)]
-pub(crate) enum Becomes {
+pub(crate) enum ChangeEffect {
     Inserted(Fields),
     Put(Fields),
     /// The record moves to another place and keeps its other fields.
@@ -243,15 +243,15 @@ pub(crate) enum Becomes {
 
 /// Change of a record.
 #[derive(Debug, Clone)]
-pub(crate) struct Asked {
+pub(crate) struct RecordChange {
     pub(crate) id: i32,
-    pub(crate) becomes: Becomes,
+    pub(crate) becomes: ChangeEffect,
     pub(crate) lives_for: Option<Duration>,
     pub(crate) if_version: Option<Version>,
 }
 
-impl Asked {
-    pub(crate) fn new(id: i32, becomes: Becomes) -> Self {
+impl RecordChange {
+    pub(crate) fn new(id: i32, becomes: ChangeEffect) -> Self {
         Self {
             id,
             becomes,
@@ -263,16 +263,18 @@ impl Asked {
     /// Returns the place of the record after the change. `None`: the change deletes the record.
     pub(crate) fn place(&self) -> Option<Place> {
         match &self.becomes {
-            Becomes::Inserted(fields) | Becomes::Put(fields) => Some(fields.place),
-            Becomes::Moved(place) => Some(*place),
-            Becomes::Deleted => None,
+            ChangeEffect::Inserted(fields) | ChangeEffect::Put(fields) => Some(fields.place),
+            ChangeEffect::Moved(place) => Some(*place),
+            ChangeEffect::Deleted => None,
         }
     }
 
     /// Returns the handle of the record after the change, for its whole life. `None`: the handle is unknown.
     pub(crate) fn handle(&self) -> Option<u8> {
         match &self.becomes {
-            Becomes::Inserted(fields) | Becomes::Put(fields) if self.lives_for.is_none() => fields.handle,
+            ChangeEffect::Inserted(fields) | ChangeEffect::Put(fields) if self.lives_for.is_none() => {
+                fields.handle
+            }
             _ => None,
         }
     }
@@ -282,16 +284,16 @@ impl Asked {
         let records = recto.dynamic(COLLECTION)?;
         let record = |fields: &Fields| fields.record(self.id, records.definition());
         let mut change = match &self.becomes {
-            Becomes::Inserted(fields) => records.insert(&record(fields)?),
-            Becomes::Put(fields) => records.put(&record(fields)?),
-            Becomes::Moved(place) => {
+            ChangeEffect::Inserted(fields) => records.insert(&record(fields)?),
+            ChangeEffect::Put(fields) => records.put(&record(fields)?),
+            ChangeEffect::Moved(place) => {
                 let update = records
                     .update(self.id)
                     .set("status", text(place.status).as_deref());
                 let update = update.set("at", place.at);
                 update.set("note", text(place.note).as_deref()).into()
             }
-            Becomes::Deleted => records.delete(self.id),
+            ChangeEffect::Deleted => records.delete(self.id),
         };
         if let Some(time) = self.lives_for {
             change = change.lives_for(time);

@@ -8,8 +8,8 @@ use recto::store::Store;
 use recto_protocol::views::Version;
 use tokio::time::sleep;
 
-use super::history::Said;
-use super::records::{Asked, Becomes, Fields, Place};
+use super::history::ChangeAnswer;
+use super::records::{ChangeEffect, Fields, Place, RecordChange};
 use super::stage::Stage;
 use crate::common::killing::{Cut, Killing};
 
@@ -30,13 +30,13 @@ async fn die_between_the_tables(stage: &Stage) {
         at: Some(i32::from(which)),
         note: Some(which),
     };
-    let inserts = Asked::new(ID, Becomes::Inserted(Fields::at(place(0))));
+    let inserts = RecordChange::new(ID, ChangeEffect::Inserted(Fields::at(place(0))));
     let inserted = inserts.ask(&recto).await.unwrap();
     let version = Version(inserted.version);
-    stage.history.says(ID, None, None, Said::Applied(version));
+    stage.history.says(ID, None, None, ChangeAnswer::Applied(version));
     sleep(TIME).await;
     killing.arm(CALLS_BEFORE_ENTRIES);
-    let moves = Asked::new(ID, Becomes::Moved(place(1)));
+    let moves = RecordChange::new(ID, ChangeEffect::Moved(place(1)));
     tokio::select! {
         moved = moves.ask(&recto) => panic!("{moved:?}"),
         () = killing.killed() => {}

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 
 use super::clock::{Clock, Clocks};
 use super::gate::Gate;
-use super::records::{Asked, Becomes, Fields, Place, Tables};
+use super::records::{ChangeEffect, Fields, Place, RecordChange, Tables};
 use super::world::LIMITS;
 
 /// Time of one way of a request: to the store, or back.
@@ -18,7 +18,7 @@ const WAY: Duration = Duration::from_millis(50);
 
 /// Returns the number of requests before the answer, the number of requests after it, and the number of
 /// sequential stages.
-async fn cost(recto: &Recto, gate: &Gate, asked: Asked) -> (u64, u64, u128) {
+async fn cost(recto: &Recto, gate: &Gate, asked: RecordChange) -> (u64, u64, u128) {
     let (before, begun) = (gate.requests(), Instant::now());
     asked.ask(recto).await.unwrap();
     let (answered, took) = (gate.requests(), begun.elapsed());
@@ -41,7 +41,7 @@ pub(crate) async fn three_stages() {
     let gate = Gate::steady(memory, WAY);
     let recto = Recto::with_store(Arc::new(gate.clone()), options).await.unwrap();
     // The first change registers the process, which then renews its lease and recovers every five seconds.
-    let first = Asked::new(0, Becomes::Deleted);
+    let first = RecordChange::new(0, ChangeEffect::Deleted);
     first.ask(&recto).await.unwrap();
     sleep(Duration::from_secs(3)).await;
     let place = |status, at, note| Place {
@@ -49,9 +49,9 @@ pub(crate) async fn three_stages() {
         at: Some(at),
         note: Some(note),
     };
-    let moves = |status, at, note| Asked::new(1, Becomes::Moved(place(status, at, note)));
+    let moves = |status, at, note| RecordChange::new(1, ChangeEffect::Moved(place(status, at, note)));
     // Requests: row, intent, conditional write, and an entry in each view.
-    let inserts = Asked::new(1, Becomes::Inserted(Fields::at(place(0, 0, 0))));
+    let inserts = RecordChange::new(1, ChangeEffect::Inserted(Fields::at(place(0, 0, 0))));
     assert_eq!(cost(&recto, &gate, inserts).await, (5, 1, 3));
     // The record moves from one partition to another in both views.
     assert_eq!(cost(&recto, &gate, moves(1, 1, 1)).await, (7, 1, 3));
@@ -61,16 +61,21 @@ pub(crate) async fn three_stages() {
     sleep(Duration::from_secs(3)).await;
     // The change claims a unique value before the conditional write. Later changes keep the claim.
     let handle = Some(1);
-    let named = Becomes::Inserted(Fields {
+    let named = ChangeEffect::Inserted(Fields {
         handle,
         ..Fields::at(place(0, 0, 0))
     });
-    assert_eq!(cost(&recto, &gate, Asked::new(2, named)).await, (6, 1, 4));
+    assert_eq!(cost(&recto, &gate, RecordChange::new(2, named)).await, (6, 1, 4));
     assert_eq!(
-        cost(&recto, &gate, Asked::new(2, Becomes::Moved(place(0, 1, 0)))).await,
+        cost(
+            &recto,
+            &gate,
+            RecordChange::new(2, ChangeEffect::Moved(place(0, 1, 0)))
+        )
+        .await,
         (5, 1, 3)
     );
     // The deletion releases the claim concurrently with the writes of the entries.
-    let deletion = Asked::new(2, Becomes::Deleted);
+    let deletion = RecordChange::new(2, ChangeEffect::Deleted);
     assert_eq!(cost(&recto, &gate, deletion).await, (6, 1, 3));
 }

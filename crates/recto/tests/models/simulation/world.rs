@@ -63,12 +63,12 @@ pub(crate) struct World {
     /// Time when a process begins to change the schema. `None`: no process does.
     changes_schema_after: Option<Duration>,
     memory: Arc<MemoryStore>,
-    /// Whether views are in buckets before the change of the schema, and after it.
+    /// True if views are in buckets, before the change of the schema and after it.
     in_buckets: [bool; 2],
     store: Arc<FaultyStore>,
     tables: Rc<Tables>,
     history: Rc<History>,
-    /// Whether a clock stood still while its process was frozen.
+    /// True if a clock stood still while its process was frozen.
     stood_still: Cell<bool>,
     /// Promise that the store breaks for the processes.
     broken: Option<Broken>,

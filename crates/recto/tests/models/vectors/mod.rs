@@ -66,7 +66,7 @@ async fn pages_are_cassandras_answers(kind: Kind) {
     let (sets, vectors) = vector::read();
     assert_eq!(vectors.len(), VECTORS);
     let subjects = subjects(kind, &sets).await;
-    let asked: Vec<pages::Asked> = futures::stream::iter(&vectors)
+    let asked: Vec<pages::VectorResult> = futures::stream::iter(&vectors)
         .map(|vector| pages::ask(&subjects[vector.set], vector))
         .buffer_unordered(PARALLEL)
         .collect()

@@ -17,13 +17,13 @@ const SIZES: [usize; 5] = [1, 2, 3, 7, 1_000];
 const FEW_PARTS: usize = 10;
 
 /// Result of testing a vector.
-pub(crate) struct Asked {
+pub(crate) struct VectorResult {
     pub(crate) is_one_query: bool,
     pub(crate) pages: usize,
 }
 
 /// Asserts that the pages of a vector agree with Cassandra's answer.
-pub(crate) async fn ask(subject: &Subject, vector: &Vector) -> Asked {
+pub(crate) async fn ask(subject: &Subject, vector: &Vector) -> VectorResult {
     let answer = answer(vector, &subject.definition);
     let mut asking = Asking {
         subject,
@@ -34,7 +34,7 @@ pub(crate) async fn ask(subject: &Subject, vector: &Vector) -> Asked {
         None => asking.one_query(&answer).await,
         Some(beyond) => asking.several_queries(&answer, beyond).await,
     }
-    Asked {
+    VectorResult {
         is_one_query: answer.beyond.is_none(),
         pages: asking.pages,
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use recto::{Environment, ErrorKind, OpenOptions, Recto, Value};
 use recto_testkit::generate::Rng;
 
-use super::lists::{List, Lists, Of, key_of};
+use super::lists::{List, Lists, WrittenCollection, key_of};
 use crate::common::children;
 use crate::common::clocks::Clocks;
 
@@ -66,7 +66,11 @@ pub(crate) async fn write_and_page_until_killed() {
     let random = |part: u64| recto_testkit::generate::rng(number * 1_000 + part);
     let writers = (0..WRITERS).map(|writer| {
         // One of the writers writes the list that only grows.
-        let of = if writer == 0 { Of::Log } else { Of::Events };
+        let of = if writer == 0 {
+            WrittenCollection::Log
+        } else {
+            WrittenCollection::Events
+        };
         process.writes(of, random(writer))
     });
     let pages = process.pages(random(WRITERS));
@@ -94,14 +98,14 @@ impl Process {
         self.clock.now_micros()
     }
 
-    async fn writes(&self, of: Of, mut random: Rng) {
+    async fn writes(&self, of: WrittenCollection, mut random: Rng) {
         loop {
             self.write(of, &mut random).await;
             tokio::time::sleep(self.rest).await;
         }
     }
 
-    async fn write(&self, of: Of, random: &mut Rng) {
+    async fn write(&self, of: WrittenCollection, random: &mut Rng) {
         let count = if random.u64(0..BATCHES) == 0 {
             random.usize(2..=BATCH)
         } else {
@@ -112,8 +116,8 @@ impl Process {
             let number = self.next.fetch_add(1, Ordering::Relaxed);
             let (at, is_put) = match of {
                 // Each row of a list that only grows has a new key.
-                Of::Log => (self.new_key(number), true),
-                Of::Events => (self.key(random), random.u64(0..DELETED) > 0),
+                WrittenCollection::Log => (self.new_key(number), true),
+                WrittenCollection::Events => (self.key(random), random.u64(0..DELETED) > 0),
             };
             if changes.iter().all(|change| change.at != at) {
                 changes.push(Change { at, number, is_put });
@@ -130,7 +134,7 @@ impl Process {
         }
     }
 
-    async fn send(&self, of: Of, changes: &[Change], random: &mut Rng) -> recto::Result<()> {
+    async fn send(&self, of: WrittenCollection, changes: &[Change], random: &mut Rng) -> recto::Result<()> {
         let collection = self.lists.collection(of);
         let mut row = |change: &Change| {
             self.lists
@@ -185,7 +189,7 @@ impl Process {
         }
     }
 
-    fn says(&self, what: &str, of: Of, changes: &[Change]) {
+    fn says(&self, what: &str, of: WrittenCollection, changes: &[Change]) {
         let now = self.now();
         let mut line = format!("{what} {of:?} {now}");
         for change in changes {

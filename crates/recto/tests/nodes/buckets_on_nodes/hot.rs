@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::children::{Children, MAX_OWNERS};
 use super::lists::schema;
-use super::said::Said;
+use super::said::ListReports;
 use super::scale;
 use super::settled::settle;
 use crate::common::children::kill;
@@ -54,7 +54,7 @@ fn storm(is_apart: bool) {
     std::thread::sleep(STORM * scale());
     living.iter_mut().for_each(kill);
     drop(children);
-    let mut said = Said::default();
+    let mut said = ListReports::default();
     for line in &heard {
         said.hear(&line);
     }

@@ -49,7 +49,7 @@ pub(crate) fn schema() -> Schema {
 
 /// Collection of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Of {
+pub(crate) enum WrittenCollection {
     Events,
     Log,
 }
@@ -95,10 +95,10 @@ impl List {
 }
 
 /// Returns the lists that contain a row of a collection.
-pub(crate) fn lists_of(of: Of, at: i64) -> Vec<List> {
+pub(crate) fn lists_of(of: WrittenCollection, at: i64) -> Vec<List> {
     match of {
-        Of::Events => vec![List::Events],
-        Of::Log => vec![List::Log, List::Kind(at % 2 != 0)],
+        WrittenCollection::Events => vec![List::Events],
+        WrittenCollection::Log => vec![List::Log, List::Kind(at % 2 != 0)],
     }
 }
 
@@ -118,15 +118,15 @@ impl Lists {
         Self { recto, collections }
     }
 
-    pub(crate) fn collection(&self, of: Of) -> &Collection<DynamicRecord> {
+    pub(crate) fn collection(&self, of: WrittenCollection) -> &Collection<DynamicRecord> {
         &self.collections[of as usize].0
     }
 
-    pub(crate) fn row(&self, of: Of, at: i64, number: u64, length: usize) -> DynamicRecord {
+    pub(crate) fn row(&self, of: WrittenCollection, at: i64, number: u64, length: usize) -> DynamicRecord {
         let mut row = json!({
             "stream": STREAM, "at": at.to_string(), "number": number.to_string(), "text": "x".repeat(length),
         });
-        if of == Of::Log {
+        if of == WrittenCollection::Log {
             row["kind"] = json!(List::Kind(at % 2 != 0).name());
         }
         let definition = Arc::clone(&self.collections[of as usize].1);
@@ -149,7 +149,11 @@ impl Lists {
 
     pub(crate) fn query(&self, list: List) -> PageQuery<DynamicRecord> {
         let (_, _, filter) = list.place();
-        let of = if list == List::Events { Of::Events } else { Of::Log };
+        let of = if list == List::Events {
+            WrittenCollection::Events
+        } else {
+            WrittenCollection::Log
+        };
         let order = if list.falls() { "at desc" } else { "at" };
         self.collection(of).query().filter(&filter).order_by(order)
     }

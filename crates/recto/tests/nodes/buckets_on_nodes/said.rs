@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 
-use super::lists::{List, Of, lists_of};
+use super::lists::{List, WrittenCollection, lists_of};
 
 /// Time by the clock of the machine, in microseconds.
 type Micros = i64;
 
 #[derive(Debug, Default)]
-pub(crate) struct Said {
+pub(crate) struct ListReports {
     writes: HashMap<u64, Write>,
     /// Writes of each row.
     rows: BTreeMap<List, BTreeMap<i64, Vec<u64>>>,
@@ -38,14 +38,18 @@ struct Page {
     rows: Vec<(i64, u64)>,
 }
 
-impl Said {
+impl ListReports {
     /// Parses a line. Lines that are not about rows or pages have no effect.
     pub(crate) fn hear(&mut self, line: &str) {
         let words: Vec<&str> = line.split(' ').collect();
         match words[..] {
             ["wrong", ..] => self.wrong.push(line.to_owned()),
             [what @ ("tries" | "done" | "failed"), of, at, ref changes @ ..] => {
-                let of = if of == "Log" { Of::Log } else { Of::Events };
+                let of = if of == "Log" {
+                    WrittenCollection::Log
+                } else {
+                    WrittenCollection::Events
+                };
                 // A truncated line comes from a process that was killed.
                 let Ok(at) = at.parse() else { return };
                 for change in changes {
@@ -71,7 +75,7 @@ impl Said {
         }
     }
 
-    fn hear_change(&mut self, what: &str, of: Of, moment: Micros, change: &str) {
+    fn hear_change(&mut self, what: &str, of: WrittenCollection, moment: Micros, change: &str) {
         let (is_put, rest) = (change.starts_with('+'), &change[1..]);
         let Some((at, number)) = pair(rest) else { return };
         if what == "tries" {
@@ -189,7 +193,7 @@ mod tests {
     use super::*;
 
     fn found(lines: &[&str]) -> Result<(), String> {
-        let mut said = Said::default();
+        let mut said = ListReports::default();
         for line in lines {
             said.hear(line);
         }

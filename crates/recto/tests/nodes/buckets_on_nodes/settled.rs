@@ -10,7 +10,7 @@ use recto::{Environment, LocalSession, OpenOptions, Recto};
 
 use super::children::pages_through;
 use super::lists::{List, Lists};
-use super::said::Said;
+use super::said::ListReports;
 use crate::common::clocks::{Clocks, recover_at_once};
 
 /// Maximum duration of a request after all nodes are up again. It is long, because the nodes are busy.
@@ -27,7 +27,7 @@ const BUCKETS: usize = 4;
 /// Reads each list from both ends, repairs it, and reads it again. Asserts that no split is incomplete and no
 /// bucket is too large. Asserts that each view has one entry for each record, and that nothing is wrong after
 /// the removal of samples that killed processes left.
-pub(crate) async fn settle(address: &str, said: &mut Said) {
+pub(crate) async fn settle(address: &str, said: &mut ListReports) {
     let clocks = Clocks::default();
     let options = OpenOptions::new()
         .environment(clocks.environment())
@@ -76,7 +76,7 @@ async fn verify(recto: &Recto, repair: bool) -> VerifyReport {
     recto.verify(&request, &|_| {}).await.unwrap()
 }
 
-async fn read(lists: &Lists, list: List, said: &mut Said) {
+async fn read(lists: &Lists, list: List, said: &mut ListReports) {
     let clock = Environment::system();
     for is_backward in [false, true] {
         let mut hear = |line: String| said.hear(&line);

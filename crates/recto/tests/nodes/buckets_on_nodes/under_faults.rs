@@ -13,7 +13,7 @@ use recto_testkit::rig::{freeze, let_go};
 
 use super::children::Children;
 use super::lists::schema;
-use super::said::Said;
+use super::said::ListReports;
 use super::scale;
 use super::settled::settle;
 use crate::common::children::kill;
@@ -92,7 +92,7 @@ fn rows_stay_as_they_were_written_while_nodes_and_processes_die() {
     processes.living.iter_mut().for_each(kill);
     drop(children);
     cluster.wait_until_all_up().unwrap();
-    let mut said = Said::default();
+    let mut said = ListReports::default();
     for line in &heard {
         said.hear(&line);
     }

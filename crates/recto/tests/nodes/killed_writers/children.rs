@@ -7,8 +7,8 @@ use std::time::Duration;
 use recto::{ErrorKind, OpenOptions, Recto};
 use recto_protocol::views::Version;
 
-use super::history::{History, Said};
-use super::records::{Asked, Becomes, Fields, LEDGERS, Place, RECORDS, Tables};
+use super::history::{ChangeAnswer, History};
+use super::records::{ChangeEffect, Fields, LEDGERS, Place, RECORDS, RecordChange, Tables};
 use crate::common::children;
 use crate::common::clocks::Clocks;
 
@@ -59,14 +59,14 @@ async fn change(recto: &Recto, tables: &Tables, first: u64) {
         let handle = part(3);
         if id >= LEDGERS {
             let becomes = match turn % 3 {
-                0 => Becomes::Deleted,
-                1 => Becomes::Moved(place),
-                _ => Becomes::Put(Fields {
+                0 => ChangeEffect::Deleted,
+                1 => ChangeEffect::Moved(place),
+                _ => ChangeEffect::Put(Fields {
                     handle,
                     ..Fields::at(place)
                 }),
             };
-            match Asked::new(id, becomes).ask(recto).await {
+            match RecordChange::new(id, becomes).ask(recto).await {
                 Ok(changed) => println!("moved {id} 0 {}", changed.version),
                 Err(_) => tokio::time::sleep(REFUSED_PAUSE).await,
             }
@@ -81,10 +81,10 @@ async fn change(recto: &Recto, tables: &Tables, first: u64) {
         let log = log.unwrap_or_default() + &format!("{entry},");
         let fields = Fields { place, log, handle };
         let asked = match found {
-            None => Asked::new(id, Becomes::Inserted(fields)),
-            Some((version, _)) => Asked {
+            None => RecordChange::new(id, ChangeEffect::Inserted(fields)),
+            Some((version, _)) => RecordChange {
                 if_version: Some(version),
-                ..Asked::new(id, Becomes::Put(fields))
+                ..RecordChange::new(id, ChangeEffect::Put(fields))
             },
         };
         println!("asked {id} {entry} 0");
@@ -141,11 +141,11 @@ fn hear(history: &History, line: &str) {
     let (Ok(id), Ok(entry), Ok(version)) = (id.parse(), entry.parse(), version.parse()) else {
         return;
     };
-    let applied = Said::Applied(Version(version));
+    let applied = ChangeAnswer::Applied(Version(version));
     match what {
-        "asked" => history.says(id, Some(entry), None, Said::Unknown),
+        "asked" => history.says(id, Some(entry), None, ChangeAnswer::Unknown),
         "applied" => history.says(id, Some(entry), None, applied),
-        "refused" => history.says(id, Some(entry), None, Said::NotApplied),
+        "refused" => history.says(id, Some(entry), None, ChangeAnswer::NotApplied),
         "moved" => history.says(id, None, None, applied),
         _ => {}
     }

@@ -9,7 +9,7 @@ use recto_jobs::{MAX_BATCH, PeekedContent, Settled, Shards};
 
 use super::children::{DEAD, GROUPS, JOBS, NEAR};
 use super::ring::Bed;
-use super::said::{Clocks, Said};
+use super::said::{Clocks, MessageReports};
 
 /// Maximum time until all messages are handled.
 const DRAINED: Duration = Duration::from_secs(300);
@@ -20,7 +20,7 @@ const FEW: usize = 50;
 
 /// Reports about the messages of each queue, and errors that must never occur.
 pub(crate) struct AllSaid {
-    queues: BTreeMap<String, Said>,
+    queues: BTreeMap<String, MessageReports>,
     wrong: Vec<String>,
 }
 
@@ -28,7 +28,7 @@ pub(crate) struct AllSaid {
 pub(crate) fn hear_all(lines: Receiver<String>) -> AllSaid {
     let mut all = AllSaid {
         queues: [JOBS, GROUPS, NEAR]
-            .map(|name| (name.to_owned(), Said::default()))
+            .map(|name| (name.to_owned(), MessageReports::default()))
             .into(),
         wrong: Vec::new(),
     };

@@ -139,7 +139,7 @@ impl Drop for SetOnDrop<'_> {
 struct Seen {
     /// Number of times that a table was opened.
     opened: usize,
-    /// Whether a table could not be emptied, or the outcome of emptying was unknown.
+    /// True if a table could not be emptied, or the outcome of emptying was unknown.
     is_hindered: bool,
 }
 

@@ -19,7 +19,7 @@ pub(crate) enum Clocks {
 
 /// Reports about each message, by its number.
 #[derive(Debug, Default)]
-pub(crate) struct Said(BTreeMap<u64, OfOne>);
+pub(crate) struct MessageReports(BTreeMap<u64, OfOne>);
 
 #[derive(Debug, Default)]
 struct OfOne {
@@ -30,7 +30,8 @@ struct OfOne {
     /// Time at which the message was first known to be acknowledged.
     done_at: Option<Micros>,
     nacking_at: Vec<Micros>,
-    /// Whether the message was seen among the dead letters. It may then be delivered again after any report.
+    /// True if the message was seen among the dead letters. It may then be delivered again after
+    /// any report.
     is_dead: bool,
 }
 
@@ -44,7 +45,7 @@ struct Begun {
     attempts: u16,
 }
 
-impl Said {
+impl MessageReports {
     /// Parses a report about a message. Other lines have no effect.
     pub(crate) fn hear(&mut self, words: &[&str]) {
         let [what, number, rest @ ..] = words else { return };
@@ -189,8 +190,8 @@ fn first(known: &mut Option<Micros>, at: Micros) {
 mod tests {
     use super::*;
 
-    fn said(lines: &[&str]) -> Said {
-        let mut said = Said::default();
+    fn said(lines: &[&str]) -> MessageReports {
+        let mut said = MessageReports::default();
         for line in lines {
             said.hear(&line.split(' ').collect::<Vec<_>>());
         }

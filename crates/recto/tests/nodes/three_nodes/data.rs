@@ -122,7 +122,7 @@ pub(crate) struct Shape {
     tenants: &'static [usize],
     /// Range of the first order column.
     scores: (i64, i64),
-    /// Whether score and id descend. The tenant is compared after both.
+    /// For score and for id, true if it descends. The tenant is compared after both.
     descending: (bool, bool),
 }
 

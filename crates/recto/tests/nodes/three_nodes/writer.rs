@@ -30,7 +30,7 @@ pub(crate) struct Writer<'a> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum How {
+enum WriteMode {
     One,
     Logged,
     Each,
@@ -59,17 +59,17 @@ impl Writer<'_> {
                     changes.push((key, Some(self.version())));
                 }
             }
-            self.send(How::Logged, &changes).await;
+            self.send(WriteMode::Logged, &changes).await;
         }
     }
 
     async fn write(&self, random: &mut Rng) {
         let how = match random.u8(..10) {
-            0..=5 => How::One,
-            6..=7 => How::Logged,
-            _ => How::Each,
+            0..=5 => WriteMode::One,
+            6..=7 => WriteMode::Logged,
+            _ => WriteMode::Each,
         };
-        let count = if how == How::One {
+        let count = if how == WriteMode::One {
             1
         } else {
             random.usize(2..=BATCH_CHANGES)
@@ -94,7 +94,7 @@ impl Writer<'_> {
     }
 
     /// Sends changes and records their outcome.
-    async fn send(&self, how: How, changes: &[(Key, State)]) {
+    async fn send(&self, how: WriteMode, changes: &[(Key, State)]) {
         self.history.sent(changes);
         let clock = Instant::now();
         let sent = self.attempt(how, changes).await;
@@ -109,8 +109,8 @@ impl Writer<'_> {
         );
     }
 
-    async fn attempt(&self, how: How, changes: &[(Key, State)]) -> Result<(), Error> {
-        if let (How::One, [(key, state)]) = (how, changes) {
+    async fn attempt(&self, how: WriteMode, changes: &[(Key, State)]) -> Result<(), Error> {
+        if let (WriteMode::One, [(key, state)]) = (how, changes) {
             let collection = &self.tables.collections[key.collection];
             return match state {
                 Some(version) => collection
@@ -121,7 +121,7 @@ impl Writer<'_> {
             };
         }
         let mut batch = self.tables.recto.batch();
-        if how == How::Each {
+        if how == WriteMode::Each {
             batch.each_for_itself();
         }
         for (key, state) in changes {

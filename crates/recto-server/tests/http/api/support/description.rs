@@ -10,7 +10,7 @@ use super::schema_check;
 #[derive(Debug)]
 pub(crate) struct Description {
     pub(crate) document: Json,
-    /// Whether the document is for a client that sees only some rows.
+    /// True if the document is for a client that sees only some rows.
     may_hide_cost: bool,
 }
 

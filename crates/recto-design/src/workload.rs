@@ -26,7 +26,7 @@ pub const LOG_MESSAGE: &str = "asked";
 
 /// Query to serve.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Asked {
+pub struct WorkloadQuery {
     /// Name of the query.
     pub name: String,
     /// Filter; `?` stands for any value.
@@ -84,7 +84,7 @@ struct Entry {
 /// - The text is not a file of queries, or has no query.
 /// - Two queries have the same name.
 /// - There are more than [`MAX_QUERIES`] queries, or more than [`MAX_QUERIES_BYTES`] bytes.
-pub fn parse_queries(text: &str) -> Result<Vec<Asked>, DesignError> {
+pub fn parse_queries(text: &str) -> Result<Vec<WorkloadQuery>, DesignError> {
     if text.len() > MAX_QUERIES_BYTES {
         let message = format!("a file of queries has at most {MAX_QUERIES_BYTES} bytes");
         return Err(DesignError::new(DesignErrorKind::Limit, message));
@@ -98,7 +98,7 @@ pub fn parse_queries(text: &str) -> Result<Vec<Asked>, DesignError> {
             None => wrong,
         }
     })?;
-    let mut queries: Vec<Asked> = Vec::new();
+    let mut queries: Vec<WorkloadQuery> = Vec::new();
     for (index, entry) in file.query.into_iter().enumerate() {
         let line = line_of(text, entry.span().start);
         let entry = entry.into_inner();
@@ -113,7 +113,7 @@ pub fn parse_queries(text: &str) -> Result<Vec<Asked>, DesignError> {
             let message = format!("two queries have the name {name}");
             return Err(DesignError::new(DesignErrorKind::File, message).at_line(line));
         }
-        queries.push(Asked {
+        queries.push(WorkloadQuery {
             name,
             filter: entry.filter,
             order_by: entry.order_by,
@@ -129,12 +129,12 @@ pub fn parse_queries(text: &str) -> Result<Vec<Asked>, DesignError> {
 }
 
 /// Returns queries as the text of a file that [`parse_queries`] reads.
-pub fn queries_text(queries: &[Asked]) -> String {
+pub fn queries_text(queries: &[WorkloadQuery]) -> String {
     #[derive(Serialize)]
     struct Entries {
         query: Vec<Entry>,
     }
-    let entry = |asked: &Asked| Entry {
+    let entry = |asked: &WorkloadQuery| Entry {
         name: Some(asked.name.clone()),
         filter: asked.filter.clone(),
         order_by: asked.order_by.clone(),
@@ -158,7 +158,7 @@ fn line_of(text: &str, offset: usize) -> usize {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Log {
     /// Queries, the most frequent first, up to the requested number.
-    pub queries: Vec<Asked>,
+    pub queries: Vec<WorkloadQuery>,
     /// Number of different queries that were left out: less frequent queries, and queries that came after the maximum
     /// number of counted queries was reached.
     pub left_out: usize,
@@ -214,7 +214,7 @@ impl Tally {
         let left_out = counted.len().saturating_sub(most) + self.uncounted.len();
         counted.truncate(most);
         let queries = counted.into_iter().enumerate();
-        let queries = queries.map(|(index, ((filter, order_by), count))| Asked {
+        let queries = queries.map(|(index, ((filter, order_by), count))| WorkloadQuery {
             name: format!("q{}", index + 1),
             filter: filter.clone(),
             order_by: order_by.clone(),
@@ -322,8 +322,8 @@ mod tests {
     #[test]
     fn queries_are_written_as_they_are_read() {
         let text = "[[query]]\nname = 'o\"clock'\nfilter = 'a = ? AND b >= ?'\nper_day = 7\n[[query]]\norder_by = '-b'\n";
-        let asked = |queries: Vec<Asked>| -> Vec<Asked> {
-            let without_line = |asked| Asked { line: None, ..asked };
+        let asked = |queries: Vec<WorkloadQuery>| -> Vec<WorkloadQuery> {
+            let without_line = |asked| WorkloadQuery { line: None, ..asked };
             queries.into_iter().map(without_line).collect()
         };
         let queries = parse_queries(text).unwrap();

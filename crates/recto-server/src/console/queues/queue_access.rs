@@ -16,13 +16,13 @@ use crate::app::App;
 use crate::problem::Problem;
 
 /// Queue, and the access of the user to it.
-pub(super) struct Asked {
+pub(super) struct QueueAccess {
     pub(super) name: String,
     pub(super) access: Access,
     session: Arc<dyn Session>,
 }
 
-impl Asked {
+impl QueueAccess {
     /// Returns the queue of this name, for a token that has this right.
     pub(super) fn of(app: &App, access: Access, name: String, right: Right) -> Result<Self, Problem> {
         access.check_queue(&name, right)?;

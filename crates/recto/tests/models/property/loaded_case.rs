@@ -57,14 +57,14 @@ pub(crate) fn is_refusal(error: &Error) -> bool {
 macro_rules! ensure {
     ($holds:expr, $($message:tt)+) => {
         if !$holds {
-            return Err($crate::property::asked::Failure::new(format!($($message)+)));
+            return Err($crate::property::loaded_case::Failure::new(format!($($message)+)));
         }
     };
 }
 pub(crate) use ensure;
 
 /// A case, and a collection that has its rows.
-pub(crate) struct Asked<'a> {
+pub(crate) struct LoadedCase<'a> {
     pub(crate) subject: &'a mut Subject,
     pub(crate) case: &'a Case,
     pub(crate) query: PageQuery<DynamicRecord>,
@@ -85,7 +85,7 @@ impl Whole {
     }
 }
 
-impl<'a> Asked<'a> {
+impl<'a> LoadedCase<'a> {
     pub(crate) fn new(subject: &'a mut Subject, case: &'a Case) -> Self {
         let query = subject.query(&case.question, case.built);
         Self {
