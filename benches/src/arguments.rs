@@ -4,60 +4,59 @@ use std::path::PathBuf;
 
 /// Output of `--help`.
 pub(crate) const HELP: &str = "\
-Measures Recto beside named peers.
+Compare Recto with its peers.
 
     cargo run --release -p recto-benches -- PHASE… [OPTIONS]
 
 Phases:
-    all            every phase below, in this order; writes docs/benchmarks.md
-    layers         what a page consists of: the engine's read, the store's, the page's
-    pages          pages beside SQLite and PostgreSQL, at depths 0, 1,000 and 1,000,000
-    cache          the same with caches a tenth of the data
-    size           bytes on disk, and how long the data took to store
-    readers        1, 2 and 8 readers; readers beside a writer at full speed
-    writes         durable puts by 1, 8 and 64 writers
-    load           loading CSV files
-    views          puts with views beside SQLite with indexes; pages of views; filling and comparing them
-    queues         send, receive, acknowledge beside PostgreSQL with SKIP LOCKED; after millions of messages
-    buckets        a list in buckets beside the same without: loading, pages a million rows down, writes
-    intersect      several filters by views of one each, by one view of all, and by scanning
-    reopen         opening after kill -9
-    cassandra      pages beside the same statements hand-written on the driver
+    all            Run all phases below in this order, and write docs/benchmarks.md
+    layers         Layers of a page: the engine's read, the store's slice, the page
+    pages          Pages at depths 0, 1,000 and 1,000,000, compared with SQLite and PostgreSQL
+    cache          Pages with caches of a tenth of the data
+    size           Bytes on disk, and time to store the data
+    readers        Pages by 1, 2 and 8 readers, and by 2 readers with a writer
+    writes         Durable puts by 1, 8 and 64 writers
+    load           Loads of CSV files
+    views          Puts with views, compared with SQLite with indexes; pages, filling and comparing of views
+    queues         Send, receive and acknowledge, compared with PostgreSQL; receives after many messages
+    buckets        A list with and without buckets: load, pages, puts
+    intersect      Several filters, by views of one field each, by one view of all fields, and by filter scan
+    reopen         Opening after kill -9
+    cassandra      Pages, compared with the hand-written statements
     cassandra-views
-                   appends and updates with views beside the same by hand on the driver; verified pages
+                   Appends and updates with views, compared with a hand-written program; verified pages
     cassandra-repair
-                   repairing a view of which all entries are missing
-    collation      pages of a view that sorts names as people do, beside one that sorts by bytes; both stores
-    unique         inserts with a unique field beside those without, and beside two IF NOT EXISTS by hand; both stores
+                   Repair of a view without entries
+    collation      Pages of a view with a collation, compared with a view without; both stores
+    unique         Inserts with and without a unique field, compared with a hand-written program; both stores
     cassandra-buckets
-                   the same on Cassandra, with eight shards, too: and how much one node gets of a hot list
+                   The list of `buckets` on Cassandra, also with eight shards; requests by node
     cassandra-intersect
-                   the same on Cassandra
-    copy           copying a collection between stores, beside loading it; both stores
+                   The filters of `intersect` on Cassandra
+    copy           Copies of a collection between stores, compared with loads; both stores
     cassandra-queues
-                   queues on Cassandra: rates by one server and by three, and conditional writes a message
+                   Messages/s and conditional writes a message, by one server and by three
     cassandra-queues-aged
-                   receives after many messages, beside a new queue and beside rows that are deleted
+                   Receives after many messages, compared with a new queue and with deleted rows
     cassandra-queues-waiting
-                   from send until who waits has it, embedded and by one server and by two, beside the store calls
+                   Time until a waiting receiver has a message; both stores, one server and two
     cassandra-queues-rolling
-                   receives while tables of bodies take turns every few seconds, and while they do not
-    http           pages over HTTP: `recto serve` beside axum from memory, Datasette and FastAPI; memory,
-                   idle connections, start
-    instructions   instructions of one page of each shape, counted by valgrind
-    render FILE…   writes the document of what `--json` saved, later files over earlier ones
-    loop SHAPE N   reads N pages of a shape, for a profiler; `loop help` lists the shapes
+                   Receives with and without a rotation of the body tables every few seconds
+    http           Pages of `recto serve`, axum, FastAPI and Datasette; memory, idle connections, start
+    instructions   Instructions of a page of each shape, counted by valgrind
+    render FILE…   Write the document from files of `--json`; later files replace phases of earlier files
+    loop SHAPE N   Read N pages of a shape, for a profiler; `loop help` lists the shapes
 
 Options:
-    --rows N               flights (default 6,735,520: the data twenty times over)
-    --quick                few rounds: to see that it works
-    --folder DIR           keeps the data here, and takes it from here if it is there
-    --json FILE            saves the figures
-    --document FILE        writes the document (`all` writes docs/benchmarks.md)
-    --cassandra HOST:PORT  the Cassandra to ask (default 127.0.0.1:9042)
-    --without-postgresql   leaves that peer out; the document says so
-    --without-python       leaves Datasette and FastAPI out of `http`; the document says so
-    --recto FILE           the program that `http` serves with (default: built now, in release mode)
+    --rows N               Number of flights [default: 6,735,520, the data 20 times]
+    --quick                Run few rounds, as a test of the program
+    --folder DIR           Folder of the data, which later runs use again [default: a temporary folder]
+    --json FILE            Write the figures to this file
+    --document FILE        Write the document to this file [default with `all`: docs/benchmarks.md]
+    --cassandra HOST:PORT  Address of Cassandra [default: 127.0.0.1:9042]
+    --without-postgresql   Leave out PostgreSQL
+    --without-python       Leave out FastAPI and Datasette in `http`
+    --recto FILE           Program that serves Recto in `http` [default: built by this run, in release mode]
 ";
 
 /// Twenty times the data. The largest partition then has more than a million rows.
@@ -130,7 +129,7 @@ impl Arguments {
                     let text = value()?.replace(['_', ','], "");
                     arguments.rows = text
                         .parse()
-                        .map_err(|_| format!("{text:?} is no number of rows"))?;
+                        .map_err(|_| format!("{text:?} is not a number of rows"))?;
                 }
                 "--quick" => arguments.quick = true,
                 "--folder" => arguments.folder = Some(value()?.into()),
@@ -140,12 +139,12 @@ impl Arguments {
                 "--without-postgresql" => arguments.postgresql = false,
                 "--without-python" => arguments.python = false,
                 "--recto" => arguments.recto = Some(value()?.into()),
-                option if option.starts_with("--") => return Err(format!("there is no option {option}")),
+                option if option.starts_with("--") => return Err(format!("unknown option {option}")),
                 _ => arguments.words.push(word),
             }
         }
         if arguments.words.is_empty() {
-            return Err("name a phase, or all".to_owned());
+            return Err("no phase. hint: name a phase, or `all`".to_owned());
         }
         Ok(arguments)
     }
@@ -157,7 +156,7 @@ impl Arguments {
         }
         if let Some(word) = self.words.iter().find(|word| !PHASES.contains(&word.as_str())) {
             return Err(format!(
-                "there is no phase {word}; there are all, {}",
+                "unknown phase {word}. hint: the phases are all, {}",
                 PHASES.join(", ")
             ));
         }

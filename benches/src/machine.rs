@@ -70,11 +70,7 @@ pub(crate) fn describe() -> Vec<(String, String)> {
         ("redb", crate_version("redb")),
         (
             "SQLite",
-            format!(
-                "{} through rusqlite {}",
-                rusqlite::version(),
-                crate_version("rusqlite")
-            ),
+            format!("{} (rusqlite {})", rusqlite::version(), crate_version("rusqlite")),
         ),
         ("scylla (the driver)", crate_version("scylla")),
     ];

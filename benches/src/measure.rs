@@ -69,7 +69,7 @@ pub(crate) fn interleaved(contenders: &mut [Contender<'_>], rounds: usize) -> Ve
     measured
 }
 
-/// Returns the median of some values, or NaN if there are none.
+/// Returns the median of some values, or NaN without values.
 pub(crate) fn median(values: Vec<f64>) -> f64 {
     quantile(values, 0.5)
 }

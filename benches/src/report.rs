@@ -153,7 +153,7 @@ impl Report {
         if targets.is_empty() {
             return;
         }
-        text.push_str("\n## Targets\n\n| target | wanted | found | |\n|---|---|---|---|\n");
+        text.push_str("\n## Targets\n\n| target | wanted | measured | |\n|---|---|---|---|\n");
         for target in targets {
             let _ = writeln!(
                 text,

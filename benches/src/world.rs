@@ -175,7 +175,7 @@ impl Data {
             progress.say(&format!("storing in PostgreSQL, {done} rows"));
             postgresql::copy(&mut client, chunk);
         });
-        progress.say("PostgreSQL makes its index");
+        progress.say("creating the index of PostgreSQL");
         postgresql::index(&mut client);
         self.seconds.insert("PostgreSQL", started.elapsed().as_secs_f64());
     }

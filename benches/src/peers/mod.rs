@@ -29,9 +29,9 @@ impl Filter {
 
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Self::Equal => "equality",
-            Self::Range => "equality and range",
-            Self::AnyOf => "IN of 8",
+            Self::Equal => "`=`",
+            Self::Range => "range",
+            Self::AnyOf => "`IN` of 8",
         }
     }
 }

@@ -41,9 +41,11 @@ impl Cluster {
     /// Returns a message if the server is not installed.
     pub(crate) fn new() -> Result<Self, String> {
         if !Path::new(PROGRAMS).join("initdb").exists() {
-            return Err("PostgreSQL 15 is not installed: apt-get install postgresql-15, \
-                or leave it out with --without-postgresql"
-                .to_owned());
+            return Err(
+                "PostgreSQL 15 is not installed. hint: apt-get install postgresql-15, \
+                or use --without-postgresql"
+                    .to_owned(),
+            );
         }
         let folder = run(&["mktemp", "-d", "/tmp/recto-benches-postgresql.XXXXXX"])?;
         let cluster = Self {

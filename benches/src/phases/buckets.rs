@@ -23,7 +23,7 @@ const KEPT: [(&str, &str); 4] = [
     ("plain", ""),
     ("bucketed", "bucket = { target = \"1MB\" }"),
     // Cost of buckets that are not split.
-    ("uncut", "bucket = { target = \"1GiB\" }"),
+    ("unsplit", "bucket = { target = \"1GiB\" }"),
     ("sharded", "bucket = { target = \"1MB\", shards = 8 }"),
 ];
 const ROWS: i64 = 1_001_000;
@@ -63,7 +63,7 @@ pub(super) fn embedded(world: &mut World) -> Result<Section, String> {
     drop(lists);
     fs::remove_dir_all(&folder).unwrap();
     Ok(Section {
-        title: "A list in buckets, and without".to_owned(),
+        title: "A list with and without buckets".to_owned(),
         ..section
     })
 }
@@ -74,7 +74,7 @@ pub(super) fn cassandra(world: &mut World) -> Result<Section, String> {
     store.replication = Some("1".to_owned());
     let lists = Lists::open(&StoreAddress::Cassandra(Box::new(store)), 4)?;
     let mut section = measure(world, &lists, "Cassandra", (1.1, 1.15))?;
-    "A list in buckets on Cassandra, and without".clone_into(&mut section.title);
+    "A list with and without buckets on Cassandra".clone_into(&mut section.title);
     hot_spot(world, &lists, &mut section);
     Ok(section)
 }
@@ -90,8 +90,10 @@ fn measure(
     fs::create_dir_all(&folder).unwrap();
     let mut section = Section {
         text: format!(
-            "One list of {rows} rows of about 120 bytes, newest first, loaded from a CSV file: in one partition, in buckets of \
-             1 MB, and in buckets so large that none is ever cut. Pages of {PAGE} rows, {PAGES} one after the other, in turn; then rows put one by one to another list, by so many writers at once."
+            "One list of {rows} rows of about 120 bytes, newest first, from a CSV file: in one partition (`plain`), in buckets \
+             of 1 MB (`bucketed`), in one bucket that is never split (`unsplit`) and, on Cassandra, in buckets of eight \
+             shards (`sharded`). A round reads {PAGES} pages of {PAGE} rows. Then writers put single rows into another list. \
+             Ratios of puts are times."
         ),
         ..Section::default()
     };
@@ -185,22 +187,22 @@ fn pages(world: &mut World, lists: &Lists, rows: i64, (store, wanted): (&str, f6
     let rounds = world.arguments.rounds(ROUNDS);
     let depth = rows - BEHIND;
     let mut times = Table::new(
-        format!("Pages of {PAGE} rows, µs each"),
-        &["list", "depth 1", &format!("depth {depth}"), "deep / shallow"],
+        format!("Pages of {PAGE} rows, µs"),
+        &["list", "depth 1", &format!("depth {depth}"), "ratio"],
     );
     let mut costs = Table::new(
-        "What pages touch, from the first one on",
+        "Cost of pages, from the first one on",
         &[
             "list",
             "buckets: mean",
             "p99",
-            "most",
-            "stages: mean",
-            "most",
-            "directory reads",
+            "max",
+            "round trips: mean",
+            "max",
+            "range map reads",
         ],
     );
-    world.progress.say("going down the lists");
+    world.progress.say("reading to the depth");
     let cursors: Vec<[String; 2]> = lists
         .of
         .iter()
@@ -224,13 +226,13 @@ fn pages(world: &mut World, lists: &Lists, rows: i64, (store, wanted): (&str, f6
         if number > 0 {
             for (depth, at) in [(1, 0), (depth, 1)] {
                 section.targets.push(Target::at_most(
-                    format!("{store}, page of {PAGE} rows at depth {depth}, {name} / plain"),
+                    format!("{store}, page of {PAGE}, depth {depth}: {name} / plain"),
                     wanted,
                     measured[2 * number + at].over(&measured[at]),
                 ));
             }
             section.targets.push(Target::at_most(
-                format!("{store}, {name}, page at depth {depth} / depth 1"),
+                format!("{store}, page of {PAGE}, {name}: depth {depth} / depth 1"),
                 1.1,
                 deep.over(shallow),
             ));
@@ -297,7 +299,7 @@ fn writes(world: &mut World, lists: &Lists, (store, wanted): (&str, f64), sectio
         .chain(names)
         .chain(ratios.iter().map(String::as_str))
         .collect();
-    let mut table = Table::new("Rows put to one list, a second", &columns);
+    let mut table = Table::new("Puts/s into one list", &columns);
     for writers in WRITERS {
         world.progress.say(&format!("puts, {writers} writers"));
         let mut found = vec![Vec::new(); lists.of.len()];
@@ -313,13 +315,13 @@ fn writes(world: &mut World, lists: &Lists, (store, wanted): (&str, f64), sectio
         let rates: Vec<f64> = found.into_iter().map(median).collect();
         let ratios: Vec<f64> = rates[1..].iter().map(|rate| rates[0] / rate).collect();
         // The other lists receive rows so fast that their buckets are split all the time, and writes go to two buckets.
-        let uncut = KEPT[1..]
+        let unsplit = KEPT[1..]
             .iter()
             .zip(&ratios)
-            .filter(|((name, _), _)| *name == "uncut");
-        for ((name, _), ratio) in uncut {
+            .filter(|((name, _), _)| *name == "unsplit");
+        for ((name, _), ratio) in unsplit {
             section.targets.push(Target::at_most(
-                format!("{store}, put into a list, {writers} writers: time, {name} / plain"),
+                format!("{store}, put, {writers} writers: time, {name} / plain"),
                 wanted,
                 *ratio,
             ));
@@ -332,16 +334,16 @@ fn writes(world: &mut World, lists: &Lists, (store, wanted): (&str, f64), sectio
 /// Measures the share of requests of each node while all writers write to one list.
 fn hot_spot(world: &mut World, lists: &Lists, section: &mut Section) {
     let mut table = Table::new(
-        "64 writers to one list, one copy of each row",
+        "64 writers put rows into one list, with one copy of each row:",
         &[
             "list",
             "nodes",
-            "requests of the busiest node, of all",
-            "of the idlest",
+            "requests of the busiest node",
+            "of the idlest node",
         ],
     );
     for (of, (name, _)) in lists.of.iter().enumerate() {
-        world.progress.say(&format!("where puts go: {name}"));
+        world.progress.say(&format!("puts by node: {name}"));
         let requests = || -> Vec<u64> {
             let nodes = lists.recto.store_metrics().nodes;
             nodes.iter().map(|node| node.requests).collect()

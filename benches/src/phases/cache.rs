@@ -25,13 +25,13 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
     let mut without_rowid = data.sqlite(Layout::WithoutRowid, Cache::Tenth);
     let mut postgresql = data.postgresql();
     let bytes = Data::cache_bytes(Cache::Tenth, &data.recto_file());
-    world.progress.say("places all over the data");
+    world.progress.say("starting rows in all parts of the data");
     let (starts, questions) = (
         anywhere(&mut ours, data_rows(world)?),
         [(20, false), (20, true), (100, false)],
     );
     let mut table = Table::new(
-        "One carrier, a page anywhere",
+        "Pages of one carrier",
         // Pages have no depth in this phase.
         &COLUMNS[..COLUMNS.len() - 1],
     );
@@ -63,9 +63,8 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
     Ok(Section {
         title: "Pages with a cache a tenth of the data".to_owned(),
         text: format!(
-            "Each one's own cache is a tenth of its own files (Recto: {} MB); the system's file cache holds what it \
-             likes, for everyone alike. Pages lie anywhere in the largest partition. Medians of {rounds} rounds of \
-             {PAGES} pages, in turn.",
+            "The cache of each contender is a tenth of its files (Recto: {} MB). The system's file cache is not \
+             limited. Pages are anywhere in the largest partition. {rounds} rounds of {PAGES} pages.",
             bytes >> 20
         ),
         tables: vec![table],

@@ -58,8 +58,8 @@ impl Case {
                 format!("{rows} rows {} a row, one direction", way(backward))
             }
             Self::Mixed(rows, backward) => format!("{rows} rows {} a row, mixed directions", way(backward)),
-            Self::Merged(rows, true) => format!("IN of 8 merged, first {rows} rows"),
-            Self::Merged(rows, false) => format!("IN of 8 merged, {rows} rows after a row"),
+            Self::Merged(rows, true) => format!("`IN` of 8, first {rows} rows"),
+            Self::Merged(rows, false) => format!("`IN` of 8, {rows} rows after a row"),
         }
     }
 }
@@ -91,12 +91,9 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
         Sides::new(runtime, &recto, driver)
     };
     let version = sides.runtime.block_on(sides.driver.version());
-    let mut times = Table::new(
-        "Latency",
-        &["page", "Recto, µs", "by hand, µs", "Recto / by hand"],
-    );
+    let mut times = Table::new("", &["page", "Recto, µs", "by hand, µs", "Recto / by hand"]);
     let mut counts = Table::new(
-        "Counts of one page",
+        "Cost of one page",
         &[
             "page",
             "Recto: round trips",
@@ -136,11 +133,10 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
     Ok(Section {
         title: "Pages of Cassandra".to_owned(),
         text: format!(
-            "Apache Cassandra {version}, one node, {rows} flights, LOCAL_QUORUM, every statement prepared, rows \
-             decoded into structs; at depth {DEPTH} where a page lies beyond a row. By hand: the driver with its \
-             defaults, a statement per run of columns in one direction, eight reads side by side where eight carriers \
-             are merged, rows sorted and cut. Recto opens and seals cursors beside that. The rows are compared first. \
-             Medians of {rounds} rounds of {PAGES} pages, in turn."
+            "Apache Cassandra {version}, one node, {rows} flights, `LOCAL_QUORUM`, all statements prepared, depth {DEPTH} \
+             beyond first pages. \"By hand\" is the driver with its defaults: a statement for each run of columns in one \
+             direction, and eight concurrent reads for eight carriers. Recto sends the same statements, and also opens \
+             and encrypts cursors. {rounds} rounds of {PAGES} pages."
         ),
         tables: vec![times, counts],
         targets,

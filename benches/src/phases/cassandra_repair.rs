@@ -55,7 +55,7 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
         .build()
         .unwrap();
     let mut table = Table::new(
-        "Missing entries that `repair` writes again",
+        "Missing entries that `verify` writes",
         &["collection", "entries/s"],
     );
     let mut targets = Vec::new();
@@ -84,8 +84,8 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
     Ok(Section {
         title: "Repair of views on Cassandra".to_owned(),
         text: format!(
-            "One node. A view of {records} records is emptied with TRUNCATE, then `verify` with `repair` finds and writes \
-             its entries. Medians of {rounds} rounds. `tickets` change and have versions; `readings` are overwritten."
+            "One node. A view of {records} records is emptied with TRUNCATE. Then `verify` with `repair` finds and writes \
+             its entries. `tickets` change and have versions, `readings` are overwritten. {rounds} rounds."
         ),
         tables: vec![table],
         targets,

@@ -51,11 +51,10 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
     let rounds = world.arguments.rounds(ROUNDS);
     let runtime = stores::runtime();
     let mut section = Section {
-        title: "Pages of names as people sort them".to_owned(),
+        title: "Names in the order of a language".to_owned(),
         text: format!(
-            "{RECORDS} records of four fields and one view each, ordered by a name of 15 bytes or so, with `collate = \"de\"` \
-             and without; pages of 20, medians of {rounds} rounds of {PAGES} pages in turn. The page itself is what is measured: \
-             keys of a collated view are longer by the sort key, and a range or `from` makes one."
+            "Views of {RECORDS} records, ordered by a name of about 15 bytes, with `collate = \"de\"` and without. Pages have \
+             20 records. {rounds} rounds of {PAGES} pages."
         ),
         ..Section::default()
     };
@@ -105,7 +104,7 @@ fn pages(
     section: &mut Section,
 ) {
     let mut table = Table::new(
-        format!("{store}, a page of 20, µs"),
+        format!("{store}, page of 20, µs"),
         &["", "by bytes", "collated", "collated / by bytes"],
     );
     let collections = ["plain", "collated"].map(|name| recto.dynamic(name).unwrap());
@@ -169,7 +168,7 @@ fn pages(
             [measured[0].median(), measured[1].median(), ratio].map(Some),
         );
         section.targets.push(Target::at_most(
-            format!("{store}, page of 20, {case}: collated view / by bytes"),
+            format!("{store}, page of 20, {case}: collated / by bytes"),
             WANTED,
             ratio,
         ));

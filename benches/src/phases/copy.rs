@@ -27,9 +27,9 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
     fs::create_dir_all(&folder).unwrap();
     let runtime = stores::runtime();
     let mut table = Table::new(
-        "Records a second",
+        "",
         &[
-            "records",
+            "records/s",
             "loaded",
             "copied from a folder",
             "copied from Cassandra",
@@ -88,8 +88,8 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
     fs::remove_dir_all(&folder).unwrap();
     Ok(Section {
         title: "Copying".to_owned(),
-        text: "Records of about 120 bytes in their own sort order and one view: loaded from a CSV file, and copied with their versions from a store of each kind into a new one; \
-               both stores are counted and compared in the end, which is part of the time."
+        text: "Records of about 120 bytes in their own sort order and one view: loaded from a CSV file, or copied with their \
+               versions. The time of a copy includes the comparison of both stores."
             .to_owned(),
         tables: vec![table],
         ..Section::default()

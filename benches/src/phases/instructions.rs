@@ -19,7 +19,7 @@ const ROWS_APART: u32 = 40;
 const DEPTH: u64 = 1_000;
 /// Numbers of pages of the two runs whose difference is counted.
 const PAGES: [usize; 2] = [100, 500];
-/// Argument that creates the data if there are none.
+/// Argument that creates the data if it does not exist.
 const PREPARE: &str = "prepare";
 
 /// Kind of page that is read in a loop.
@@ -67,16 +67,22 @@ use Filter::{AnyOf, Equal, Range};
 use Side::{Engine as OfEngine, Recto as OfRecto, Sqlite as OfSqlite};
 
 const SHAPES: [Shape; 12] = [
-    shape("engine", "redb's own read of 21 raw rows", Equal, 20, OfEngine),
+    shape(
+        "engine",
+        "the engine's own read of 21 raw rows",
+        Equal,
+        20,
+        OfEngine,
+    ),
     first(shape("first", "Recto, first page", Equal, 20, OfRecto)),
     shape("after", "Recto, after a row", Equal, 20, OfRecto),
     backward(shape("before", "Recto, before a row", Equal, 20, OfRecto)),
     shape("after100", "Recto, 100 rows after a row", Equal, 100, OfRecto),
     shape("range", "Recto, after a row, with a range", Range, 20, OfRecto),
-    shape("in8", "Recto, after a row, IN of 8", AnyOf, 20, OfRecto),
+    shape("in8", "Recto, after a row, `IN` of 8", AnyOf, 20, OfRecto),
     backward(shape(
         "in8-before",
-        "Recto, before a row, IN of 8",
+        "Recto, before a row, `IN` of 8",
         AnyOf,
         20,
         OfRecto,
@@ -97,14 +103,14 @@ const SHAPES: [Shape; 12] = [
     ),
     shape(
         "sqlite-in8",
-        "SQLite, after a row, IN of 8",
+        "SQLite, after a row, `IN` of 8",
         AnyOf,
         20,
         OfSqlite(Layout::Indexed),
     ),
     shape(
         "sqlite-wr-in8",
-        "SQLite WITHOUT ROWID, after a row, IN of 8",
+        "SQLite WITHOUT ROWID, after a row, `IN` of 8",
         AnyOf,
         20,
         OfSqlite(Layout::WithoutRowid),
@@ -114,7 +120,8 @@ const SHAPES: [Shape; 12] = [
 pub(super) fn run(world: &mut World) -> Result<Section, String> {
     if Command::new("valgrind").arg("--version").output().is_err() {
         return Err(
-            "valgrind is not installed: apt-get install valgrind, or leave out `instructions`".to_owned(),
+            "valgrind is not installed. hint: apt-get install valgrind, or leave out `instructions`"
+                .to_owned(),
         );
     }
     let folder = world.folder.join("instructions");
@@ -122,11 +129,7 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
     prepare(&folder);
     let mut table = Table::new(
         "",
-        &[
-            "page of 20 rows, unless said otherwise",
-            "instructions",
-            "/ redb's own read",
-        ],
+        &["page of 20 rows, unless stated", "instructions", "/ engine"],
     );
     let mut floor = None;
     for shape in &SHAPES {
@@ -143,8 +146,8 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
     Ok(Section {
         title: "Instructions of a page".to_owned(),
         text: format!(
-            "Counted by callgrind, so the same on a busy machine and on a quiet one: the difference of runs of {} and \
-             {} pages, divided. {ROWS} flights; rows decoded, the next cursor sealed.",
+            "Counted by callgrind, so they do not depend on the load of the machine: the difference of runs of {} and {} pages, \
+             divided by its number of pages. Pages have 20 of {ROWS} flights, decoded, with the next cursor.",
             PAGES[0], PAGES[1]
         ),
         tables: vec![table],
@@ -179,7 +182,7 @@ fn prepare(folder: &Path) {
         .args(["loop", PREPARE, "0", "--folder", folder.to_str().unwrap()])
         .status()
         .unwrap();
-    assert!(status.success(), "the data could not be made");
+    assert!(status.success(), "could not create the data");
 }
 
 fn make(folder: &Path) {

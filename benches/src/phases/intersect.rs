@@ -1,5 +1,8 @@
-//! Pages of several filters, read in three ways: by concurrent reads of views with one filter each, by one view of all
-//! filters, and by a filter scan of one view.
+//! Pages of several filters, read in three ways:
+//!
+//! - by concurrent reads of views with one filter each
+//! - by one view of all filters
+//! - by a filter scan of one view
 
 use std::fs;
 use std::io::{BufWriter, Write as _};
@@ -46,7 +49,7 @@ pub(super) fn embedded(world: &mut World) -> Result<Section, String> {
     let section = measure(world, &address(&folder.join("store")), ("embedded", ROWS))?;
     fs::remove_dir_all(&folder).unwrap();
     Ok(Section {
-        title: "Several filters, each with a view of its own".to_owned(),
+        title: "Several filters, with a view for each".to_owned(),
         ..section
     })
 }
@@ -55,7 +58,7 @@ pub(super) fn cassandra(world: &mut World) -> Result<Section, String> {
     let store = StoreAddress::Cassandra(Box::new(stores::cassandra(world, "intersect")));
     let section = measure(world, &store, ("Cassandra", ROWS_ON_CASSANDRA))?;
     Ok(Section {
-        title: "Several filters on Cassandra, each with a view of its own".to_owned(),
+        title: "Several filters on Cassandra, with a view for each".to_owned(),
         ..section
     })
 }
@@ -66,17 +69,17 @@ fn measure(world: &mut World, store: &StoreAddress, (name, rows): (&str, u64)) -
     let records = Records::open(store, &world.folder, rows)?;
     let mut section = Section {
         text: format!(
-            "{rows} records with four fields; of each field 50 %, 5 % and 0.5 % of the records have the value that is looked for, at random, and \
-             in the last case no record has it in two of them, where those that have it in one take turns. The newest {PAGE} records that have it in \
-             2, 3 or 4 fields: by *intersecting* views of one field each, by one *composite* view of these fields, and by the view of the first field \
-             alone, whose rows are *scanned*. Rows are those that were read of all views."
+            "The newest {PAGE} of {rows} records that match filters on 2, 3 or 4 fields. Each filter matches 50 %, 5 % or \
+             0.5 % of the records at random. In the case \"none\", no record matches two filters. *Composite* is one view of \
+             these fields. *Intersected* combines views of one field each. *Scanned* is the view of the first field, whose \
+             rows are filtered."
         ),
         ..Section::default()
     };
     let mut times = Table::new(
-        format!("The newest {PAGE} records, µs"),
+        "",
         &[
-            "looked for",
+            "page, µs",
             "composite",
             "intersected",
             "scanned",
@@ -85,15 +88,15 @@ fn measure(world: &mut World, store: &StoreAddress, (name, rows): (&str, u64)) -
         ],
     );
     let mut costs = Table::new(
-        "What they take",
+        "Cost of a page",
         &[
-            "looked for",
+            "page",
             "records found",
             "rows, composite",
             "rows, intersected",
             "seeks, intersected",
             "rows, scanned",
-            "rows of one filter",
+            "rows that match one filter",
         ],
     );
     let rounds = world.arguments.rounds(ROUNDS);
@@ -113,7 +116,7 @@ fn measure(world: &mut World, store: &StoreAddress, (name, rows): (&str, u64)) -
                     }
                 });
             if share == "50 %" {
-                let what = format!("{name}, page of {PAGE} at {label}: intersected / composite");
+                let what = format!("{name}, page of {PAGE}, {label}: intersected / composite");
                 section.targets.push(Target::at_most(what, 3.0, ratio));
             }
             assert!(

@@ -33,7 +33,7 @@ pub(super) const COLUMNS: [&str; 9] = [
     "SQLite WITHOUT ROWID, µs",
     "PostgreSQL, µs",
     "SQLite / Recto",
-    "WITHOUT ROWID / Recto",
+    "SQLite WITHOUT ROWID / Recto",
     "PostgreSQL / Recto",
     "depth, rows",
 ];
@@ -100,13 +100,9 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
 
 fn text(rows: u64, rounds: usize) -> String {
     format!(
-        "{rows} flights of 19 columns, newest first within a carrier; every row decoded into the same struct, by \
-everyone; Recto's cursor opened and the next one sealed. All data lie in each one's cache. Before anything is \
-measured, the first {COMPARED} pages of every case are compared row by row. Medians of {rounds} rounds of {PAGES} \
-pages, everyone in turn within a round; ratios are medians of the rounds' ratios. SQL: prepared; keyset by \
-`time_hour <= ? AND (time_hour < ? OR flight > ?)` with an index on `(carrier, time_hour DESC, flight)`. Where eight \
-carriers are merged, the SQL is a `UNION ALL` of eight ordered and limited branches, as a careful person writes it; \
-the table by OFFSET has the plain `IN` beside it."
+        "{rows} flights, newest first within a carrier. Recto opens a cursor and encrypts the next one. The SQL statements \
+are prepared keyset queries with an index on `(carrier, time_hour DESC, flight)`. For eight carriers, they are a \
+`UNION ALL` of eight ordered and limited branches. {rounds} rounds of {PAGES} pages."
     )
 }
 
@@ -124,7 +120,7 @@ fn for_case(
         rows,
         span,
     };
-    progress.say(&format!("{}, the way to depth {depth}", filter.name()));
+    progress.say(&format!("{}, reading to depth {depth}", filter.name()));
     let starts = peers
         .ours
         .starts(&question(SIZES[0], false), depth.max(1), STARTS, ROWS_APART);
@@ -192,9 +188,11 @@ fn measure(peers: &mut Peers, case: &Case, starts: &[Start], rounds: usize) -> V
 /// Measures pages by OFFSET, compared with Recto's pages at the same depths, and a plain IN.
 fn offsets(peers: &mut Peers, progress: &mut Progress, depths: &[u64], rounds: usize) -> Table {
     let mut table = Table::new(
-        "20 rows forward by OFFSET; µs",
+        format!(
+            "20 rows by OFFSET, with a plain `IN`. A round reads only {OFFSET_PAGES} pages, directly after the peers' scans:"
+        ),
         &[
-            "page",
+            "page, µs",
             "Recto, by cursor",
             "SQLite",
             "SQLite WITHOUT ROWID",
@@ -253,9 +251,9 @@ fn table(size: u32, outcomes: &[Outcome]) -> Table {
         let Case { question, depth } = outcome.case;
         let way = if question.backward { "backward" } else { "forward" };
         let place = match (depth, question.backward) {
-            (0, false) => "first page".to_owned(),
-            (0, true) => "last page".to_owned(),
-            _ => format!("{way} at depth {depth}"),
+            (0, false) => "first".to_owned(),
+            (0, true) => "last".to_owned(),
+            _ => format!("{way}, depth {depth}"),
         };
         let medians = (0..4).map(|index| outcome.measured.get(index).map(Measured::median));
         let ratios = (1..4).map(|index| Some(outcome.measured.get(index)?.over(&outcome.measured[0])));
@@ -278,7 +276,7 @@ fn targets(outcomes: &[Outcome], depths: &[u64; 3]) -> Vec<Target> {
     let mut targets = Vec::new();
     for filter in Filter::ALL {
         for (index, name, wanted) in [
-            (1, "SQLite keyset", 3.0),
+            (1, "SQLite", 3.0),
             (2, "SQLite WITHOUT ROWID", 2.0),
             (3, "PostgreSQL", 5.0),
         ] {
@@ -292,10 +290,7 @@ fn targets(outcomes: &[Outcome], depths: &[u64; 3]) -> Vec<Target> {
             let Some(worst) = ratios.min_by_key(|ratio| ratio.to_bits()) else {
                 continue;
             };
-            let what = format!(
-                "{name} / Recto, 20 rows, {}, worst of depth ≥ 1,000",
-                filter.name()
-            );
+            let what = format!("{name} / Recto, 20 rows, {}, depth ≥ 1,000", filter.name());
             targets.push(Target::at_least(what, wanted, worst));
         }
         let median =
@@ -303,14 +298,14 @@ fn targets(outcomes: &[Outcome], depths: &[u64; 3]) -> Vec<Target> {
         let name = filter.name();
         if let (Some(deep), Some(near)) = (median(depths[2], false), median(depths[1], false)) {
             targets.push(Target::at_most(
-                format!("depth 10^6 / depth 10^3, {name}"),
+                format!("Recto, depth 10^6 / 10^3, {name}"),
                 1.1,
                 deep / near,
             ));
         }
         if let (Some(back), Some(forth)) = (median(depths[1], true), median(depths[1], false)) {
             targets.push(Target::at_most(
-                format!("backward / forward at depth 10^3, {name}"),
+                format!("Recto, backward / forward, depth 10^3, {name}"),
                 1.1,
                 back / forth,
             ));

@@ -74,10 +74,7 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
         None
     };
     let mut targets = Vec::new();
-    let mut table = Table::new(
-        format!("{CLIENTS} clients: sent, received, acknowledged, each step on disk when it is answered"),
-        &["", "Recto, messages/s", "PostgreSQL, messages/s", "ratio"],
-    );
+    let mut table = Table::new("", &["", "Recto, messages/s", "PostgreSQL, messages/s", "ratio"]);
     for batch in BATCHES {
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
         for round in 0..rounds {
@@ -92,13 +89,13 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
         let ratio = median(ours.iter().zip(&theirs).map(|(our, their)| our / their).collect());
         if batch == 1 {
             targets.push(Target::at_least(
-                "queues, messages/s, one a call",
+                "queues, messages/s, 1 a call",
                 10_000.0,
                 median(ours.clone()),
             ));
         }
         if cluster.is_some() {
-            let what = format!("queues, messages/s over PostgreSQL, {batch} a call");
+            let what = format!("queues, messages/s, {batch} a call: Recto / PostgreSQL");
             targets.push(Target::at_least(what, 2.0, ratio));
         }
         let found = cluster.is_some();
@@ -116,12 +113,11 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
     Ok(Section {
         title: "Queues".to_owned(),
         text: format!(
-            "Each client sends messages of {} bytes, receives as many, and acknowledges them, one call after the other. \
-             PostgreSQL: a connection a client (`tokio-postgres`), statements prepared, `synchronous_commit = on`, autovacuum \
-             on; the oldest rows are claimed by `UPDATE … (SELECT … FOR UPDATE SKIP LOCKED)`. The median of {rounds} rounds of \
-             {:.1} s, in turn; ratios are those of rounds. Then a queue of its own, through which so many messages go: \
-             {BESIDE_ROUNDS} rounds of {TIMED} receives of one message each by one client, of as many that are there, and of a new \
-             queue in another store, in turn.",
+            "{CLIENTS} clients send messages of {} bytes, receive and acknowledge them, each step durably. PostgreSQL \
+             claims rows by `UPDATE … (SELECT … FOR UPDATE SKIP LOCKED)`, with a connection for each client \
+             (`tokio-postgres`, prepared statements, `synchronous_commit = on`, autovacuum). {rounds} rounds of {:.1} s. \
+             Then many messages go through another queue, and {BESIDE_ROUNDS} rounds of {TIMED} receives of one message \
+             compare it with a new queue in another store.",
             BODY.len(),
             time.as_secs_f64()
         ),
@@ -287,7 +283,7 @@ fn after_many(
 ) -> Table {
     let (_recto, queue) = runtime.block_on(open(folder));
     let mut table = Table::new(
-        "One queue, after so many messages went through it",
+        "A receive by one client, after messages went through the queue:",
         &[
             "messages processed",
             "a receive, µs",
@@ -315,12 +311,12 @@ fn after_many(
     }
     let through = number(sofar as f64);
     targets.push(Target::at_most(
-        format!("queues, a receive after {through} messages over one of a new queue"),
+        format!("queues, receive after {through} messages / from a new queue"),
         1.1,
         found[2].0,
     ));
     targets.push(Target::at_most(
-        format!("queues, the file after {through} messages over that after a tenth of them"),
+        format!("queues, size of the store after {through} messages / after a tenth of them"),
         1.1,
         found[2].1 / found[1].1,
     ));

@@ -59,21 +59,21 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
         rows: PAGE_ROWS,
         span: (0, 0),
     };
-    progress.say("places to read from");
+    progress.say("starting rows");
     let apart = ROWS_APART.min((data.deepest() / (2 * STARTS as u64)).max(1) as u32);
     let starts = ours.starts(&question, DEPTH, STARTS, apart);
     let sides = sides(data, &ours);
     let mut alone = Table::new(
-        "Pages a second by 1, 2 and 8 readers",
+        "",
         &[
-            "",
+            "pages/s",
             "1 reader",
             "2 readers",
             "8 readers",
             "2 / 1",
             "8 / 1",
-            "8 readers, median page, µs",
-            "99th in 100, µs",
+            "8 readers, median, µs",
+            "p99, µs",
         ],
     );
     let mut targets = Vec::new();
@@ -97,7 +97,7 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
         );
         if side.name == "Recto" {
             targets.push(Target::at_least(
-                "8 readers / 1 reader, pages a second",
+                "Recto, pages/s, 8 readers / 1 reader",
                 1.8,
                 ratio(2),
             ));
@@ -107,10 +107,8 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
     Ok(Section {
         title: "Readers at the same time".to_owned(),
         text: format!(
-            "Pages of {PAGE_ROWS} rows at depth {DEPTH}, a thread and a connection a reader, everything cached; the \
-             median of {rounds} rounds of {:.1} s, in turn. The writer stores batches of {BATCH_ROWS} new rows of \
-             eight carriers, one after the other, each on disk before the next (SQLite: WAL, `synchronous = FULL`; \
-             PostgreSQL: a transaction of single INSERTs would measure its protocol, so COPY). There are {} processors.",
+            "Pages of {PAGE_ROWS} rows at depth {DEPTH}, all data cached, a thread and a connection for each reader. \
+             {rounds} rounds of {:.1} s. The machine has {} processors.",
             spell.as_secs_f64(),
             thread::available_parallelism().map_or(0, std::num::NonZero::get)
         ),
@@ -196,12 +194,15 @@ fn beside_a_writer(
     progress: &mut crate::progress::Progress,
 ) -> Table {
     let mut table = Table::new(
-        "Two readers beside a writer at full speed",
+        format!(
+            "Two readers, and a writer that stores durable batches of {BATCH_ROWS} rows (SQLite: WAL, \
+             `synchronous = FULL`; PostgreSQL: COPY):"
+        ),
         &[
             "",
             "pages/s",
-            "median page, µs",
-            "99th in 100, µs",
+            "median, µs",
+            "p99, µs",
             "slowest, µs",
             "rows written/s",
         ],

@@ -42,7 +42,14 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
     let first = sizes[0].1 as f64;
     let mut table = Table::new(
         "",
-        &["", "MB", "bytes a row", "/ Recto", "stored in, s", "rows/s"],
+        &[
+            "",
+            "MB on disk",
+            "bytes a row",
+            "/ Recto",
+            "seconds",
+            "rows stored/s",
+        ],
     );
     for (name, bytes) in sizes {
         let seconds = data.seconds.get(name).copied();
@@ -61,11 +68,10 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
     Ok(Section {
         title: "Size on disk".to_owned(),
         text: format!(
-            "{rows} flights, stored in the file's order, day by day, which is not the key's: 16 partitions grow in \
-             many places. A file's size is the space it takes on the disk; Recto's engine makes its file longer \
-             ahead of its data, and what was never written takes none. Recto: `put_all` of 10,000 rows, each call \
-             durable. SQLite: the same in transactions, WAL, `synchronous = NORMAL`, then its index. PostgreSQL: \
-             COPY, then its index. No time stands where the data of an earlier run were taken."
+            "{rows} flights, stored day by day, which is not the order of the key. Recto stores 10,000 rows with each \
+             durable `put_all`. SQLite has the same transactions (WAL, `synchronous = NORMAL`), PostgreSQL uses COPY. \
+             Both then build their index. Sizes are space on disk: the unwritten end of Recto's file takes none. \
+             Times are missing if an earlier run stored the data."
         ),
         tables: vec![table],
         ..Section::default()

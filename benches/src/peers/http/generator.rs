@@ -121,7 +121,7 @@ pub(crate) fn drive(
     })
 }
 
-/// One of the concurrent clients.
+/// Concurrent client that sends requests.
 struct Asker {
     address: SocketAddr,
     requests: Rc<Vec<Vec<u8>>>,

@@ -105,13 +105,13 @@ pub(crate) fn processors() -> usize {
 }
 
 fn run(command: &mut Command) -> Result<(), String> {
-    let hint = "the peers in Python need python3 with venv and a way to PyPI; or leave them out with --without-python";
+    let hint = "hint: install python3 with venv and allow access to PyPI, or use --without-python";
     let output = command
         .output()
-        .map_err(|error| format!("{}: {error}: {hint}", command.get_program().display()))?;
+        .map_err(|error| format!("{}: {error}. {hint}", command.get_program().display()))?;
     if output.status.success() {
         return Ok(());
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    Err(format!("{command:?} failed: {hint}\n{said}"))
+    Err(format!("{command:?} failed. {hint}\n{said}"))
 }

@@ -41,13 +41,13 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
     };
     let mut keyspaces = vec![first];
     let mut table = Table::new(
-        "A receive, after so many messages went through",
+        "",
         &[
             "messages processed",
             "Recto, µs",
             "a new queue, µs",
             "Recto / new",
-            "rows that are deleted, µs",
+            "deleted rows, µs",
         ],
     );
     let (mut done, mut last) = (0, f64::NAN);
@@ -73,17 +73,16 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
     runtime.block_on(aged.recto.close()).unwrap();
     runtime.block_on(drop_keyspaces(&address, &keyspaces));
     let what = format!(
-        "queues on Cassandra, a receive after {} messages over one of a new queue",
+        "queues on Cassandra, receive after {} messages / from a new queue",
         number(done as f64)
     );
     Ok(Section {
         title: "Queues on Cassandra, after many messages".to_owned(),
         text: format!(
-            "One node. {BESIDE_ROUNDS} rounds of {TIMED} receives of one message by one client, of Recto's queue (a claim, which is \
-             durable) and of a new one in a keyspace of its own, in turn. Beside them a table with a row a message, in one partition, \
-             which is read with LIMIT 1 and deleted when it is done with (no claim, and no conditional write: two clients would get \
-             the same), {TIMED} of them after as many messages: until Cassandra refuses to read past its tombstones. {CLIENTS} \
-             clients, {BATCH} messages a call and {} bytes each, between; none more go through after {} s.",
+            "A receive by one client, compared with a new queue, and with a table that has a row for each message and deletes \
+             completed ones, without claims. After more messages, Cassandra rejects reads past the tombstones of that \
+             table. {BESIDE_ROUNDS} rounds of {TIMED} receives. In between, {CLIENTS} clients process messages of {} bytes, \
+             {BATCH} a call. They stop after {} s.",
             BODY.len(),
             MAX_TIME.as_secs()
         ),

@@ -49,7 +49,7 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
     for round in 0..=rounds {
         for (side, options) in options.iter().enumerate() {
             world.progress.say(&format!(
-                "round {round} of {rounds}, slices of {} s",
+                "round {round} of {rounds}, rotation interval {} s",
                 options.rotation_seconds
             ));
             let spell = runtime.block_on(async {
@@ -67,15 +67,13 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
         .iter()
         .zip(&spells[1])
         .map(|(long, short)| short.late / long.late);
-    let what =
-        "queues on Cassandra, the 99th receive in 100 while tables take turns, over that while they do not";
+    let what = "queues on Cassandra, p99 of a receive: while body tables rotate / while they do not";
     Ok(Section {
-        title: "Queues on Cassandra, while tables take turns".to_owned(),
+        title: "Queues on Cassandra, while body tables rotate".to_owned(),
         text: format!(
-            "One node. {CLIENTS} clients send {BATCH} messages of {} bytes, receive up to {BATCH}, and acknowledge them; what a \
-             receive takes. The tables of bodies take turns every {SLICE_SECONDS} s, each turn a roll, a fence and an emptying, \
-             {MARGIN_SECONDS} s after nothing refers to a table; and in a keyspace of its own they do not. The medians of {rounds} rounds \
-             of {} s, in turn; the ratio is that of rounds.",
+            "Receives of up to {BATCH} messages of {} bytes by {CLIENTS} clients, while the ring empties body tables. The \
+             rotation interval is {SLICE_SECONDS} s, the grace period {MARGIN_SECONDS} s. Another keyspace has the default \
+             interval. {rounds} rounds of {} s.",
             BODY.len(),
             time.as_secs()
         ),
@@ -87,12 +85,12 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
 
 fn table(spells: &[Vec<Spell>; 2], options: &[StoreOptions; 2]) -> Table {
     let mut table = Table::new(
-        "A receive, ms",
+        "",
         &[
-            "",
-            "median",
-            "99th in 100",
-            "slowest",
+            "rotation interval",
+            "median, ms",
+            "p99, ms",
+            "slowest, ms",
             "messages received",
             "tables emptied in a round",
         ],
@@ -100,7 +98,7 @@ fn table(spells: &[Vec<Spell>; 2], options: &[StoreOptions; 2]) -> Table {
     for (spells, options) in spells.iter().zip(options) {
         let figure = |number: fn(&Spell) -> f64| Some(median(spells.iter().map(number).collect()));
         table.push(
-            format!("slices of {} s", options.rotation_seconds),
+            format!("{} s", options.rotation_seconds),
             [
                 figure(|spell| spell.median),
                 figure(|spell| spell.late),

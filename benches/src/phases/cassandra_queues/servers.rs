@@ -61,7 +61,7 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
     let runtime = runtime();
     let opened = runtime.block_on(Opened::cassandra(&address, &keyspace))?;
     let mut rates = Table::new(
-        "One server: sent, received, acknowledged, each call after the one before",
+        "One server",
         &[
             "clients, messages a call",
             "messages/s",
@@ -87,9 +87,8 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
     Ok(Section {
         title: "Queues on Cassandra".to_owned(),
         text: format!(
-            "One node. Messages of {} bytes; the median of {rounds} rounds of {:.1} s. Conditional writes are counted as they are \
-             sent, those among them that were refused. Servers are processes with sessions of their own, which share the two \
-             processors with the node; one and three take turns.",
+            "Messages of {} bytes, sent, received and acknowledged. {rounds} rounds of {:.1} s. Servers run on the machine of \
+             the node. Conditional writes include rejected ones.",
             BODY.len(),
             time.as_secs_f64()
         ),
@@ -123,7 +122,7 @@ fn several(
     (rounds, time): (usize, Duration),
 ) -> Table {
     let mut table = Table::new(
-        "Servers on one queue",
+        "One server and several servers, in turn",
         &[
             "servers, clients of each, messages a call",
             "messages/s",

@@ -54,13 +54,13 @@ pub(super) fn start(site: &Site) -> Result<Vec<Contender>, String> {
         .collect::<Result<Vec<_>, _>>()?;
     let mut all = vec![
         contender("recto serve", recto, &pages),
-        contender("axum, from memory", axum, &copies),
+        contender("axum", axum, &copies),
     ];
     if let Some(python) = &site.python {
         let fastapi = python.fastapi(&site.sqlite(), &site.folder)?;
         let found = walk(fastapi.address, &by_hand())?;
         compare("FastAPI", &pages, &found)?;
-        all.push(contender("FastAPI + SQLite keyset", fastapi, &found));
+        all.push(contender("FastAPI", fastapi, &found));
         let datasette = python.datasette(&site.sqlite(), &site.folder)?;
         let found = walk(datasette.address, &datasettes())?;
         compare("Datasette", &pages, &found)?;
@@ -135,7 +135,7 @@ fn walk(address: SocketAddr, dialect: &Dialect) -> Result<Vec<Given>, String> {
     let mut target = dialect.first.clone();
     while pages.len() < PAGES {
         let (answer, json) = ask(address, &target)?;
-        let wrong = || format!("{target} has no page of {PAGE_ROWS} flights with one after it");
+        let wrong = || format!("{target} has no page of {PAGE_ROWS} flights that another page follows");
         let rows = (dialect.rows)(&json).ok_or_else(wrong)?;
         let rows: Vec<_> = rows.iter().filter_map(key).collect();
         if rows.len() != PAGE_ROWS {
@@ -155,7 +155,7 @@ fn walk(address: SocketAddr, dialect: &Dialect) -> Result<Vec<Given>, String> {
 fn again(address: SocketAddr, page: &Given) -> Result<Given, String> {
     let (answer, _) = ask(address, &page.target)?;
     if answer.body != page.answer.body {
-        return Err(format!("{}: the copy is another", page.target));
+        return Err(format!("{}: the copy differs", page.target));
     }
     Ok(Given {
         target: page.target.clone(),

@@ -46,7 +46,7 @@ pub(super) fn memory(world: &mut World, site: &Site) -> Result<Section, String> 
     let requests = requests_of(&server)?;
     let mut table = Table::new(
         format!("Memory of one server, {CONNECTIONS} connections"),
-        &["after so many requests", "resident, MB"],
+        &["requests", "resident, MB"],
     );
     let mut resident = Vec::new();
     let mut done = 0;
@@ -69,8 +69,7 @@ pub(super) fn memory(world: &mut World, site: &Site) -> Result<Section, String> 
     let growth = (resident[3] / resident[1] - 1.0) * 100.0;
     Ok(Section {
         text: format!(
-            "Memory is what the kernel says is resident of a new server's process. Requests go round the same pages, so \
-             that growth would be the server's own and not its cache's; from {} to {} requests it was {growth:.2} %.",
+            "**Memory.** The resident memory of a new server grew by {growth:.2} % from {} to {} requests for the same pages.",
             number(points[1] as f64),
             number(points[3] as f64),
         ),
@@ -124,27 +123,30 @@ pub(super) fn idle(world: &mut World, site: &Site) -> Result<Section, String> {
         alive += u64::from(again.is_ok_and(|status| status == 200));
     }
     let mut table = Table::new(
-        format!("{} connections that ask nothing", number(wanted as f64)),
+        format!(
+            "{CONNECTIONS} connections, without and with {} idle ones",
+            number(wanted as f64)
+        ),
         &["", "requests/s", "p50, ms", "p99, ms", "resident, MB"],
     );
-    for (name, driven, bytes) in [("without them", before, resident), ("beside them", during, held)] {
+    for (name, driven, bytes) in [("without", before, resident), ("with", during, held)] {
         let figures = [driven.rate(), driven.half / 1e3, driven.ninety_nine / 1e3];
         table.push(name, figures.into_iter().chain([megabytes(bytes)]).map(Some));
     }
     let each = held.saturating_sub(resident) as f64 / 1024.0 / connections.len().max(1) as f64;
     let mut text = format!(
-        "Idle: {} connections each asked for one page and were then kept for {:.0} s while others asked for pages; then \
-         each asked once more, and {} were answered. One takes {each:.1} KiB of the server's memory.",
+        "**Idle connections.** The server kept {} for {:.0} s and then answered {}. Each takes {each:.1} KiB.",
         number(connections.len() as f64),
         kept.as_secs_f64(),
         number(alive as f64),
     );
     if wanted < IDLE {
-        text +=
-            &format!(" This machine allows a process {allowed} open files, so there were fewer than {IDLE}.");
+        text += &format!(
+            " This machine allows a process {allowed} open files, so there were fewer connections than {IDLE}."
+        );
     }
     if let Some(error) = refused {
-        text += &format!(" The next one failed: {error}.");
+        text += &format!(" The next connection failed: {error}.");
     }
     Ok(Section {
         text,
@@ -190,20 +192,23 @@ pub(super) fn start(world: &mut World, site: &Site) -> Result<Section, String> {
         }
     }
     let mut table = Table::new(
-        "From the start of the process on a store that is there",
+        "Time from the start of the process on an existing store",
         &["", "median, ms", "slowest, ms"],
     );
-    for (name, times) in [("it listens", &listening), ("/readyz is answered", &ready)] {
+    for (name, times) in [
+        ("until it listens", &listening),
+        ("until it answers /readyz", &ready),
+    ] {
         let figures = [median(times.clone()), quantile(times.clone(), 1.0)];
         table.push(name, figures.map(Some));
     }
     Ok(Section {
         text: format!(
-            "Start: the program's file and the store's in the system's cache, {rounds} times, each after an orderly end."
+            "**Start.** The files of the program and of the store are in the system's cache. {rounds} starts, each after an orderly end."
         ),
         tables: vec![table],
         targets: vec![Target::at_most(
-            "`recto serve`, until /readyz is answered, ms",
+            "`recto serve`, time until it answers /readyz, ms",
             MAX_START_MS,
             median(ready),
         )],

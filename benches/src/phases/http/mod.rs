@@ -61,24 +61,20 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
 fn text(site: &Site, rates: &str) -> String {
     let python = if site.python.is_some() {
         format!(
-            "Datasette {} (`--immutable`) and a plain endpoint on FastAPI {} with uvicorn {} ({} workers, uvloop, \
-             httptools, Python's sqlite3), both with the statement as a careful person writes it (Datasette has it as a \
-             query with a name, since the links of its table API order flights of one moment otherwise on the first \
-             page than on the next, so that these overlap) and on the same rows in SQLite with the index (carrier, time_hour DESC, flight)",
-            python::version("datasette"),
+            "FastAPI {} (uvicorn {}, {} workers, Python's sqlite3) and Datasette {} (`--immutable`, a named query) use keyset \
+             SQL.",
             python::version("fastapi"),
             python::version("uvicorn"),
-            python::processors()
+            python::processors(),
+            python::version("datasette")
         )
     } else {
-        "Datasette and FastAPI were left out (`--without-python`)".to_owned()
+        "FastAPI and Datasette were left out (`--without-python`).".to_owned()
     };
     format!(
-        "{} flights. `recto serve`, the release build with its default settings, beside an axum server that returns \
-         the same bytes, headers included, from a hash table; {python}. Each is a process of its own. One generator, a \
-         thread of the benchmark with kept connections that carry one request at a time, asks all of them on the same \
-         machine, so that it takes part of the processors from each. A page is 20 rows of one carrier, newest first, \
-         19 columns a row; requests go round the first 64 pages, whose rows were compared before.\n\n{rates}",
+        "{} flights, pages of 20 rows of one carrier, newest first. `recto serve` has default settings. axum returns the \
+         same bytes from a hash table. {python} The generator, a thread on the same machine, asks for the first 64 pages \
+         in turn. {rates}",
         report::number(site.rows as f64)
     )
 }
@@ -160,7 +156,7 @@ fn target_folder() -> Result<PathBuf, String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let target = program.parent().and_then(Path::parent);
     Ok(target
-        .ok_or("this program lies in no folder of cargo's")?
+        .ok_or("this program is not in a target folder of cargo")?
         .to_owned())
 }
 
@@ -179,10 +175,10 @@ fn build(world: &mut World, target: &Path) -> Result<PathBuf, String> {
         .arg(target)
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
-        .map_err(|error| format!("cargo: {error}: name a built one with --recto FILE"))?;
+        .map_err(|error| format!("cargo: {error}. hint: name a built program with --recto FILE"))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("recto could not be built:\n{said}"));
+        return Err(format!("could not build recto:\n{said}"));
     }
     Ok(target.join("release").join("recto"))
 }

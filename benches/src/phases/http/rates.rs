@@ -34,11 +34,7 @@ pub(super) fn run(world: &mut World, site: &Site) -> Result<Section, String> {
     world.progress.say("starting the servers");
     let contenders = contenders::start(site)?;
     let mut section = Section {
-        text: format!(
-            "The medians of {rounds} rounds of {:.1} s each, everyone in turn for each number of connections; the \
-             ratio is the median of each round's.",
-            spell.as_secs_f64()
-        ),
+        text: format!("{rounds} rounds of {:.1} s.", spell.as_secs_f64()),
         ..Section::default()
     };
     for contender in &contenders {
@@ -68,7 +64,7 @@ pub(super) fn run(world: &mut World, site: &Site) -> Result<Section, String> {
         section.tables.push(table(connections, &contenders, &found));
         if connections == AIMED_AT {
             section.targets.push(Target::at_least(
-                format!("`recto serve`, requests/s beside axum from memory, {connections} connections"),
+                format!("`recto serve` / axum from memory, {connections} connections"),
                 WANTED,
                 ratio(&found[0], &found[1]),
             ));
@@ -119,8 +115,8 @@ fn table(connections: usize, contenders: &[Contender], found: &[Vec<Round>]) -> 
             "/ axum",
             "p50, ms",
             "p99, ms",
-            "the server's processor time a request, µs",
-            "bytes of an answer",
+            "server's processor time a request, µs",
+            "bytes of a response",
             "failed",
         ],
     );

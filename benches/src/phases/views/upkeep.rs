@@ -13,9 +13,8 @@ use crate::flights::{self, Flight};
 use crate::report::{Section, Table};
 use crate::world::World;
 
-pub(super) const TEXT: &str = "**Upkeep**: a view by route is added to the flights that are there, and compared with them; \
-    each alone and beside four writers who put new flights. Rows a second of the base table; what writers put a second \
-    beside it, and without.";
+pub(super) const TEXT: &str = "A view by route is filled from the flights and compared with them, first alone and \
+    then with four concurrent writers that put flights. Rows are those of the base table.";
 
 const ROWS: u64 = 336_776;
 const QUICK_ROWS: u64 = 20_000;
@@ -48,13 +47,13 @@ pub(super) fn run(world: &mut World, folder: &Path, section: &mut Section) {
         writers.end().await
     });
     let mut table = Table::new(
-        "Upkeep",
+        "Filling and comparing a view",
         &[
             "",
             "rows/s",
-            "beside 4 writers, rows/s",
-            "puts/s beside it",
-            "puts/s without",
+            "rows/s with 4 writers",
+            "puts/s meanwhile",
+            "puts/s alone",
         ],
     );
     for work in [Work::Fill, Work::Compare] {
@@ -78,7 +77,7 @@ impl Work {
     fn name(self) -> &'static str {
         match self {
             Self::Fill => "filling a view",
-            Self::Compare => "comparing it",
+            Self::Compare => "comparing a view",
         }
     }
 }
@@ -107,7 +106,7 @@ fn rate(runtime: &Runtime, recto: &Recto, work: Work, turn: usize, rows: u64) ->
     (rows * views) as f64 / begun.elapsed().as_secs_f64()
 }
 
-/// Writers that run until they are told to end.
+/// Writers that run until the phase stops them.
 struct Writers {
     runtime: Runtime,
     begun: Instant,

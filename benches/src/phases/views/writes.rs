@@ -15,10 +15,10 @@ use crate::peers::sqlite;
 use crate::report::{Section, Table, Target};
 use crate::world::World;
 
-pub(super) const TEXT: &str = "**Puts**: each writer stores one new record after the other, on disk when it is answered: \
-    its fields are a number, a moment, eight texts of which each view is by one, newest first, and a body of 200 bytes; \
-    views hold all fields. `append` writes plainly, `update` reads the record and writes it on condition. SQLite (WAL, \
-    `synchronous = FULL`, one writer) has an index by the same columns for each view, and a transaction for each insert.";
+pub(super) const TEXT: &str = "Records have a number, a time, eight texts and a body of 200 bytes. Each view is \
+    partitioned by one of the texts, newest first, and has all fields. `append` writes plainly, `update` reads the record \
+    and writes it conditionally. SQLite (WAL, `synchronous = FULL`, one writer) has an index for each view. All puts are \
+    durable.";
 
 const VIEWS: [usize; 5] = [0, 1, 2, 4, 8];
 const WRITERS: [usize; 2] = [1, 64];
@@ -112,16 +112,16 @@ pub(super) fn run(world: &mut World, folder: &Path, section: &mut Section) {
         }
     }
     let mut table = Table::new(
-        "Puts a second",
+        "",
         &[
-            "views or indexes",
+            "puts/s, by views or indexes",
             "append, 1 writer",
             "append, 64",
             "update, 1 writer",
             "update, 64",
             "SQLite",
-            "update of 64 / SQLite",
-            "update of 64 / append of 64 without views",
+            "update, 64 / SQLite",
+            "update, 64 / append, 64, no views",
         ],
     );
     let rates: Vec<Vec<f64>> = found
