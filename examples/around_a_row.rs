@@ -1,4 +1,4 @@
-//! Keep a row's cursor and come back to it later, even after the row is gone.
+//! Keeps a row's cursor and returns to its position later, even after the row was deleted.
 //!
 //! `cargo run --example around_a_row`
 

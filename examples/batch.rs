@@ -1,4 +1,4 @@
-//! Several changes that stand or fall together.
+//! Applies several changes together: all or none.
 //!
 //! `cargo run --example batch`
 

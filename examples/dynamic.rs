@@ -1,4 +1,4 @@
-//! A collection known only at run time: schema from TOML, records as JSON.
+//! Uses a collection that is known only at run time: its schema is TOML, and its records are JSON.
 //!
 //! `cargo run --example dynamic`
 

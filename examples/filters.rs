@@ -1,4 +1,5 @@
-//! Ask for part of a collection, as text and built in Rust; see what a refusal says.
+//! Filters a collection, by text and by a filter built in Rust, and shows the error of a rejected
+//! filter.
 //!
 //! `cargo run --example filters`
 

@@ -1,4 +1,5 @@
-//! Declare a collection and a view, store records, turn pages both ways, and move a record to another list.
+//! Declares a collection and a view, stores records, reads pages in both directions, and moves a
+//! record to another list.
 //!
 //! `cargo run --example first_page [STORE]`, where STORE is a folder or `cassandra://host/keyspace`.
 

@@ -1,4 +1,4 @@
-//! Read all rows of a query as a stream: nothing is read until it is polled.
+//! Reads all rows of a query as a stream. The stream reads nothing until it is polled.
 //!
 //! `cargo run --example stream`
 

@@ -1,4 +1,5 @@
-//! Jobs with real work: the pages of the guide are read by a worker, and a page that is not there is a dead letter.
+//! Runs jobs with real work: a worker reads the pages of the guide. The job of a missing page
+//! becomes a dead letter.
 //!
 //! `cargo run --example worker`
 
@@ -11,7 +12,7 @@ use recto::queues::{DeadLetters, ERROR_ATTRIBUTE, QueueName, QueueOptions, Recei
 use recto::{OpenOptions, Recto};
 use serde::{Deserialize, Serialize};
 
-/// A job: the words of a page are to be counted.
+/// Job: count the words of a page.
 #[derive(Serialize, Deserialize)]
 struct Count {
     page: String,
@@ -48,7 +49,8 @@ async fn main() -> recto::Result<()> {
         })
         .concurrency(2)
         .backoff(Duration::from_millis(50), Duration::from_secs(60));
-    // A service stops when it is told to: `async { tokio::signal::ctrl_c().await.ok(); }`.
+    // A service passes a future that ends at its stop signal:
+    // `async { tokio::signal::ctrl_c().await.ok(); }`.
     let worked = worker
         .run_until(async {
             while failed.stats().await.is_ok_and(|stats| stats.messages == 0) {

@@ -65,7 +65,7 @@ pub(crate) fn open(
     recto_plan::cursor::open(ring, environment, text)?.bind(identity, || identity.clone())
 }
 
-/// Checks that any text is rejected, because nobody sealed it.
+/// Checks that any text is rejected, because no key encrypted it.
 fn text(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let opened = limited(text.len(), 4, || {
@@ -180,7 +180,7 @@ pub(crate) fn flipped(sealed: &str, at: u8, bit: u8) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
-/// Checks that no scan continues from any text, because nobody sealed it.
+/// Checks that no scan continues from any text, because no key encrypted it.
 fn scan_text(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let opened = limited(text.len(), 4, || {

@@ -9,9 +9,9 @@ use recto_model::{Direction, Type, cell as cells, json, key as encoded, order};
 
 use crate::memory::{limited, limited_beside};
 
-/// Memory limit of decoding a key part, in addition to the share for its length. If the exponent of a decimal does not
-/// fit the scale of its cell, the zeros are written out, up to the maximum size of a cell in a key part. The arithmetic
-/// needs a few times this size.
+/// Memory limit of decoding a key part, in addition to the share for its length. If the exponent of
+/// a decimal does not fit the scale of its cell, the zeros are written out. Their limit is the
+/// maximum size of a cell in a key part. The arithmetic needs a few times this size.
 const FREE_BYTES: usize = 8 * encoded::MAX_KEY_PART_BYTES;
 
 /// Types that contain other types.

@@ -1,7 +1,7 @@
 //! Properties of Recto that hold for any bytes.
 //!
 //! A target is a function of bytes that panics if a property does not hold. The properties are more
-//! than the absence of panics: a parsed value is written back unchanged, order is kept, errors
+//! than the absence of panics. A parsed value is written back unchanged, order is kept, errors
 //! point into the text, and memory is proportional to the input.
 //!
 //! The functions run in three ways:

@@ -44,7 +44,7 @@ pub(crate) fn run(data: &[u8]) {
     }
 }
 
-/// Checks that no comparison continues from any text, because nobody sealed it.
+/// Checks that no comparison continues from any text, because no key encrypted it.
 fn text(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let opened = limited(text.len(), TEXT_FACTOR, || {

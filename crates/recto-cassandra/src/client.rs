@@ -3,8 +3,8 @@
 //!
 //! **Retries.** The driver never retries here. This module does, because only it knows the possible
 //! effects of an earlier attempt. It retries a request at most [`CassandraConfig::retries`] times
-//! within its deadline, if the request is idempotent and the failure may be transient (a broken
-//! connection, too few replicas, a server-side timeout, an overloaded or starting node). Reads and
+//! within its deadline. The request must be idempotent, and the failure may be transient: a broken
+//! connection, too few replicas, a server-side timeout, an overloaded or starting node. Reads and
 //! timestamped writes are idempotent. Conditional writes are not, and are retried only if no
 //! attempt can have had an effect.
 //!

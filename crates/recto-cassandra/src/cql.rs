@@ -236,9 +236,9 @@ impl Selected {
         }
     }
 
-    /// Returns the selection for rows of one partition, whose key the caller knows. Selects the key
-    /// nevertheless if it may be the only content of a row, and for tables that another program created: the
-    /// types of the result are the only evidence that such a table was created again.
+    /// Returns the selection for rows of one partition, whose key the caller knows. It selects the
+    /// key nevertheless in two cases. The key may be the only content of a row. Or another program
+    /// created the table: the types of the result are then the only sign that it was created again.
     pub(crate) fn in_partition(table: &Table, options: &ReadOptions) -> Self {
         Self {
             partition: table.clustering().is_empty() || AttachedTable::keyspace_of(table.name()).is_some(),

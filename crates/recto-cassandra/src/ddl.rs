@@ -66,10 +66,9 @@ fn collect_udts(ty: &Type, udts: &mut Vec<Arc<UdtType>>) {
     }
 }
 
-/// Returns the statements that turn `there`, a table with fewer columns, into `table`: the
-/// user-defined types that the new columns need and `there` does not have, the columns, and the
-/// comment that lists them. For people and for `recto plan`;
-/// [`add_columns`](recto_store::Store::add_columns) sends the statements.
+/// Returns the statements that turn `there`, a table with fewer columns, into `table`. They add the
+/// missing user-defined types, the columns, and the comment that lists the columns. For people and
+/// for `recto plan`; [`add_columns`](recto_store::Store::add_columns) sends the statements.
 ///
 /// # Errors
 /// `Table`, if these statements cannot turn `there` into `table`.
@@ -161,11 +160,14 @@ pub(crate) fn create_one_table_cql(keyspace: &str, table: &Table) -> String {
     text
 }
 
-/// Returns whether a table's id derives from its name. Otherwise Cassandra draws a random id. If a
-/// table is created through a node that does not know it yet, or created late, the table then gets
-/// another id, and Cassandra drops the existing table with all its rows. Cassandra stores the
-/// decisions of conditional writes by table id, apart from the table. A later table of the same
-/// name and id would take over these decisions, so tables with conditional columns have no own id.
+/// Returns whether a table's id derives from its name. Otherwise Cassandra draws a random id.
+///
+/// Cassandra stores the decisions of conditional writes by table id, apart from the table. A later
+/// table of the same name and id would get these decisions, so tables with conditional columns have
+/// no own id.
+///
+/// If such a table is created late, or through a node that does not know it yet, it gets another
+/// id. Cassandra then drops the existing table with all its rows.
 pub(crate) fn has_own_id(table: &Table) -> bool {
     let is_decided = |column: &Column| {
         matches!(

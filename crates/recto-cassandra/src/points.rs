@@ -1,9 +1,9 @@
 //! Reads of rows by their keys, several with one request.
 //!
-//! The request dominates the cost of reading a row: twenty rows by `IN` take a quarter of the time
-//! of twenty requests, and a quarter of the processor time on both sides
-//! (docs/design/cassandra-store.md). A coordinator that has no copy of a row asks a node that has
-//! one. So one request reads rows that have the same replica first.
+//! The request dominates the cost of reading a row. Twenty rows by `IN` take a quarter of the time
+//! of twenty requests, and a quarter of the processor time (docs/design/cassandra-store.md). A
+//! coordinator that has no copy of a row asks a node that has one. So one request reads rows that
+//! have the same replica first.
 
 use std::collections::HashMap;
 use std::iter;
@@ -62,9 +62,9 @@ pub(crate) async fn get_many(
     Ok(found)
 }
 
-/// Groups the reads that can share a request: reads of one table whose partitions have one row each
-/// and a key of one column, or of one partition whose rows have a key of one column. Returns no
-/// groups if no reads can be grouped.
+/// Groups the reads that can share a request. They read one table by a key of one column: either
+/// partitions with one row each, or rows of one partition. Returns no groups if no reads can be
+/// grouped.
 fn groups(client: &Client, reads: &[PointRead], options: &ReadOptions) -> Vec<Group> {
     let Some(first) = reads.first() else {
         return Vec::new();

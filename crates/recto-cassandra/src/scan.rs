@@ -1,9 +1,11 @@
 //! Token scans: reads of whole tables in Cassandra's token order, resumable at any row.
 //!
-//! A position is the key of the last row that a scan read, with the token of its partition.
-//! Continuing from it takes up to three steps: the rest of that partition (a slice after the row),
-//! the partitions of the same token that follow it (two keys rarely share a token, but may), then
-//! the greater tokens.
+//! A position is the key of the last row that a scan read, with the token of its partition. A scan
+//! that continues from it takes up to three steps:
+//!
+//! 1. the rest of that partition: a slice after the row
+//! 2. the following partitions of the same token; two keys rarely share a token
+//! 3. the greater tokens
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The derive: it declares what the same schema in TOML declares, and records come back as they
+//! Tests of the derive macro: it declares the same schema as TOML, and records are read as they
 //! were written.
 #![allow(clippy::unwrap_used)]
 #![allow(clippy::struct_field_names)] // a flight's number is called flight, as in the data
@@ -13,7 +13,7 @@ use recto_model::record::{NO_COLUMN, Record, RecordError};
 use recto_model::schema::Schema;
 use uuid::Uuid;
 
-/// Stands for the crate `recto`, which depends on this one.
+/// Stands for the crate `recto`, which depends on the crate of the macro.
 mod renamed {
     pub(crate) mod __private {
         pub(crate) use recto_model as model;
@@ -38,10 +38,10 @@ struct Flight {
     r#type: Option<i8>,
 }
 
-/// The longest tuple.
+/// Longest possible tuple.
 type Six = (Uuid, bool, i8, i16, i32, f64);
 
-/// Every field type there is.
+/// Record with every field type.
 #[derive(Record, Debug, Clone, PartialEq)]
 #[record(collection = "everything", key = ["id"], writes = "overwrite", crate = "crate::renamed")]
 struct Everything {
@@ -82,7 +82,7 @@ fn flight() -> Flight {
     }
 }
 
-/// The record's cells in the order of its fields.
+/// Returns the record's cells in the order of its fields.
 fn cells<T: Record>(record: &T) -> Cells {
     let mut cells = Cells::new();
     for field in 0..T::field_names().len() {
@@ -148,7 +148,7 @@ fn the_derive_declares_what_toml_declares() {
     );
 }
 
-/// Every option that a collection whose records change can have.
+/// Every possible option of a collection whose records change.
 #[derive(Record)]
 #[record(
     collection = "members",
@@ -175,7 +175,7 @@ struct Member {
     joined: Option<jiff::Timestamp>,
 }
 
-/// Every option that a collection whose records stay can have.
+/// Every possible option of a collection whose records never change.
 #[derive(Record)]
 #[record(
     collection = "alarms",
@@ -262,7 +262,7 @@ fn the_derive_declares_all_that_toml_declares() {
     assert_eq!(*schema.collections[2], Order::collection());
 }
 
-/// The macro sees no types: the program finds what a rule says of them.
+/// The macro sees no types: the compiler reports the errors that depend on them.
 #[derive(Record)]
 #[record(collection = "points", key = ["id"], order = ["score"], partition = ["id"], collate = "de", crate = "renamed")]
 #[allow(dead_code)]
@@ -338,7 +338,7 @@ fn records_come_back_as_they_were_written() {
         Everything::read(row.as_row(), &columns::<Everything>()).unwrap(),
         everything
     );
-    // Every cell is what the declared type says it is.
+    // Every cell has the declared type.
     for (cell, field) in row.iter().zip(&Everything::collection().fields) {
         recto_model::cell::validate(&field.ty, cell.unwrap()).unwrap();
     }
@@ -370,7 +370,7 @@ fn names_fields_that_cannot_be_read() {
     );
 }
 
-/// Slow, so few: each message once.
+/// Compiles each message once, because compiling is slow.
 #[test]
 #[ignore = "slow: builds crates of its own, a minute"]
 fn reports_compile_errors_at_their_position() {

@@ -12,7 +12,7 @@ use recto_plan::query::Constraint;
 use recto_plan::{Plan, Query, Shape, SortOrder};
 
 use crate::bound::Bound;
-use crate::design::{ViewAlternative, ViewRemoval, AffectedQuery};
+use crate::design::{AffectedQuery, ViewAlternative, ViewRemoval};
 
 /// Returns, for each proposed view, the ways to serve its queries without it.
 pub(crate) fn without_each(

@@ -144,8 +144,8 @@ fn sequence(collection: &Collection, queries: &[&Needs], partition_len: usize) -
     places.into_iter().skip(partition_len).flatten().collect()
 }
 
-/// Returns the fields that may be at a place and have no place yet: fields that the first query with more than `place`
-/// fixed fields fixes, and the query before it does not.
+/// Returns the fields that may be at a place and have no place yet. The first query with more than
+/// `place` fixed fields fixes them, and the query before it does not.
 fn open_fields(queries: &[&Needs], places: &[Option<usize>], place: usize) -> Vec<usize> {
     let split = queries.partition_point(|needs| needs.pinned.len() <= place);
     let empty = BTreeSet::new();

@@ -6,9 +6,9 @@ use recto_model::schema::Collection;
 use recto_plan::text::{FilterText, Literal, Name, Operator, Term, TextError, filter, sort};
 use recto_plan::{Query, QueryError, QueryErrorKind, bind};
 
-use crate::workload::WorkloadQuery;
 use crate::error::{DesignError, DesignErrorKind};
 use crate::samples::{EQUAL, FIRST_OF_MANY, LOWER, UPPER, sample};
+use crate::workload::WorkloadQuery;
 
 /// Placeholder for a `?` before its field is known: a literal that is valid at any place.
 const ANY: &str = "\"\"";

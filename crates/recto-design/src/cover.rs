@@ -1,11 +1,11 @@
 //! Minimum number of groups of queries with one view each: a minimum clique cover of the graph in which two queries are
 //! joined if one view can serve both.
 //!
-//! Without sorts and ranges, this is a minimum chain cover of sets of fields by inclusion, which a matching finds
-//! (Dilworth 1950, Fulkerson 1956; for indexes: Subotić, Jordan, Chang, Fekete, Scholz, Automatic Index Selection for
-//! Large-Scale Datalog Computation, VLDB 2018). With sorts and ranges, no such method is known, because agreement is
-//! not transitive. In this case, the cover is searched by branch and bound, with the chain cover of the sets as the
-//! lower bound.
+//! Without sorts and ranges, this is a minimum chain cover of sets of fields by inclusion, which a
+//! matching finds (Dilworth 1950, Fulkerson 1956). Subotić, Jordan, Chang, Fekete and Scholz use it
+//! for indexes (Automatic Index Selection for Large-Scale Datalog Computation, VLDB 2018). With
+//! sorts and ranges, no such method is known, because agreement is not transitive. In this case,
+//! the cover is searched by branch and bound, with the chain cover of the sets as the lower bound.
 
 use std::cmp::Reverse;
 

@@ -12,11 +12,11 @@ use serde::Serialize;
 
 use crate::alternatives;
 use crate::arranged::Arranged;
-use crate::workload::{WorkloadQuery, MAX_QUERIES};
 use crate::bound::{Bound, Subject};
 use crate::cover::{self, Cost, Cover, Queries, members};
 use crate::error::{DesignError, DesignErrorKind};
 use crate::needs::{Needs, Unserved};
+use crate::workload::{MAX_QUERIES, WorkloadQuery};
 
 /// Maximum number of different query shapes for which views are designed at once, not counting shapes that are served
 /// already.

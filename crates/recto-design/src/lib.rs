@@ -8,7 +8,7 @@
 //! | module | content |
 //! |---|---|
 //! | [`error`] | errors |
-//! | [`asked`] | given queries: from TOML, or from a server's log |
+//! | [`workload`] | given queries: from TOML, or from a server's log |
 //! | `samples`, `bound` | values in place of `?`; queries bound to a collection |
 //! | [`shape`] | filter text without its values |
 //! | `needs` | requirements of a query on a view, and whether one view can serve two queries |
@@ -21,7 +21,6 @@
 
 mod alternatives;
 mod arranged;
-pub mod asked;
 mod bound;
 mod cover;
 pub mod design;
@@ -31,12 +30,13 @@ mod samples;
 pub mod schema_text;
 pub mod shape;
 mod words;
+pub mod workload;
 
-pub use workload::{WorkloadQuery, Log, Tally, parse_log, parse_queries, queries_text};
 pub use design::{
-    Design, ViewAlternative, MAX_SHAPES, ProposedView, ServedQuery, Unservable, ViewRemoval, AffectedQuery, design,
-    servable,
+    AffectedQuery, Design, MAX_SHAPES, ProposedView, ServedQuery, Unservable, ViewAlternative, ViewRemoval,
+    design, servable,
 };
 pub use error::{DesignError, DesignErrorKind};
 pub use schema_text::with_views;
 pub use shape::{filter_shape, sort_shape};
+pub use workload::{Log, Tally, WorkloadQuery, parse_log, parse_queries, queries_text};

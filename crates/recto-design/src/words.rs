@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use crate::design::{Design, ViewAlternative, ServedQuery};
+use crate::design::{Design, ServedQuery, ViewAlternative};
 
 impl Design {
     /// Returns the numbers of queries and of proposed views, in one line.

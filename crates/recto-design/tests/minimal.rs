@@ -1,5 +1,5 @@
-//! No fewer views would do: held against all views that there could be of small collections, each asked of the planner
-//! which queries it serves.
+//! Tests that `design` proposes the minimum number of views. They generate all possible views of
+//! small collections, and let the planner decide which queries each of them serves.
 #![allow(clippy::unwrap_used)]
 
 use std::cmp::Reverse;
@@ -12,7 +12,7 @@ use recto_model::schema::{Collection, Nulls, OrderColumn, Schema, View};
 use recto_plan::planner::{self, Wishes};
 use recto_plan::{Query, SortOrder, bind};
 
-/// Records whose fields are all in the key, and such of which a field may be null.
+/// Collections: one whose fields are all in the key, and others in which a field may be null.
 const COLLECTIONS: [&str; 3] = [
     r#"
 [collection.all]
@@ -33,10 +33,11 @@ key = ["b", "d"]
 "#,
 ];
 
-/// Fewest views, fewest of them without a partition, most partition fields, fewest columns.
+/// Cost of views, compared in this order: number of views, number of views without a partition,
+/// number of partition fields (more are better), number of columns.
 type Cost = (usize, usize, Reverse<usize>, usize);
 
-/// All views that there could be of a collection, with what each costs.
+/// Returns all possible views of a collection, with the cost of each.
 fn all_views(collection: &Collection) -> Vec<(Arc<SortOrder>, Cost)> {
     let fields = collection.fields.len();
     let mut views = Vec::new();
@@ -69,7 +70,7 @@ fn all_views(collection: &Collection) -> Vec<(Arc<SortOrder>, Cost)> {
     views
 }
 
-/// All sequences of some of these fields, each in either direction.
+/// Returns all sequences of some of these fields, each with both directions.
 fn orders(fields: &[usize]) -> Vec<Vec<(usize, Direction)>> {
     let mut all = vec![Vec::new()];
     for (index, &field) in fields.iter().enumerate() {
@@ -119,7 +120,8 @@ fn least(collection: &Collection, views: &[(Arc<SortOrder>, Cost)], queries: &[Q
     least.pop().unwrap()
 }
 
-/// A query: what is pinned, to one value or two, and what it is sorted by, the first perhaps with a range.
+/// Returns a random filter and sort: fields that are fixed to one or two values, and sort fields,
+/// the first of which may have a range.
 fn query() -> impl Strategy<Value = (String, String)> {
     let fields = Just(vec!["a", "b", "c", "d"]).prop_shuffle();
     let directions = proptest::collection::vec(any::<bool>(), 4);
@@ -168,7 +170,7 @@ fn asked(queries: &[(String, String)]) -> Vec<WorkloadQuery> {
     asked.collect()
 }
 
-/// Values of the collections' fields.
+/// Replaces the values in a filter by values of the types of the collection's fields.
 fn with_values(collection: &Collection, filter: &str) -> String {
     let conditions = filter.split(" AND ").filter(|condition| !condition.is_empty());
     let valued = conditions.map(|condition| {

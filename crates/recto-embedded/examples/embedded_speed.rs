@@ -4,7 +4,7 @@
 //! cargo run --release -p recto-embedded --example embedded_speed -- [rows] [directory] [counting]
 //! ```
 //!
-//! With `counting` the table counts the rows of its partitions.
+//! The argument `counting` makes the table count the rows of its partitions.
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::cast_possible_wrap)]
 
 use std::hint::black_box;

@@ -1,5 +1,5 @@
-//! Poll of a shard: it claims and reads the messages that can be received, or finds the time until which there are
-//! none.
+//! Poll of a shard: it claims and reads the messages that can be received. If no message can be
+//! received, it finds the time from which one can.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -123,7 +123,7 @@ impl Wish<'_> {
 
 /// Result of a poll of one segment.
 enum Looked {
-    /// The messages of the segment were claimed, or there were none.
+    /// The messages of the segment were claimed, or it had no messages to claim.
     Done,
     /// The segment has only failed messages, which come after new ones.
     PassedOver,

@@ -23,7 +23,7 @@ pub struct ShardOptions {
     pub max_in_flight: u32,
     /// True if the queue is paused: it accepts messages but delivers none.
     pub is_paused: bool,
-    /// True if the queue is ordered: each message has a group, and the messages of a group are
+    /// True if the queue is ordered. Each message has a group, and the messages of a group are
     /// delivered one at a time, in the order in which they were sent.
     pub is_ordered: bool,
     /// True if a deduplication id applies only within a group: messages of different groups with

@@ -297,8 +297,8 @@ impl LiveSegment {
         count.is_some_and(|count| resolved.unwrap_or(0) == u32::from(count))
     }
 
-    /// Returns the messages that were received the maximum number of times and whose last claim has ended, and the
-    /// messages whose move has begun. With each message comes its number of attempts.
+    /// Returns the messages that were received the maximum number of times and whose last claim has
+    /// ended, and the messages whose move has begun. Each message has its number of attempts.
     pub(crate) fn leaving(&self) -> Vec<(Seq, u16)> {
         self.state.with_copy(|state| {
             let Some(state) = state.filter(|state| state.segment() == self.number) else {

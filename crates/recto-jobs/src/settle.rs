@@ -253,8 +253,8 @@ impl Shard {
     ) -> Result<Vec<StateAnswer>> {
         let sent = self.queues.clock();
         if matches!(what, ReceiptOperation::Extend { .. }) {
-            // The end of the extended lease is unknown until the response arrives. Until then, this process goes by the
-            // recorded end of the claim, as other processes do.
+            // The end of the extended lease is unknown until the response arrives. Until then, this
+            // process uses the recorded end of the claim, as other processes do.
             let mut leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
             for receipt in receipts {
                 leases.forget((receipt.segment, receipt.seq, receipt.claim));

@@ -93,9 +93,9 @@ impl CellError {
 /// written once. If that type has no order, elements and entries are written as they are.
 ///
 /// # Errors
-/// [`CellError::WrongType`] if the value has another type. [`CellError::Malformed`] if it is outside the
-/// domain of the type (text that is not ASCII, a time past midnight, a duration of mixed signs, a map with a
-/// key twice) or is nested deeper than [`MAX_NESTING`].
+/// [`CellError::WrongType`] if the value has another type. [`CellError::Malformed`] if it is nested
+/// deeper than [`MAX_NESTING`], or outside the domain of the type. Examples are text that is not
+/// ASCII, a time past midnight, a duration of mixed signs, and a map with a key twice.
 pub fn encode(ty: &Type, value: &Value, out: &mut Vec<u8>) -> Result<(), CellError> {
     let start = out.len();
     encode_at(ty, value, out, MAX_NESTING).inspect_err(|_| out.truncate(start))
@@ -120,9 +120,9 @@ pub fn validate(ty: &Type, cell: &[u8]) -> Result<(), CellError> {
     validate_at(ty, cell, MAX_NESTING)
 }
 
-/// Replaces, in the tuples and user-defined types of a cell, each field that has no bytes by null if the type
-/// of the field has no empty value, as an int. Cassandra stores such fields, and its drivers show null.
-/// Returns `None` for a cell without such fields.
+/// Replaces fields without bytes by null, in the tuples and user-defined types of a cell. It
+/// replaces only fields whose type has no empty value, such as an int. Cassandra stores such
+/// fields, and its drivers show null. Returns `None` for a cell without such fields.
 pub fn with_empty_fields_null(ty: &Type, cell: &[u8]) -> Option<Vec<u8>> {
     let mut lengths = Vec::new();
     // The decoder reports the error of a cell that ends within a value.

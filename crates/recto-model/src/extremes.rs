@@ -9,9 +9,9 @@ use crate::cell::MAX_TIME_NANOS;
 use crate::decimals::BigDecimal;
 use crate::{Type, Value};
 
-/// Returns values of an orderable type that are likely to reveal errors, in ascending [order](crate::order)
-/// without equal values: the minimum and the maximum, zero, neighbors, negatives, empty and zero bytes, other
-/// versions.
+/// Returns values of an orderable type that are likely to reveal errors, in ascending
+/// [order](crate::order) without equal values. They include the minimum and the maximum, zero,
+/// neighbors, negatives, empty and zero bytes, and other versions.
 ///
 /// # Panics
 /// If `ty` is not [orderable](Type::is_orderable).

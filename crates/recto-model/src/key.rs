@@ -335,8 +335,8 @@ pub fn encode_clustering(table: &Table, clustering: RowRef<'_>, out: &mut Vec<u8
     Ok(())
 }
 
-/// Replaces `key` by the smallest byte string that is greater than every string that starts with it. Returns
-/// false if there is none, because all bytes are 0xFF or `key` is empty.
+/// Replaces `key` by the smallest byte string that is greater than every string that starts with
+/// it. Returns false if all bytes are 0xFF or `key` is empty, because no such string exists.
 pub fn prefix_successor(key: &mut Vec<u8>) -> bool {
     while let Some(last) = key.last_mut() {
         if *last < 0xFF {

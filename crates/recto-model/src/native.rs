@@ -70,10 +70,10 @@ pub use wrappers::{Ascii, Blob, NotAscii, NotTimeUuid, TimeUuid};
 /// Rust type that can be a field of a record. It defines the CQL type and the conversion of values to cells
 /// and back.
 ///
-/// The [module](self) lists these types. `#[derive(FieldType)]` of the crate `recto` implements the trait for
-/// enums of names and for structs with one value. [`Json`] is a field of any value that serde can write. An
-/// implementation by hand should write and read the cell with an existing field type, so that the cell is a
-/// valid value of the CQL type for every other program:
+/// The [module](self) lists these types. `#[derive(FieldType)]` of the crate `recto` implements the
+/// trait for enums of names and for structs with one value. [`Json`] is a field of any value that
+/// serde can write. An implementation by hand should write and read the cell with an existing field
+/// type. Then the cell is a valid value of the CQL type for every other program:
 ///
 /// ```
 /// use recto_model::Type;

@@ -1,5 +1,5 @@
-//! Measures the cost of counting the rows of a list in the embedded store, depending on the number of its buckets; and
-//! the cost of a page at each end of the list.
+//! Measures the cost of counting the rows of a list in the embedded store, depending on its number
+//! of buckets. Also measures the cost of a page at each end of the list.
 //!
 //! ```text
 //! cargo run --release -p recto-pieces --example estimates_speed
@@ -111,8 +111,8 @@ impl Measured {
         }
     }
 
-    /// Measures the median of some rounds, in microseconds: of counting all rows, of counting the rows from the middle
-    /// on, of finding the row at 60 %, and of a page at each end.
+    /// Measures medians of some rounds, in microseconds: counting all rows, counting the rows from
+    /// the middle on, finding the row at 60 %, and reading a page at each end.
     async fn measure(&self, what: &str, buckets: i64, rows: i64) {
         let snapshot = self.store.snapshot().unwrap();
         let options = ReadOptions {

@@ -122,8 +122,8 @@ pub const MAX_SUM_READS: usize = 256;
 pub const MAX_OPENED_PIECES: usize = 4_096;
 /// Maximum number of randomly drawn key ranges that an estimate of the rows of many key ranges reads.
 pub const MAX_DRAWN_PIECES: usize = 64;
-/// Maximum number of key ranges that an estimate reads in any case, in addition to the drawn ones: key ranges of
-/// unknown content, and key ranges that are requested only in part.
+/// Maximum number of key ranges that an estimate reads in any case, in addition to the drawn ones.
+/// These are key ranges of unknown content, and key ranges that are requested only in part.
 pub const MAX_CERTAIN_PIECES: usize = 32;
 /// Maximum number of key ranges of a slice for an exact count by reading its rows, on stores that do not count rows.
 /// This number of key ranges can be read concurrently.

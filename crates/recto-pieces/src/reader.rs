@@ -19,9 +19,9 @@ use crate::tables::PiecedTable;
 
 /// Rows that were read concurrently with the range map, from the buckets of the last known range map.
 ///
-/// If the new range map names the same buckets, the result equals that of a read after the range map: a bucket that is
-/// no longer read is never read again, so these buckets were current during the whole read. The expiry of the range map
-/// is checked as usual.
+/// If the new range map names the same buckets, the result equals that of a read after the range
+/// map. A bucket that is no longer read is never read again. So these buckets were current during
+/// the whole read. The expiry of the range map is checked as usual.
 struct Ahead {
     slices: Vec<recto_protocol::buckets::Slice>,
     read: RowsRead,

@@ -481,9 +481,9 @@ impl PiecedTable {
         Ok(is_some.then_some(encoded))
     }
 
-    /// Returns the part of a logical slice that lies in one key range. The partition names the
-    /// bucket without its shards. The slice's own edges are kept where the slice begins and ends in
-    /// this key range.
+    /// Returns the part of a logical slice in one key range. The partition names the bucket without
+    /// its shards. The slice's own edges are kept where the slice begins and ends in this key
+    /// range.
     pub(crate) fn slice_of(
         &self,
         whole: &Slice,
@@ -537,8 +537,8 @@ impl PiecedTable {
         Ok((self.bound(&span.start)?, to))
     }
 
-    /// Returns read options that hide the columns that the engine keeps beside the columns of a
-    /// query.
+    /// Returns read options that hide the columns of the engine, which the table has in addition to
+    /// the columns of a query.
     pub(crate) fn read_by(&self, options: &ReadOptions) -> ReadOptions {
         let row_column = self.table.statics().len() + self.row_column;
         ReadOptions {

@@ -225,9 +225,9 @@ impl RowWrite {
         }
     }
 
-    /// Returns the bucket to which the row can be written before the range map is read, and the sampling there: the
-    /// last known bucket, or bucket 0 if no range map is known. Returns `None` if a valid range map is cached, or if no
-    /// single bucket is safe.
+    /// Returns the bucket to which the row can be written before the range map is read, and its
+    /// sampling. It is the last known bucket, or bucket 0 if no range map is known. Returns `None`
+    /// if a valid range map is cached, or if no single bucket is safe.
     pub(crate) fn guess(&self, since: MapFreshness) -> Option<Guess> {
         let (pieces, place) = (&self.partition.pieces, &self.partition.place);
         if place.pieced.times.is_some() {

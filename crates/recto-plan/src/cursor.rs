@@ -333,16 +333,15 @@ pub fn key_id(text: &str) -> Option<u32> {
 ///
 /// **The duration does not distinguish a forged cursor from an expired one.** The steps, in this order:
 ///
-/// 1. Check the properties of the text that anybody can see: its length, its alphabet, the version in the
-///    clear.
+/// 1. Check the public properties of the text: its length, its alphabet, the version in the clear.
 /// 2. Read the clock, for every cursor, regardless of the outcome.
 /// 3. Compute the tag over the header and the ciphertext, so over the whole length of the text. The key is
 ///    the key that the header names, or the active key if the ring has no key of that id. Compare the tag in
 ///    constant time (`poly1305` through `subtle`). So the duration does not show how much of a forged tag is
 ///    right, nor whether a key exists. Until here, every cursor of one length takes the same steps.
-/// 4. Only an authentic cursor is decrypted, read, compared with the query, and finally compared with the
-///    time. A forged cursor is rejected before. Its expiry, fingerprints and cells have no effect, so nobody
-///    can probe them by altering a cursor.
+/// 4. Only an authentic cursor is decrypted, read, compared with the query, and finally compared
+///    with the time. A forged cursor is rejected before. Its expiry, fingerprints and cells have no
+///    effect, so no client can probe them by altering a cursor.
 ///
 /// The time of step 4 shows whether a cursor is authentic. It shows no more than the error message, which
 /// says "altered" or "expired".

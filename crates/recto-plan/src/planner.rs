@@ -187,9 +187,13 @@ pub fn plan(
     })
 }
 
-/// Returns a rank by the rows that a plan reads and rejects: 0 for none, 1 for rows at the edges of the slices, 2 for
-/// rows that only some of the intersected views have, and 3 or 4 for any rows. A plan that intersects views (3) reads
-/// fewer of these rows than a plan on one view (4).
+/// Returns a rank by the rows that a plan reads and rejects:
+///
+/// - 0: no rows
+/// - 1: rows at the edges of the slices
+/// - 2: rows that only some of the intersected views have
+/// - 3: any rows, by an intersection of views
+/// - 4: any rows, by one view, which reads more of them
 fn rank(plan: &Plan) -> u8 {
     match (plan.rejects_many(), plan.views.is_empty()) {
         (false, true) => u8::from(!plan.filter_scan.is_empty()),

@@ -126,8 +126,8 @@ impl Query {
     /// Returns the normal form of `conditions` and `sort`.
     ///
     /// # Errors
-    /// A field does not exist, a value does not have the type of its field, a range is over a type without
-    /// order, there are too many conditions or values, or a field is twice in the sort.
+    /// A field does not exist, or is twice in the sort. A value does not have the type of its
+    /// field. A range is over a type without order. The query has too many conditions or values.
     pub fn new(
         collection: &Collection,
         conditions: &[Condition],
@@ -659,8 +659,8 @@ fn is_empty(order: FieldOrder<'_>, constraint: &Constraint) -> bool {
     }
 }
 
-/// Returns the smallest text that is greater than every text that starts with `prefix`. `None` if there is
-/// none.
+/// Returns the smallest text that is greater than every text that starts with `prefix`. `None`: no
+/// such text exists.
 ///
 /// UTF-8's byte order is the order of code points. So the function finds the last code point of the prefix
 /// that has a successor, replaces it by the successor, and drops the rest. Surrogates are not code points of

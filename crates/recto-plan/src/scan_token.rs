@@ -12,9 +12,9 @@ use crate::cursor::{Fingerprint, KeyRing, Position, QueryIdentity, Side};
 
 /// Maximum length of a resume token, in characters.
 ///
-/// The token of a scan of 16 ranges is below this length, even with the longest keys that Cassandra accepts
-/// (64 KiB of partition key, 64 KiB of clustering columns), and even if the embedded store makes a key twice
-/// as long. A scan of more ranges whose token would be longer is an error.
+/// The token of a scan of 16 ranges is below this length. This holds even for the longest keys of
+/// Cassandra (64 KiB of partition key, 64 KiB of clustering columns), and if the embedded store
+/// doubles their length. A scan of more ranges whose token would be longer is an error.
 pub const MAX_SCAN_TOKEN_CHARACTERS: usize = 32 << 20;
 
 /// Maximum number of ranges in a token.

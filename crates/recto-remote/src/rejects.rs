@@ -19,7 +19,7 @@ pub(crate) struct RejectFile {
 }
 
 impl RejectFile {
-    /// Returns the file at the path that the user named, or else beside the loaded file.
+    /// Returns the file at the path that the user named, or else a file next to the loaded file.
     pub(crate) fn new(named: Option<&Path>, file: &Path) -> Self {
         let path = named.map_or_else(|| with_suffix(file, ".rejects"), Path::to_owned);
         Self {

@@ -7,12 +7,12 @@ use async_trait::async_trait;
 use futures::stream::BoxStream;
 use recto::schema::{Collection, Schema, StoreQueues, WriteMode};
 use recto::session::{
-    Action, Applied, ApplyOptions, Backup, ErrorHandler, BucketList, BucketPartitions, BucketsRequest, CheckOutcome,
-    CursorKey, Explanation, FindingHandler, JsonRecord, LoadProgress, LoadReport, LoadRequest, Outcome, PageCost,
-    PageReply, PageRequest, Pages, Progress, Queues, RebalanceProgress, RebalanceReport, RebalanceRequest,
-    RecordChange, Records, RecoveryPass, RowSizes, ScanRequest, ScanStep, SchemaPlan, StoreDescription,
-    StoreProgress, Tools, VerifyReport, VerifyRequest, Versioned, ViewProgress, ViewStatus, Written,
-    json_of_text,
+    Action, Applied, ApplyOptions, Backup, BucketList, BucketPartitions, BucketsRequest, CheckOutcome,
+    CursorKey, ErrorHandler, Explanation, FindingHandler, JsonRecord, LoadProgress, LoadReport, LoadRequest,
+    Outcome, PageCost, PageReply, PageRequest, Pages, Progress, Queues, RebalanceProgress, RebalanceReport,
+    RebalanceRequest, RecordChange, Records, RecoveryPass, RowSizes, ScanRequest, ScanStep, SchemaPlan,
+    StoreDescription, StoreProgress, Tools, VerifyReport, VerifyRequest, Versioned, ViewProgress, ViewStatus,
+    Written, json_of_text,
 };
 use recto::{Error, ErrorKind, HttpAddress, Result, Session, check_load_file, no_collection};
 use recto_api::loads::LoadOptions;
@@ -176,7 +176,7 @@ impl HttpSession {
     }
 }
 
-/// Returns whether a change is of a record that has a version, whatever its collection.
+/// Returns whether a change is of a record that has a version, in any collection.
 fn is_of_version(change: &RecordChange) -> bool {
     let action = &change.action;
     change.if_version.is_some() || matches!(action, Action::Insert { .. } | Action::Update { .. })
@@ -454,7 +454,11 @@ impl Tools for HttpSession {
         }
     }
 
-    async fn recover(&self, _: FindingHandler<'_, RecoveryPass>, _: ErrorHandler<'_>) -> Result<Option<RecoveryPass>> {
+    async fn recover(
+        &self,
+        _: FindingHandler<'_, RecoveryPass>,
+        _: ErrorHandler<'_>,
+    ) -> Result<Option<RecoveryPass>> {
         Err(Error::new(
             ErrorKind::Unsupported,
             "this command needs direct access to the store, not a server",

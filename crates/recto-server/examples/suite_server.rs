@@ -1,6 +1,6 @@
-//! A server over an embedded store in a folder of its own that holds the schema and some rows of the
-//! API's suite: what tools that read the description are pointed at. It says where it listens and
-//! serves until it is killed.
+//! Server for tools that read the `OpenAPI` description. Its embedded store has its own folder,
+//! with the schema and some rows of the API's suite. It prints its address and serves until it is
+//! killed.
 #![allow(clippy::print_stdout)]
 
 use std::error::Error;
@@ -15,8 +15,8 @@ use serde_json::json;
 use tokio::net::TcpListener;
 
 const SCHEMA: &str = include_str!("../tests/http/api/schema.toml");
-/// Records with versions, beside those of the suite. They have no views: who draws requests would have those compared at a
-/// row a second.
+/// Collection of records with versions, in addition to those of the suite. It has no views, because
+/// a tool that draws random requests could request a comparison at one row a second.
 const VERSIONED: &str = r#"
 [collection.users]
 fields = { id = "int", status = "text", note = "text" }

@@ -1,29 +1,29 @@
 //! Recto over HTTP: the JSON API, its `OpenAPI` description, and the console for people.
 //!
-//! Everything a request asks of a store goes through one [`Session`](recto::Session), restricted to
-//! what the request's [`Access`](access::Access) allows, so that neither the API nor the console can
-//! do what the other could not, nor see past a token's row filter.
+//! Every request uses the store through a [`Session`](recto::Session) that its
+//! [`Access`](access::Access) restricts. So the API and the console have the same rights, and
+//! neither shows rows that the row filter of a token hides.
 //!
-//! | module | holds |
+//! | module | content |
 //! |---|---|
-//! | `rights` | what may be done, and by whom |
-//! | `access` | the session of who asks, for what they may |
-//! | `work` | what is being done with the store |
-//! | `asked` | what was asked of each collection, without values |
+//! | `rights` | rights of a request |
+//! | `access` | sessions for the access of a request |
+//! | `work` | running maintenance operations |
+//! | `asked` | shapes of received queries by collection, without values |
 //! | `log` | lines of the log |
-//! | `app` | what all requests share |
-//! | `routes` | the routes together |
+//! | `app` | state that all requests share |
+//! | `routes` | all routes |
 //! | `problem` | errors as problem+json (RFC 9457) |
 //! | `api` | `/v1`: collections, records, batches, export, explanations |
-//! | `openapi` | the description of the API, as JSON and for people |
-//! | `serve` | listening, connections, shutting down |
-//! | `config` | what a server is told: defaults, file, environment, flags |
-//! | `auth` | tokens: made, hashed, looked up, revoked |
-//! | `guard` | limits on what comes in; headers on what goes out |
+//! | `openapi` | description of the API, as JSON and for people |
+//! | `serve` | listening, connections, shutdown |
+//! | `config` | configuration: defaults, file, environment, flags |
+//! | `auth` | tokens: creation, hashing, lookup, revocation |
+//! | `guard` | limits of requests, and headers of replies |
 //! | `operation` | health, readiness, metrics, logs |
 //! | `console` | pages for people |
 
-// Without logs and some pages, nothing uses what only these show.
+// In a build without logs and some pages, the code that only they use is dead.
 #![cfg_attr(not(feature = "full"), allow(dead_code, unused_variables))]
 
 pub mod access;

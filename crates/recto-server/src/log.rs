@@ -3,7 +3,7 @@
 #[cfg(feature = "full")]
 pub(crate) use tracing::{debug, error, info, warn};
 
-/// Takes what a line of the log has, and writes none.
+/// Replacement of all log macros. It ignores its arguments and writes nothing.
 #[cfg(not(feature = "full"))]
 macro_rules! nothing {
     ($($_line:tt)*) => {{}};

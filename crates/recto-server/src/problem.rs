@@ -15,13 +15,13 @@ pub(crate) const ACCEPT_PATCH: HeaderName = HeaderName::from_static("accept-patc
 /// Error that becomes a response.
 ///
 /// `type` is stable: `urn:recto:problem:<kind>`. `title` is the kind in words, and `detail`
-/// describes the error. `hint` says what to do. Three members locate the error:
+/// describes the error. `hint` contains advice. Three members locate the error:
 ///
 /// - `field`: a field of the record
 /// - `parameter`: a parameter of the query
 /// - `position`: a position in the parameter or the body, counted in characters from 1
 ///
-/// `part` is the part of the request in the engine's terms, whatever name the request has for it.
+/// `part` is the part of the request in the engine's terms, independent of its name in the request.
 /// `missing_partition_fields` are the partition fields that a query must fix by `=`. `version` and
 /// `record` belong to the record that prevented a change.
 #[derive(Debug)]

@@ -48,7 +48,7 @@ impl Validity {
 
     /// Returns when the token is revoked or changed, or expires.
     pub(crate) async fn ended(mut self) {
-        // An error says that the token is there no more.
+        // An error means that the token no longer exists.
         let _ = self.0.wait_for(|over| *over).await;
     }
 }
@@ -307,8 +307,8 @@ fn bits(rights: impl Iterator<Item = Right>) -> u16 {
     rights.fold(0, |bits, right| bits | 1 << right as u16)
 }
 
-/// Returns whether a request may change the store. A request that is of no operation counts as one that does, unless its
-/// method only reads.
+/// Returns whether a request may change the store. A request without an operation counts as a
+/// change, unless its method only reads.
 pub(crate) fn changes_store(method: &Method, path: &str) -> bool {
     if matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS) {
         return false;

@@ -45,7 +45,7 @@ impl AttachedStore {
         *reached = Arc::new(all);
     }
 
-    /// Returns the store that is connected to this keyspace. `None` if there is none.
+    /// Returns the store that is connected to this keyspace. `None`: no store is connected.
     pub fn reached_by(&self, keyspace: &str) -> Option<Arc<dyn Store>> {
         self.reached().get(keyspace).cloned()
     }

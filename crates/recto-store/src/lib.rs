@@ -76,9 +76,9 @@
 //!
 //! - `Refused`: the request exceeds a limit or is not allowed. The store sent nothing.
 //! - `Err`: the call failed and nothing of it is or will be applied (no replica was reached, no such table).
-//! - `Unknown`: the write may be applied, now or at any later time. With [`Atomicity::Each`] any subset of
-//!   the partitions may be applied, each wholly or not at all. With [`Atomicity::Logged`] all or none are
-//!   applied.
+//! - `Unknown`: the write may be applied, now or at any later time. [`Atomicity::Each`]: any subset
+//!   of the partitions may be applied, each wholly or not at all. [`Atomicity::Logged`]: all or
+//!   none are applied.
 //!
 //! A write without mutations, or without partitions, is `Done`.
 //!
@@ -89,15 +89,16 @@
 //! does not touch the columns that it leaves null. Conditional writes and serial reads of one partition are
 //! linearizable.
 //!
-//! **Transactions.** If the store [has transactions](Limits::transactions), [`Store::transact`] applies
-//! conditional writes and plain writes of any partitions and tables. It applies all of them if all conditions
-//! hold, otherwise nothing. It also returns the content of the column of each condition. A store without
-//! transactions rejects every transaction. The rules for each kind of write also apply inside a transaction,
-//! with two exceptions: a condition needs no mutation, and conditions and both kinds of writes may use
-//! columns of either kind. A transaction has at most one conditional write per partition. It writes nothing
-//! row by row, and a conflicting insert leaves nothing applied. The number of its writes and their bytes are
-//! limited. A plain write in a transaction keeps its stamp. A conditional write in a transaction gets a newer
-//! stamp than the data that it replaces. Transactions and conditional writes are linearizable. An empty
+//! **Transactions.** If the store [has transactions](Limits::transactions), [`Store::transact`]
+//! applies conditional writes and plain writes of any partitions and tables. It applies all of them
+//! if all conditions hold, otherwise nothing. It also returns the content of the column of each
+//! condition. A store without transactions rejects every transaction. The rules for each kind of
+//! write also apply inside a transaction, with two exceptions. A condition needs no mutation.
+//! Conditions and both kinds of writes may use columns of either kind. A transaction has at most
+//! one conditional write per partition. It writes nothing row by row, and a conflicting insert
+//! leaves nothing applied. The number of its writes and their bytes are limited. A plain write in a
+//! transaction keeps its stamp. A conditional write in a transaction gets a newer stamp than the
+//! data that it replaces. Transactions and conditional writes are linearizable. An empty
 //! transaction is applied.
 //!
 //! **Deadlines.** A read whose timeout is zero fails with [`StoreErrorKind::Timeout`]. A write whose timeout
@@ -223,9 +224,11 @@ pub trait Store: Send + Sync + 'static {
     /// Applies mutations of one partition, all or none.
     async fn write(&self, write: PartitionWrite, options: WriteOptions) -> Result<WriteOutcome, StoreError>;
 
-    /// Applies mutations of several partitions. With [`Atomicity::Logged`] it applies all or none. With
-    /// [`Atomicity::Each`] each partition succeeds or fails alone, and `Unknown` means that any subset may be
-    /// applied.
+    /// Applies mutations of several partitions.
+    ///
+    /// - [`Atomicity::Logged`]: it applies all or none.
+    /// - [`Atomicity::Each`]: each partition succeeds or fails alone, and `Unknown` means that any
+    ///   subset may be applied.
     async fn write_many(
         &self,
         writes: Vec<PartitionWrite>,
@@ -286,9 +289,9 @@ pub trait Store: Send + Sync + 'static {
         Ok(TableOutcome::Done)
     }
 
-    /// Adds to a table, which its users know as `recorded`, the columns that `table` has beyond it. If there
-    /// are none, the call does nothing. Existing rows have null in the added columns. Users of the old table
-    /// definition can continue.
+    /// Adds to a table, which its users know as `recorded`, the columns that `table` has beyond it.
+    /// If no column is missing, the call does nothing. Existing rows have null in the added
+    /// columns. Users of the old table definition can continue.
     ///
     /// # Errors
     /// `Table`, naming the difference and leaving the table unchanged, in these cases:

@@ -134,9 +134,9 @@ pub struct RowsRead {
     pub tombstones: u64,
     /// Buckets read, for a table that is kept in buckets.
     pub buckets: BucketsRead,
-    /// For each row, the newest stamp of its regular cells that are not null, in microseconds. 0 if
-    /// all are null, because Cassandra does not report the stamp of such a row. Empty unless
-    /// requested.
+    /// For each row, the newest stamp of its regular cells that are not null, in microseconds. If
+    /// all are null, it is 0, because Cassandra does not report the stamp of such a row. Empty
+    /// unless requested.
     pub stamps: Vec<i64>,
     /// If stamps are requested: for each row, the remaining lifetime in seconds, rounded up, of its regular
     /// cells that are not null. `None`: unlimited, or all cells are null.

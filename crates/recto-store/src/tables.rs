@@ -43,7 +43,8 @@ pub fn added_columns<'t>(there: &Table, wanted: &'t Table) -> Result<&'t [Column
     }
 }
 
-/// Compares `asked` with the table of its name in `there`, for a store whose tables nobody changes by hand.
+/// Compares `asked` with the table of its name in `there`, for a store whose tables only Recto
+/// changes.
 pub(crate) fn state(there: &[Table], asked: &Table) -> TableState {
     match there.iter().find(|table| table.name() == asked.name()) {
         None => TableState::Missing,

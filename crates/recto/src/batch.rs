@@ -110,8 +110,8 @@ impl WriteBatch {
         self.0.given() == 0
     }
 
-    /// Returns the number of puts that do not store a record of their own, because another put of the batch
-    /// has the same key and replaces it or stores the same record.
+    /// Returns the number of puts that do not store a record of their own. Another put of the batch
+    /// has the same key, and replaces it or stores the same record.
     pub fn repeated(&self) -> usize {
         self.0.repeated()
     }

@@ -225,9 +225,9 @@ impl<T> Collection<T> {
     /// ```
     ///
     /// # Errors
-    /// - [`ErrorKind::InvalidRecord`](crate::ErrorKind::InvalidRecord): the key does not fit the collection;
-    ///   the collection has no such field; the field is part of the key; the value does not have the field's
-    ///   type; or the record type cannot represent the value.
+    /// - [`ErrorKind::InvalidRecord`](crate::ErrorKind::InvalidRecord): the key does not fit the
+    ///   collection. Or the field does not exist, or is part of the key. Or the value does not have
+    ///   the field's type, or the record type cannot represent it.
     /// - [`ErrorKind::NotFound`](crate::ErrorKind::NotFound): the record does not exist.
     /// - [`ErrorKind::Changed`](crate::ErrorKind::Changed): the stored record has a different version than
     ///   [`if_version`](Update::if_version) requires.

@@ -93,8 +93,9 @@ impl CollectionCore {
         self.version == self.shared.version()
     }
 
-    /// Checks that an operation that began with this definition can continue, whatever schema was applied since: the
-    /// table exists, with its columns at the same positions.
+    /// Checks that an operation that began with this definition can continue, although another
+    /// schema may have been applied since. The table must exist, with its columns at the same
+    /// positions.
     ///
     /// # Errors
     /// The collection was removed, or created again with another definition, or its table cannot serve it.

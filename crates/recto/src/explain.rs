@@ -157,9 +157,9 @@ fn base_rows(fields: &[Field], plan: &Plan) -> ExplainedBaseRows {
     }
 }
 
-/// Returns the maximum number of rows that the page reads. From each source it reads one row more than the
-/// page size; if the sources follow one another, from all sources together. In addition it reads the base
-/// rows of the rows that it may show.
+/// Returns the maximum number of rows that the page reads: one row more than the page size from
+/// each source. If the sources follow one another, this is the maximum of all sources together. In
+/// addition the page reads the base rows of the rows that it may show.
 fn expected_rows(plan: &Plan, spec: &PageSpec, sources: u64) -> u64 {
     let joined = |rows: u64| {
         if plan.reads_base() {

@@ -84,8 +84,9 @@ impl Key for &[Value] {
     }
 }
 
-/// A Rust value that can be a part of a key. It has the type of the key field, or it is a text in the form of
-/// record JSON (for a uuid), or it is a number of another type with the same value (an `i32` for a bigint).
+/// A Rust value that can be a part of a key. It has the type of the key field, or is a text in the
+/// form of record JSON (for a uuid). It may also be a number of another type with the same value
+/// (an `i32` for a bigint).
 ///
 /// ```
 /// # use recto::{OpenOptions, Record, Recto};

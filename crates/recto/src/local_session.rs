@@ -90,10 +90,11 @@ impl LocalSession {
     /// is read or written through the session. No filter, sort, cursor or key can circumvent it. The session cannot
     /// load files, change the schema or maintain the store. Its errors name no other collection.
     ///
-    /// If the filter of a collection uses fields outside the key, its records can only be read, unless they have
-    /// versions (`writes = "update"`): a written record could replace a row that the filter hides. A record with a
-    /// version is read before it is changed, and the change is made only if the record is unchanged. A hidden record
-    /// behaves as if it did not exist, except that no other record with its key can be put.
+    /// If the filter of a collection uses fields outside the key, its records can only be read,
+    /// because a written record could replace a hidden row. Records with versions
+    /// (`writes = "update"`) can also be written. A record with a version is read before it is
+    /// changed, and the change is made only if the record is unchanged. A hidden record behaves as
+    /// if it did not exist, except that no other record with its key can be put.
     #[must_use]
     pub fn restricted(&self, rows: BTreeMap<String, String>) -> Self {
         let mut all = self.rows.as_deref().cloned().unwrap_or_default();

@@ -185,7 +185,7 @@ impl Operations {
     }
 }
 
-/// Returns the table with the columns that the store keeps beside those of the rows.
+/// Returns the table with the columns of the rows and the columns that only the store uses.
 #[cfg(feature = "cassandra")]
 fn in_cassandra(table: &Table) -> Table {
     recto_pieces::table_in_store(table).unwrap_or_else(|_| table.clone())

@@ -173,8 +173,8 @@ impl Reach {
         unknown
     }
 
-    /// Returns the keyspaces to reach, with their addresses. If there are none, the task that calls this function must
-    /// end.
+    /// Returns the keyspaces to reach, with their addresses. If the list is empty, the task that
+    /// calls this function must end.
     pub(crate) fn wanted(&self) -> Vec<(String, String)> {
         let mut links = self.links();
         let wanted: Vec<(String, String)> = links

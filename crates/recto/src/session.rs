@@ -73,8 +73,9 @@ pub use tools::{
 };
 pub use views::{Drift, VerifiedView, VerifyReport, VerifyRequest, ViewProgress};
 
-/// Converts a value that is given as text, as in the address of a record or in a form, to the JSON form of records: `7`
-/// for an int, `"7"` for a bigint. Text that is not a value of its type stays text, and is rejected when it is stored.
+/// Converts a value that is given as text to the JSON form of records: `7` for an int, `"7"` for a
+/// bigint. Addresses of records and forms contain such texts. Text that is not a value of its type
+/// stays text, and is rejected when it is stored.
 pub fn json_of_text(ty: &Type, text: &str) -> Json {
     match json::from_text(ty, text) {
         Ok(value) => json::to_json(ty, &value),
@@ -101,7 +102,7 @@ pub struct PageText {
 pub struct StoreDescription {
     /// Kind and address of the store, without secrets.
     pub store: String,
-    /// Generation of the schema; 0 if there is none.
+    /// Generation of the schema; 0 without a schema.
     pub generation: u64,
     /// Names of collections.
     pub collections: Vec<String>,

@@ -1,10 +1,10 @@
 //! Retries of requests whose outcome is unknown.
 //!
-//! Writes, loads, the catalog and changes of tables all use this module. It sends the same request again (a write with
-//! the same timestamps, a conditional write with the same condition) after a random pause. It stops when the outcome is
-//! known, or when the [`Policy`] allows no further attempt. After an attempt with an unknown outcome, only success
-//! resolves the request: the rejection or the failure of a later attempt does not show whether the earlier attempt may
-//! still be applied.
+//! Writes, loads, the catalog and changes of tables all use this module. It sends the same request
+//! again (a write with the same timestamps, a conditional write with the same condition) after a
+//! random pause. It stops when the outcome is known, or when the [`Policy`] allows no further
+//! attempt. After an attempt with an unknown outcome, only success resolves the request. If a later
+//! attempt is rejected or fails, the earlier attempt may still be applied.
 
 use std::time::Duration;
 
@@ -42,9 +42,9 @@ pub(crate) struct Policy {
 /// Maximum time of all attempts together.
 #[derive(Debug, Clone, Copy)]
 enum Time {
-    /// From the beginning of the first attempt.
+    /// Time from the beginning of the first attempt.
     InAll(Duration),
-    /// From the first failure.
+    /// Time from the first failure.
     Failing(Duration),
 }
 

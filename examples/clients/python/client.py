@@ -43,7 +43,7 @@ class Collection:
             link = response.links.get(relation)
             if link is None:
                 return
-            # The address stands in the header, relative to the page's own; the token in it is opaque.
+            # The address in the header is relative to the address of the page. Its token is opaque.
             response = checked(self._client.get(response.url.join(link["url"])))
 
     def get(self, *key: str) -> dict | None:
@@ -59,7 +59,8 @@ class Collection:
         """Every record once, however often the connection is cut."""
         token, failures = "", 0
         while True:
-            # Records are handed on when the token after them has come: what a cut takes comes again.
+            # Return records only after the token that follows them. If the connection is interrupted
+            # before it, the server sends these records again.
             records = []
             try:
                 query = {"resume_tokens": "true", "resume_token": token}

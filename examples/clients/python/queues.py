@@ -88,7 +88,7 @@ class Queue:
         """Moves all to another queue: to the one whose dead letters they are, unless `to` names one. How many."""
         moved, done = 0, False
         while not done:
-            # A request moves for some seconds.
+            # Each request moves messages for a few seconds at most.
             answer = self._post("redrive", **options).json()
             moved, done = moved + answer["moved"], answer["done"]
         return moved
@@ -124,7 +124,7 @@ def work(queue: Queue, handler: Callable[[dict], None]) -> None:
         except (Problem, httpx.HTTPError) as error:
             if isinstance(error, Problem) and error.status < 500:
                 raise
-            # The server is away, or has too much to do. What was not acknowledged comes again.
+            # The server is unreachable or busy. Unacknowledged messages are delivered again.
             print(f"goes on in {RETRY_SECONDS} s: {error}", file=sys.stderr)
             time.sleep(RETRY_SECONDS)
 
@@ -135,11 +135,11 @@ def handle(queue: Queue, message: dict, handler: Callable[[dict], None]) -> None
         with kept(queue, receipts):
             handler(message)
     except Exception as error:
-        # Later each time; in the dead letters the error says why.
+        # The delay grows with each attempt. A dead letter contains the error.
         delay_seconds = min(2 ** (message["attempts"] - 1), MAX_DELAY_SECONDS)
         queue.nack(receipts, delay_seconds=delay_seconds, error=str(error))
     except BaseException:
-        # Told to stop: others get it at once, and it was no attempt.
+        # The worker stops. Other workers get the message at once, and the attempt does not count.
         queue.nack(receipts, counted=False)
         raise
     else:
@@ -155,7 +155,7 @@ def kept(queue: Queue, receipts: list[str]) -> Iterator[None]:
 
     def extend() -> None:
         while not ended.wait(VISIBILITY_SECONDS / 3):
-            # One that fails is followed by the next; if all do, the ack says that it was too late.
+            # Ignore a failed extension, because the next one may succeed. If all fail, the ack reports it.
             with suppress(Problem, httpx.HTTPError):
                 queue.extend(receipts, VISIBILITY_SECONDS)
 
@@ -185,10 +185,10 @@ def show_send(mails: Queue) -> None:
         [
             {"body": "ada@example.com", "attributes": {"lang": "en"}},
             {"body": "grace@example.com", "delay_seconds": 3600},
-            # Whoever does not know whether a message was sent sends it again, under the same id.
+            # If the outcome of a send is unknown, send the message again with the same id.
             {"body": "alan@example.com", "deduplication_id": "welcome-alan"},
             {"body": "alan@example.com", "deduplication_id": "welcome-alan"},
-            # What is no UTF-8 goes in base64.
+            # Send bytes that are not UTF-8 in base64.
             {"body_base64": b64encode("jörg@example.com".encode("latin-1")).decode()},
             {"body": "nobody"},
             {"body": "bob@example.com", "deduplication_id": ""},
@@ -215,7 +215,7 @@ def show_receive(mails: Queue) -> None:
     failed = [message["receipt"] for message in messages if b"@" not in body_of(message)]
     print(f"{sum(mails.nack(failed, delay_seconds=1, error='no address'))} given back for a second")
     again = mails.receive(max_messages=10, wait_seconds=WAIT_SECONDS)
-    # Each receipt has its result: it is good for nothing if the message was received again since.
+    # Each receipt has its own result. It is false if the message was received again since.
     for message, done in zip(messages, mails.ack(receipts)):
         print(f"{body_of(message).decode(errors='replace')} is {'done' if done else 'not done'}")
     for message in again:
@@ -280,7 +280,7 @@ def main() -> None:
     elif command == "work":
         show_work(mails)
     elif command == "delete":
-        # That which has the dead letters of another goes after it.
+        # Delete a queue before its dead-letter queue.
         show_delete([mails, dead, orders])
 
 

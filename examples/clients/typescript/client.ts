@@ -1,27 +1,28 @@
 // A client of Recto's collections in TypeScript, with nothing but fetch.
 //
-//     node build/client.js URL pages      every page forwards, then every page backwards, by Link headers
-//     node build/client.js URL problem    what is wrong with a filter
-//     node build/client.js URL put        a record, put and read again
-//     node build/client.js URL export     all records as NDJSON, resumed if the connection is cut
+//     node build/client.js URL pages      reads all pages forwards, then backwards, by Link headers
+//     node build/client.js URL problem    shows the error of an invalid filter
+//     node build/client.js URL put        stores a record and reads it
+//     node build/client.js URL export     exports all records as NDJSON, and resumes after a disconnect
 //
-// `npm ci && npx tsc` makes build/client.js. URL is what `recto demo --serve` or `recto serve` printed; the
-// store is the demo's. If the server asks for a token, it stands in RECTO_TOKEN.
+// `npm ci && npx tsc` creates build/client.js. URL is the address that `recto demo --serve` or
+// `recto serve` printed. The store is the store of the demo. If the server requires a token, set
+// RECTO_TOKEN.
 
 import process from "node:process";
 
 import { Problem, type ProblemBody, checked } from "./problem.js";
 
-/** How often in a row an export is asked to go on without having come further. */
+/** Maximum number of consecutive attempts to resume an export without progress. */
 const MAX_RESUMES = 5;
 
-/** The flights that are paged through: those of the last day. */
+/** Filter of the flights on the pages: flights of the last day. */
 const FROM_NEWARK = 'origin = "EWR" AND time_hour >= "2013-12-31T00:00:00Z"';
 
 type Flight = Record<string, unknown>;
 type ExportLine = { record?: Flight; resume_token?: string; problem?: ProblemBody };
 
-/** One collection of a server. */
+/** Collection of a server. */
 class Collection {
   readonly #records: string;
   readonly #headers: Record<string, string>;
@@ -31,7 +32,7 @@ class Collection {
     this.#headers = token ? { Authorization: `Bearer ${token}` } : {};
   }
 
-  /** The records of each page, from the one asked for on: to the end, or with "prev" to the beginning. */
+  /** Returns the records of each page, from the requested page to the last, or with "prev" to the first. */
   async *pages(query: Record<string, string>, relation: "next" | "prev" = "next"): AsyncGenerator<Flight[]> {
     let address: URL | undefined = new URL(`${this.#records}?${new URLSearchParams(query)}`);
     while (address) {
@@ -42,7 +43,7 @@ class Collection {
     }
   }
 
-  /** The record with this key, if there is one. */
+  /** Returns the record with this key, if it exists. */
   async get(...key: string[]): Promise<Flight | undefined> {
     try {
       const response = await this.#ask(this.#recordAddress(key));
@@ -53,19 +54,20 @@ class Collection {
     }
   }
 
-  /** Stores a record, in the place of one with its key. Sent twice, it does the same as once. */
+  /** Stores a record, and replaces an existing record with its key. A repeated request has no further effect. */
   async put(record: Flight, ...key: string[]): Promise<void> {
     const body = JSON.stringify(record);
     const headers = { "Content-Type": "application/json" };
     await this.#ask(this.#recordAddress(key), { method: "PUT", headers, body });
   }
 
-  /** Every record once, however often the connection is cut. */
+  /** Returns every record exactly once, even if the connection is interrupted repeatedly. */
   async *export(): AsyncGenerator<Flight> {
     let token = "";
     let failures = 0;
     for (;;) {
-      // Records are handed on when the token after them has come: what a cut takes comes again.
+      // Return records only after the token that follows them. If the connection is interrupted
+      // before it, the server sends these records again.
       let records: Flight[] = [];
       try {
         const query = new URLSearchParams({ resume_tokens: "true", resume_token: token });
@@ -91,7 +93,7 @@ class Collection {
     }
   }
 
-  /** The key's values in order, each percent-encoded by itself, joined by commas. */
+  /** Returns the address of a record: the percent-encoded values of its key, separated by commas. */
   #recordAddress(key: string[]): URL {
     return new URL(`${this.#records}/${key.map(encodeURIComponent).join(",")}`);
   }
@@ -101,7 +103,7 @@ class Collection {
   }
 }
 
-/** Where a Link header leads (RFC 8288), relative to the page's own address. */
+/** Returns the address in a Link header (RFC 8288), which is relative to the address of the page. */
 function linked(response: Response, relation: string): URL | undefined {
   const links = (response.headers.get("Link") ?? "").matchAll(/<([^>]*)>; rel="([^"]*)"/g);
   for (const [, address, rel] of links) {
@@ -110,7 +112,7 @@ function linked(response: Response, relation: string): URL | undefined {
   return undefined;
 }
 
-/** The whole lines of a body, as they come. */
+/** Returns the lines of a body as they arrive. */
 async function* lines(response: Response): AsyncGenerator<string> {
   const decoder = new TextDecoder();
   let rest = "";

@@ -1,4 +1,4 @@
-// What a server of Recto says is wrong, for both clients.
+// Problem replies of a Recto server, for both clients.
 
 export type ProblemBody = {
   type: string;
@@ -10,7 +10,7 @@ export type ProblemBody = {
   hint?: string;
 };
 
-/** What the server says is wrong (RFC 9457). */
+/** Problem that the server reports (RFC 9457). */
 export class Problem extends Error {
   readonly kind: string;
 
@@ -20,7 +20,7 @@ export class Problem extends Error {
   }
 }
 
-/** The response; what the server says is wrong is thrown. */
+/** Returns a successful response. Throws the problem of any other response. */
 export async function checked(response: Response): Promise<Response> {
   if (response.headers.get("Content-Type") === "application/problem+json") {
     throw new Problem((await response.json()) as ProblemBody);

@@ -1,15 +1,16 @@
 // A client of Recto's queues in TypeScript, with nothing but fetch.
 //
-//     node build/queues.js URL send       several messages, one of which is not right, and what became of each
-//     node build/queues.js URL problem    what is wrong with a request
-//     node build/queues.js URL receive    messages waited for, kept for longer, done with or given back
-//     node build/queues.js URL redrive    dead letters looked at, and moved back to where they came from
-//     node build/queues.js URL groups     an ordered queue: each group one by one
-//     node build/queues.js URL work       a worker: sends a mail for each message, until Ctrl-C or SIGTERM
-//     node build/queues.js URL delete     the queues purged and deleted
+//     node build/queues.js URL send       sends several messages, one of them invalid, and shows their results
+//     node build/queues.js URL problem    shows the error of an invalid request
+//     node build/queues.js URL receive    waits for messages, and extends, acknowledges or gives them back
+//     node build/queues.js URL redrive    shows dead letters, and moves them back to their queue
+//     node build/queues.js URL groups     receives from an ordered queue, one message per group at a time
+//     node build/queues.js URL work       sends a mail for each message, until Ctrl-C or SIGTERM
+//     node build/queues.js URL delete     purges and deletes the queues
 //
-// `npm ci && npx tsc` makes build/queues.js. URL is what `recto demo --serve` or `recto serve` printed; the queues
-// are made. If the server asks for a token, it stands in RECTO_TOKEN.
+// `npm ci && npx tsc` creates build/queues.js. URL is the address that `recto demo --serve` or
+// `recto serve` printed. The program creates the queues. If the server requires a token, set
+// RECTO_TOKEN.
 
 import { Buffer } from "node:buffer";
 import process from "node:process";
@@ -17,19 +18,19 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 import { Problem, type ProblemBody, checked } from "./problem.js";
 
-/** How long a receive waits if there is no message: as long as servers let it. */
+/** Maximum time for which a receive waits for a message. Servers allow no longer time. */
 const WAIT_SECONDS = 20;
 
-/** For how long a worker that is gone keeps its message from others. One that is there extends it. */
+/** Time after which other workers get the message of a dead worker. A live worker extends it. */
 const VISIBILITY_SECONDS = 6;
 
-/** The longest that a message which failed waits for its next attempt. */
+/** Maximum delay of a failed message before its next attempt. */
 const MAX_DELAY_SECONDS = 900;
 
-/** How long a worker waits for a server that is not there. */
+/** Time for which a worker waits before it tries an unreachable server again. */
 const RETRY_SECONDS = 1;
 
-/** What a queue is like; what is not said is the default. */
+/** Options of a queue. Omitted options have their defaults. */
 type Settings = {
   visibility_seconds?: number;
   delay_seconds?: number;
@@ -41,10 +42,10 @@ type Settings = {
   max_in_flight?: number;
 };
 
-/** What a queue is like, and how much there is in it. */
+/** Options of a queue, and its numbers of messages. */
 type Status = { options: Settings; messages: number; in_flight: number; delayed: number; age_seconds: number | null };
 
-/** Text, or any bytes in base64. */
+/** Body as text, or as bytes in base64. */
 type Body = { body: string } | { body_base64: string };
 
 type Outgoing = Body & {
@@ -54,7 +55,7 @@ type Outgoing = Body & {
   deduplication_id?: string;
 };
 
-/** What became of a message that was to be sent. */
+/** Result of sending a message. */
 type Sent = { id: string; duplicate: boolean } | { problem: ProblemBody };
 
 type Received = Body & {
@@ -84,7 +85,7 @@ type Receive = { max_messages?: number; visibility_seconds?: number; wait_second
 type Nack = { delay_seconds?: number; error?: string; counted?: boolean };
 type Redrive = { to?: string; max_messages?: number };
 
-/** One queue of a server. */
+/** Queue of a server. */
 class Queue {
   readonly #queue: string;
   readonly #headers: Record<string, string>;
@@ -98,12 +99,12 @@ class Queue {
     this.#headers = token ? { Authorization: `Bearer ${token}` } : {};
   }
 
-  /** Makes the queue, or finds that it is there and like that. */
+  /** Creates the queue. Succeeds if it exists with the same options. */
   async create(settings: Settings = {}): Promise<void> {
     await this.#ask("PUT", "", settings);
   }
 
-  /** What the queue is like, and how much there is in it. */
+  /** Returns the options of the queue and its numbers of messages. */
   async status(): Promise<Status> {
     return (await (await this.#ask("GET")).json()) as Status;
   }
@@ -113,49 +114,49 @@ class Queue {
     await this.#ask("DELETE");
   }
 
-  /** What became of each message; the others are sent if one is not right. */
+  /** Sends messages and returns the result of each. If one is invalid, the others are sent. */
   async send(messages: Outgoing[]): Promise<Sent[]> {
     return (await this.#post<{ results: Sent[] }>("send", { messages })).results;
   }
 
-  /** The oldest messages, of which there are none if none came while it waited. */
+  /** Receives the oldest messages. Returns none if no message arrived within the waiting time. */
   async receive(options: Receive = {}, stop?: AbortSignal): Promise<Received[]> {
     return (await this.#post<{ messages: Received[] }>("receive", options, stop)).messages;
   }
 
-  /** Is done with messages. Of each receipt, whether it was so; not, if the message was received again since. */
+  /** Acknowledges messages. The result of a receipt is false if the message was received again since. */
   async ack(receipts: string[]): Promise<boolean[]> {
     return this.#settle("ack", receipts);
   }
 
-  /** Gives messages back: after a delay, for an error, counted as an attempt or not. */
+  /** Gives messages back, with an optional delay and error. They can count as attempts or not. */
   async nack(receipts: string[], options: Nack = {}): Promise<boolean[]> {
     return this.#settle("nack", receipts, options);
   }
 
-  /** Keeps messages for so long from now. */
+  /** Extends the leases of messages to this time from now. */
   async extend(receipts: string[], visibilitySeconds: number): Promise<boolean[]> {
     return this.#settle("extend", receipts, { visibility_seconds: visibilitySeconds });
   }
 
-  /** The oldest messages as they stand; nobody receives them by that. */
+  /** Returns the oldest messages without receiving them. */
   async peek(maxMessages = 10): Promise<Peeked[]> {
     const response = await this.#ask("GET", `/messages?max_messages=${maxMessages}`);
     return ((await response.json()) as { messages: Peeked[] }).messages;
   }
 
-  /** Moves messages to another queue: to the one whose dead letters they are, unless `to` names one. How many. */
+  /** Moves messages to the queue `to`, or back to the queue whose dead letters they are. Returns their number. */
   async redrive(options: Redrive = {}): Promise<number> {
     let moved = 0;
     for (;;) {
-      // A request moves for some seconds.
+      // Each request moves messages for a few seconds at most.
       const answer = await this.#post<{ moved: number; done: boolean }>("redrive", options);
       moved += answer.moved;
       if (answer.done) return moved;
     }
   }
 
-  /** Takes out every message that is there now. */
+  /** Deletes all current messages. */
   async purge(): Promise<void> {
     await this.#ask("POST", "/messages:purge");
   }
@@ -176,7 +177,7 @@ class Queue {
   }
 }
 
-/** What a message says. Bytes that are text come as text, however they were sent. */
+/** Returns the body of a message. The server returns UTF-8 bodies as text, even if they were sent in base64. */
 function bodyOf(message: Body): Buffer {
   return "body_base64" in message ? Buffer.from(message.body_base64, "base64") : Buffer.from(message.body);
 }
@@ -184,9 +185,10 @@ function bodyOf(message: Body): Buffer {
 type Handler = (message: Received) => Promise<void>;
 
 /**
- * Calls the handler for each message, one at a time, until told to stop; for more at a time there are more workers.
+ * Calls the handler for each message, one at a time, until `stop` is signaled. Run several workers for concurrency.
  *
- * A message may come twice, to a handler that had not ended or whose ack was lost: the handler must bear that.
+ * A message can be delivered again, if its handler did not end or if its ack was lost. So the handler must be
+ * idempotent.
  */
 async function work(queue: Queue, handler: Handler, stop: AbortSignal): Promise<void> {
   const options = { wait_seconds: WAIT_SECONDS, visibility_seconds: VISIBILITY_SECONDS };
@@ -196,7 +198,7 @@ async function work(queue: Queue, handler: Handler, stop: AbortSignal): Promise<
     } catch (error) {
       if (stop.aborted) return;
       if (error instanceof Problem && error.body.status < 500) throw error;
-      // The server is away, or has too much to do. What was not acknowledged comes again.
+      // The server is unreachable or busy. Unacknowledged messages are delivered again.
       console.error(`goes on in ${RETRY_SECONDS} s: ${error}`);
       await sleep(RETRY_SECONDS * 1000);
     }
@@ -205,13 +207,13 @@ async function work(queue: Queue, handler: Handler, stop: AbortSignal): Promise<
 
 async function handle(queue: Queue, message: Received, handler: Handler): Promise<void> {
   const receipts = [message.receipt];
-  // One that fails is followed by the next; if all do, the ack says that it was too late.
+  // Ignore a failed extension, because the next one may succeed. If all fail, the ack reports it.
   const extend = () => queue.extend(receipts, VISIBILITY_SECONDS).catch(() => {});
   const keeping = setInterval(extend, (VISIBILITY_SECONDS * 1000) / 3);
   try {
     await handler(message);
   } catch (failure) {
-    // Later each time; in the dead letters the error says why.
+    // The delay grows with each attempt. A dead letter contains the error.
     const delay_seconds = Math.min(2 ** (message.attempts - 1), MAX_DELAY_SECONDS);
     const error = failure instanceof Error ? failure.message : String(failure);
     await queue.nack(receipts, { delay_seconds, error });
@@ -223,7 +225,7 @@ async function handle(queue: Queue, message: Received, handler: Handler): Promis
   if (!done) console.error(`message ${message.id} was done too late: another has it`);
 }
 
-/** Stands for what is to be done; an attribute says how long that takes. */
+/** Stands for real work. An attribute sets its duration. */
 async function sendMail(message: Received): Promise<void> {
   const address = bodyOf(message).toString();
   if (!address.includes("@")) throw new Error(`no address: ${address}`);
@@ -240,10 +242,10 @@ async function showSend(mails: Queue): Promise<void> {
   const results = await mails.send([
     { body: "ada@example.com", attributes: { lang: "en" } },
     { body: "grace@example.com", delay_seconds: 3600 },
-    // Whoever does not know whether a message was sent sends it again, under the same id.
+    // If the outcome of a send is unknown, send the message again with the same id.
     { body: "alan@example.com", deduplication_id: "welcome-alan" },
     { body: "alan@example.com", deduplication_id: "welcome-alan" },
-    // What is no UTF-8 goes in base64.
+    // Send bytes that are not UTF-8 in base64.
     { body_base64: Buffer.from("jörg@example.com", "latin1").toString("base64") },
     { body: "nobody" },
     { body: "bob@example.com", deduplication_id: "" },
@@ -271,7 +273,7 @@ async function showReceive(mails: Queue): Promise<void> {
   const given = await mails.nack(failed, { delay_seconds: 1, error: "no address" });
   console.log(`${count(given)} given back for a second`);
   const again = await mails.receive({ max_messages: 10, wait_seconds: WAIT_SECONDS });
-  // Each receipt has its result: it is good for nothing if the message was received again since.
+  // Each receipt has its own result. It is false if the message was received again since.
   const done = await mails.ack(receipts);
   for (const [index, message] of messages.entries()) {
     console.log(`${bodyOf(message)} is ${done[index] ? "done" : "not done"}`);
@@ -348,6 +350,6 @@ if (command === "send") {
 } else if (command === "work") {
   await showWork(mails);
 } else if (command === "delete") {
-  // That which has the dead letters of another goes after it.
+  // Delete a queue before its dead-letter queue.
   await showDelete([mails, dead, orders]);
 }

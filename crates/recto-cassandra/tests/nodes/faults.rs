@@ -45,8 +45,8 @@ fn config_of(user: &str, address: &str) -> CassandraConfig {
     config
 }
 
-/// If a guardrail prevents the driver from reading the nodes and data centers, the store returns an error. It does not
-/// act as if there were none.
+/// If a guardrail prevents the driver from reading the nodes and data centers, the store returns an
+/// error. It does not act as if the cluster had no nodes.
 async fn nodes_that_may_not_be_read_are_told(address: &str) {
     let builder = SessionBuilder::new().known_node(address);
     let builder = builder.user(SUPERUSER, SUPERUSER);

@@ -8,14 +8,14 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 use recto::schema::{OrderColumn, Schema};
 use recto::session::{
-    Action, ActualCost, Applied, ApplyOptions, Backup, ErrorHandler, BucketFault, BucketFigures, BucketList,
+    Action, ActualCost, Applied, ApplyOptions, Backup, BucketFault, BucketFigures, BucketList,
     BucketPartition, BucketPartitions, BucketStatus, BucketTarget, BucketsRequest, CheckOutcome,
-    CheckedCollection, CursorKey, Drift, ExplainedSource, Explanation, FindingHandler, JsonRecord, LoadProgress,
-    LoadReport, LoadRequest, LoadedCollection, LoadedView, MisfitCounts, PageCost, PageReply, PageRequest,
-    Pages, PlanShape, Progress, RebalanceProgress, RebalanceReport, RebalanceRequest, RecordChange, Records,
-    RecoveryPass, RejectedSortOrder, RowSizes, ScanRequest, ScanStep, SchemaPlan, Shape, StoreDescription,
-    StoreProgress, TableOrder, Tools, VerifiedBuckets, VerifiedView, VerifyReport, VerifyRequest, Versioned,
-    ViewProgress, ViewStatus, Written,
+    CheckedCollection, CursorKey, Drift, ErrorHandler, ExplainedSource, Explanation, FindingHandler,
+    JsonRecord, LoadProgress, LoadReport, LoadRequest, LoadedCollection, LoadedView, MisfitCounts, PageCost,
+    PageReply, PageRequest, Pages, PlanShape, Progress, RebalanceProgress, RebalanceReport, RebalanceRequest,
+    RecordChange, Records, RecoveryPass, RejectedSortOrder, RowSizes, ScanRequest, ScanStep, SchemaPlan,
+    Shape, StoreDescription, StoreProgress, TableOrder, Tools, VerifiedBuckets, VerifiedView, VerifyReport,
+    VerifyRequest, Versioned, ViewProgress, ViewStatus, Written,
 };
 use recto::{Direction, Error, ErrorKind, ErrorPart, Result, Session, Stop};
 use serde_json::{Value as Json, json};

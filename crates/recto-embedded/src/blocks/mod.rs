@@ -5,8 +5,8 @@
 //! (`docs/format.md`). The transaction that changes rows also changes the entries of their blocks, so that the numbers are
 //! exact at every commit. `docs/design/counts-by-block.md` has the reasons.
 //!
-//! - The first block begins at the empty key, and is never removed. The other bounds lie between two rows, and change only
-//!   when a block is split or joined. A partition begins no block.
+//! - The first block begins at the empty key, and is never removed. The other bounds are between
+//!   two rows, and change only when a block is split or joined. A partition begins no block.
 //! - Static rows are not counted. A damaged row is counted with the bytes that are stored.
 //! - The earliest expiry is a lower bound: it does not rise when a row that expires is deleted.
 //!

@@ -20,7 +20,7 @@ use crate::walk::Walk;
 /// Maximum number of rows that one count visits in blocks whose rows may have expired.
 pub(crate) const MAX_VISITED_ROWS: u64 = 100_000;
 
-/// Returns the number of rows of a slice, whatever its limit is.
+/// Returns the number of rows of a slice, regardless of its limit.
 pub(crate) fn count(state: &State, slice: &Slice, options: &ReadOptions) -> Result<u64, StoreError> {
     let mut total = 0;
     let mut counting = Counting::begin(state, slice, options)?;

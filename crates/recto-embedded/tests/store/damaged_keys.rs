@@ -283,8 +283,8 @@ fn step(usual: usize) -> usize {
     (usual / scale).max(1)
 }
 
-/// Flips every bit of the key of a row in the middle, and some bits of the keys of its neighbor, of the first row, of
-/// the last row, and of the static row.
+/// Flips every bit of the key of a row in the middle. Also flips some bits of the keys of its
+/// neighbor, the first row, the last row, and the static row.
 #[test]
 fn every_bit_of_a_key_is_told_of() {
     let directory = tempfile::tempdir().unwrap();

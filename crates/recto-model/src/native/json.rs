@@ -18,8 +18,9 @@ use crate::cell::CellError;
 /// serde can read older texts.
 ///
 /// # Errors
-/// Writing or reading a record fails like for other fields, if serde cannot write the value (a map whose keys
-/// are not texts), or if the stored text is not JSON of the type.
+/// Writing a record fails if serde cannot write the value, for example a map whose keys are not
+/// texts. Reading fails if the stored text is not JSON of the type. The errors are those of other
+/// fields.
 ///
 /// A value that serde writes as `null` is stored as the text `null`. For a field that may be null, use
 /// `Option<Json<T>>`.

@@ -23,7 +23,7 @@ pub enum AttachedTableError {
     /// The text does not consist of two names with a dot between them.
     #[error("the name of an attached table must have its keyspace: keyspace.table")]
     NoKeyspace,
-    /// One of the two names is invalid.
+    /// The name of the keyspace or of the table is invalid.
     #[error("{name:?}: {error}")]
     Name {
         /// Invalid name.

@@ -20,8 +20,8 @@ use crate::instants::is_time;
 use crate::table::Direction;
 use crate::width::Width;
 
-/// Returns the collection that `declared` declares. Reports all errors, and returns a collection only if
-/// there are none.
+/// Returns the collection that `declared` declares. Reports all errors, and returns a collection
+/// only if it has no errors.
 pub(super) fn collection(declared: &Declared, context: &mut Context<'_>) -> Option<Collection> {
     let before = context.count();
     name(&declared.name, "collection", context);

@@ -20,7 +20,7 @@ pub struct Change {
 /// Kind of a change from one schema to another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-#[allow(missing_docs)] // the fields are what their names say: the collection, the type, old and new
+#[allow(missing_docs)] // the names of the fields describe them: the collection, the type, old and new
 pub enum ChangeKind {
     /// A UDT was added.
     TypeAdded { name: String },

@@ -741,7 +741,7 @@ impl Parser<'_, '_> {
         None
     }
 
-    /// Reports the keys of `table` that are not `known`. Returns whether there are none.
+    /// Reports the keys of `table` that are not `known`. Returns whether all keys are known.
     fn known_keys(
         &mut self,
         table: &DeTable<'_>,

@@ -28,8 +28,8 @@ pub struct TypeTextError {
 /// must be one of `udts`.
 ///
 /// # Errors
-/// [`TypeTextError`] with a suggested replacement, if the text is not a type, if it is nested deeper than
-/// [`MAX_TYPE_DEPTH`], or if a type without order is the element of a set or the key of a map.
+/// [`TypeTextError`] with a suggested replacement. The text is not a type, or is nested deeper than
+/// [`MAX_TYPE_DEPTH`], or a type without order is the element of a set or the key of a map.
 ///
 /// ```
 /// use recto_model::schema::parse_type;

@@ -24,7 +24,7 @@ use crate::place::{PieceStore, Place};
 pub struct Partitions {
     /// Keys of the partitions, each with its summary.
     pub partitions: Vec<(Cells, Summary)>,
-    /// Position of the next partitions. `None`: there are none.
+    /// Position of the next partitions. `None`: no partitions follow.
     pub next: Option<PartitionsPosition>,
 }
 

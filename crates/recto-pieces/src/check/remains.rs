@@ -33,7 +33,8 @@ impl Engine {
         }
     }
 
-    /// Returns the stored parts of a range map after the last decided write, or `None` if there are none.
+    /// Returns the stored parts of a range map after the last decided write. `None`: no part is
+    /// stored.
     pub(super) async fn stored(&self, inner: &Arc<dyn Store>, place: &Place) -> Result<Option<Stored>> {
         'anew: for _ in 0..MAX_TORN_READS {
             let mut stored: Option<Stored> = None;

@@ -178,7 +178,8 @@ impl Transacted {
         Ok(Some((start, count, fill.unwrap_or_default())))
     }
 
-    /// Accesses the recorded data of the buckets of a partition. Returns `None` if there are none.
+    /// Accesses the recorded data of the buckets of a partition. Returns `None` if no data is
+    /// recorded.
     fn fills<T>(&self, place: &Place, act: impl FnOnce(&mut BTreeMap<Bucket, Fill>) -> T) -> Option<T> {
         let entry = self.known.find(&place.id)?;
         let mut fills = entry.fills.lock().unwrap_or_else(PoisonError::into_inner);

@@ -235,8 +235,8 @@ impl Transacted {
             return Ok(Moved::Enough);
         };
         if !way.has_moved() {
-            // Plan again by the content under the lock. Otherwise, rows that arrived since would form a tiny bucket
-            // beside a full one.
+            // Plan again by the content under the lock. Otherwise, rows that arrived since would
+            // form a tiny bucket next to a full one.
             *plan = Plan::new(place.pieced.size, found.counts[0], trend.cloned());
         }
         let Some(load) = self.load(&mut found, plan, way, deadline).await? else {
@@ -376,7 +376,7 @@ impl Transacted {
         })
     }
 
-    /// Returns the key of the row after `last`, seen from `end`, or `None` if there is none.
+    /// Returns the key of the row after `last`, seen from `end`. `None`: no row follows.
     pub(super) async fn key_behind(
         &self,
         found: &Found<'_>,

@@ -21,8 +21,8 @@ use crate::limits::{MAX_MOVED_ROWS, MAX_STEP_TIME};
 use crate::place::{Place, PlaceId};
 use crate::tables::BucketSize;
 
-/// A call whose rows exceed this fraction of the maximum size of a bucket (one part in this number) splits the bucket
-/// first, at edges at which its rows can stay.
+/// Fraction of the maximum size of a bucket, as one part in this number. A call whose rows exceed
+/// it splits the bucket first, at edges at which its rows can stay.
 const LARGE: u64 = 8;
 /// Smaller calls may exceed the maximum size of a bucket by this fraction (one part in this number) before they wait
 /// for its split.

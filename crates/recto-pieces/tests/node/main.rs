@@ -1,6 +1,7 @@
-//! Tests of the engine on a real Cassandra: its tables; rows that are written, patched, deleted and that expire;
-//! complete splits ahead of the rows and at samples; range maps of more than one window; several processes that write,
-//! page and split one partition at full speed; and processes that are killed, or stop, at each step of their work.
+//! Tests of the engine on a real Cassandra. They cover its tables, and rows that are written,
+//! patched, deleted and that expire. They cover complete splits ahead of the rows and at samples,
+//! and range maps of more than one window. Several processes write, page and split one partition at
+//! full speed. Processes are killed, or stop, at each step of their work.
 //!
 //! `RECTO_TEST_SEED=…` selects other random numbers. `RECTO_TEST_SCALE=10` runs processes ten times as long. `cost`
 //! measures the cost of requests and prints it.

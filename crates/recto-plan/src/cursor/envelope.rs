@@ -1,9 +1,9 @@
 //! Encrypted texts: the common part of cursors, of the resume tokens of scans, and of place tokens.
 //!
-//! An encrypted text is the base64url form of these bytes: a prefix that identifies the kind and the version,
-//! the id of a key, a nonce, an encrypted content, and a tag. The tag authenticates the content and all bytes
-//! before it (XChaCha20-Poly1305). The prefixes of two kinds differ in their first byte, which is
-//! authenticated. So a text of one kind never opens as a text of another kind.
+//! An encrypted text is the base64url form of a prefix, the id of a key, a nonce, an encrypted
+//! content, and a tag. The prefix identifies the kind and the version. The tag authenticates the
+//! content and all bytes before it (XChaCha20-Poly1305). The prefixes of two kinds differ in their
+//! first byte, which is authenticated. So a text of one kind never opens as a text of another kind.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

@@ -214,9 +214,9 @@ impl KeyRing {
         self.keys[self.active].id
     }
 
-    /// Returns a digest of a page, to detect whether the page has changed. All servers whose active key is
-    /// this key compute the same digest. Without the key, nobody can find texts that have the same digest.
-    /// The digest authenticates nothing.
+    /// Returns a digest of a page, to detect whether the page has changed. All servers whose active
+    /// key is this key compute the same digest. Finding texts with the same digest requires the
+    /// key. The digest authenticates nothing.
     pub fn digest(&self, page: &[u8]) -> u128 {
         let key = &self.keys[self.active];
         let secret = key

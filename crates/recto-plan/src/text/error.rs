@@ -128,8 +128,9 @@ impl TextError {
         }
     }
 
-    /// Returns an error of kind [`TextErrorKind::Meaning`] about the range `span` of `text`, for example for
-    /// a field that does not exist, or for a literal that does not have the type of its field.
+    /// Returns an error of kind [`TextErrorKind::Meaning`] about the range `span` of `text`.
+    /// Examples are a field that does not exist, and a literal that does not have the type of its
+    /// field.
     #[must_use]
     pub fn at(subject: Subject, text: &str, span: Span, message: impl Into<String>) -> Self {
         Self::new(subject, TextErrorKind::Meaning, text, span, message)

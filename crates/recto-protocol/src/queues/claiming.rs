@@ -20,11 +20,11 @@ use crate::queues::state::{State, StateContext};
 type Failed = BinaryHeap<Reverse<(Micros, Seq)>>;
 
 impl State {
-    /// Returns the positions of the messages that a claim of at most `most` takes, in ascending order. With
-    /// each message comes its number of receipts before it was moved on to this segment. The claim is shorter
-    /// if the limit of pending messages or of claimed bytes is reached. `surplus` is the number of failed
-    /// messages that the receiver already has, less the number of new ones; if it is negative, a failed
-    /// message comes first.
+    /// Returns the positions of the messages that a claim of at most `most` takes, in ascending
+    /// order. Each message has its number of receipts before it was moved on to this segment. The
+    /// claim is shorter if the limit of pending messages or of claimed bytes is reached. `surplus`
+    /// is the number of failed messages that the receiver already has, less the number of new ones;
+    /// if it is negative, a failed message comes first.
     pub(crate) fn claimable(
         &self,
         most: u16,

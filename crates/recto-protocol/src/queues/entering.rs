@@ -20,8 +20,8 @@ pub enum ShardAction {
     ReadRing,
     /// Read the entry of a segment in the head, with serial consistency.
     Find(Segment),
-    /// Write the bodies with plain writes, until all are written. With table 0 there is nothing to write: the
-    /// log's row will contain them.
+    /// Write the bodies with plain writes, until all are written. If the table is 0, write nothing:
+    /// the row of the log will contain the bodies.
     Write {
         /// Location of the segment.
         live: Live,

@@ -97,8 +97,8 @@ pub enum HeadWish {
         /// for the second time.
         ring: Version,
     },
-    /// From now on, reject callers that know only a ring older than this version. Creates the manifest if
-    /// there is none.
+    /// From now on, reject callers that know only a ring older than this version. Creates the
+    /// manifest if it does not exist.
     Fence(Version),
     /// From now on, reject callers that know only an older epoch of the slot: the queue is deleted.
     Close(Tenure),

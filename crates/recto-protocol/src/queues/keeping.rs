@@ -69,7 +69,8 @@ pub enum KeepAction {
 }
 
 /// Task that tells one shard that a table is closing. When all shards know it, the table is
-/// [fenced](RingWish::Fenced) in the lifetime that the ring showed before the first shard was told.
+/// [fenced](RingWish::Fenced) in the lifetime that the ring showed before the first shard learned
+/// of it.
 ///
 /// After the fence, no process can open a segment in the table, because its ring would be older than the
 /// head's. The segments that the head then has in the table are therefore all segments there.

@@ -1,7 +1,8 @@
 //! End of claims.
 //!
-//! The process that gave a claim counts by its monotonic clock, from the time at which it *sent* the claim.
-//! All other processes go by the end time in the claim and add the maximum difference of clocks.
+//! The process that gave a claim counts by its monotonic clock, from the time at which it *sent*
+//! the claim. All other processes use the end time in the claim and add the maximum difference of
+//! clocks.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -96,8 +96,8 @@ pub struct Log {
     pub(crate) rows: Rows,
 }
 
-/// Deduplication ids of the window in the earlier segments, which are sealed. With each id come its message
-/// and the time at which that message was sent.
+/// Deduplication ids of the window in the earlier segments, which are sealed. Each id has its
+/// message and the time at which that message was sent.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Recent {
     ids: BTreeMap<Fingerprint, (MessageId, Micros)>,

@@ -33,7 +33,7 @@
 //! | [`sending`] | [`Sending`]: sending of messages into a shard |
 //! | [`moving`] | [`Moving`]: move of a message to another segment |
 //! | [`releasing`] | [`Releasing`]: release of a segment |
-//! | [`clearing`] | [`Purging`], [`Clearing`]: removal of segments that may have unresolved messages |
+//! | [`clearing`] | [`Purging`], [`Clearing`]: removal of segments, even with unresolved messages |
 //! | [`units`] | [`Ending`]: end of work units and of their tables |
 //! | [`stored`] | encoding of all of these as bytes |
 

@@ -1,7 +1,7 @@
 //! Registry of a keyspace: its queues, their options, and the slot of each queue.
 //!
 //! ```text
-//!  free ► queue ► deleting: its heads learn of it, and its live segments leave their lists ► free ► another queue …
+//!  free ► queue ► deleting: heads learn of it, live segments leave ► free ► another queue …
 //! ```
 //!
 //! Heads and versioned cells of a slot are reused, while some processes may still know an old

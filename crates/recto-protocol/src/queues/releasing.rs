@@ -61,11 +61,11 @@ pub enum Released {
 /// Treatment of unresolved messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Purges {
-    /// They keep the segment on the list.
+    /// Unresolved messages keep the segment on the list.
     Nothing,
-    /// They are resolved, except leaving messages.
+    /// Unresolved messages are resolved, except leaving ones.
     WhatStays,
-    /// They are resolved.
+    /// All unresolved messages are resolved.
     All,
 }
 

@@ -7,8 +7,8 @@
 //!                                             └─ anything else ► retired: never written again, and dropped
 //! ```
 //!
-//! A temporary queue takes a free table for itself. When the queue has ended, its table is closed. No other
-//! queue ever opened a segment there, so no head has to be told.
+//! A temporary queue takes a free table for itself. When the queue has ended, its table is closed.
+//! No other queue ever opened a segment there, so no head has to learn of it.
 
 use std::collections::BTreeMap;
 

@@ -137,8 +137,8 @@ impl<R: Register> Round<R> {
         self.copy.as_ref()
     }
 
-    /// Takes over a value that the caller read for another reason, if it is newer than the known one and no
-    /// command waits.
+    /// Adopts a value that the caller read for another reason, if it is newer than the known one
+    /// and no command waits.
     pub fn learn(&mut self, found: R) {
         let is_newer = |copy: &R| copy.version() < found.version();
         if self.is_idle() && self.copy.as_ref().is_none_or(is_newer) {

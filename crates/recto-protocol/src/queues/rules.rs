@@ -41,7 +41,8 @@ pub(crate) enum Rule {
     ReceiptFencedByClaim,
     /// No receipt is valid for a message that is leaving.
     LeavingIsFenced,
-    /// A purge does not resolve a leaving message: the message would arrive at its target all the same.
+    /// A purge does not resolve a leaving message, because the message would still arrive at its
+    /// target.
     PurgeKeepsWhatLeaves,
     /// A moved message is marked in its source segment before it is appended to the target.
     MarkedFirst,

@@ -571,7 +571,7 @@ impl State {
 }
 
 impl StateContext<'_> {
-    /// Returns whether a message exceeded the queue's retention, so that nobody may receive it.
+    /// Returns whether a message exceeded the queue's retention, so that no receiver may get it.
     pub(crate) fn is_expired(&self, entry: &Entry) -> bool {
         self.expired_by.is_some_and(|by| entry.due() <= by)
     }

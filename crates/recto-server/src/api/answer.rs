@@ -27,7 +27,7 @@ const TAG_BYTES: usize = 16;
 
 /// `Cache-Control` of a reply that the client may keep, and revalidates with `If-None-Match` each time.
 const REVALIDATED: HeaderValue = HeaderValue::from_static("private, no-cache");
-/// `Cache-Control` of a reply that nobody may keep.
+/// `Cache-Control` of a reply that no cache may keep.
 const NOT_KEPT: HeaderValue = HeaderValue::from_static("no-store");
 pub(crate) const APPLICATION_JSON: HeaderValue = HeaderValue::from_static("application/json");
 
@@ -126,7 +126,7 @@ pub(crate) fn json(asked: &HeaderMap, value: &Json) -> Response {
     tagged(asked, &strong_tag(text.as_bytes()), APPLICATION_JSON, text)
 }
 
-/// Returns a reply without an entity tag, which nobody may keep.
+/// Returns a reply without an entity tag, which no cache may keep.
 pub(crate) fn untagged(content_type: HeaderValue, body: impl Into<Body>) -> Response {
     let headers = [
         (header::CONTENT_TYPE, content_type),
@@ -135,7 +135,7 @@ pub(crate) fn untagged(content_type: HeaderValue, body: impl Into<Body>) -> Resp
     (headers, body.into()).into_response()
 }
 
-/// Returns JSON that nobody may keep.
+/// Returns JSON that no cache may keep.
 pub(crate) fn json_once(value: &Json) -> Response {
     untagged(APPLICATION_JSON, value.to_string())
 }

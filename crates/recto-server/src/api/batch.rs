@@ -32,10 +32,11 @@ const IF_VERSION: &str = "if_version";
 
 /// `POST …/records:batchWrite`.
 ///
-/// Each record that has versions is changed on its own, and has its own outcome. For other records, the embedded
-/// store makes all changes or none. On Cassandra they are one logged batch: if it is acknowledged, or if its outcome
-/// is unknown, Cassandra eventually makes all of its changes or none, although a reader may first see some of them. A
-/// rejected batch was not sent.
+/// Each record that has versions is changed on its own, and has its own outcome. For other records,
+/// the embedded store makes all changes or none. On Cassandra they are one logged batch. If it is
+/// acknowledged, Cassandra eventually makes all of its changes. If its outcome is unknown,
+/// Cassandra eventually makes all or none. A reader may first see some of them. A rejected batch
+/// was not sent.
 pub(super) async fn write(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let collection = address::collection(&uri)?;
     caller.definition(&collection).await?;

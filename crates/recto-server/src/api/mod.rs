@@ -1,29 +1,29 @@
-//! `/v1`: the resources.
+//! `/v1`: the resources of the API.
 //!
-//! | module | holds |
+//! | module | content |
 //! |---|---|
-//! | `caller` | who asks, and the session that is theirs |
-//! | `address` | the collection and the key in a request's path |
-//! | `request` | the parameters of requests, from addresses and from bodies |
-//! | `body` | JSON bodies, read strictly |
+//! | `caller` | access and session of a request |
+//! | `address` | collection and key in a request's path |
+//! | `request` | parameters of requests, from addresses and from bodies |
+//! | `body` | strict reading of JSON bodies |
 //! | `coding` | compressed bodies |
-//! | `answer` | representations: entity tags, caching, methods |
-//! | `collections` | the collections of the schema |
-//! | `buckets` | the buckets that their partitions are kept in |
+//! | `answer` | replies: entity tags, caching, methods |
+//! | `collections` | collections of the schema |
+//! | `buckets` | buckets of their partitions |
 //! | `views` | their views, with the states of their tables |
-//! | `schema` | the schema as it is recorded |
+//! | `schema` | recorded schema |
 //! | `pages` | lists of records |
-//! | `explain` | how a list is found |
+//! | `explain` | plan and cost of a list |
 //! | `records` | one record by its key |
 //! | `conditions` | `If-Match` and `If-None-Match` of writes |
-//! | `keys` | key text beside record JSON |
+//! | `keys` | conversion between key texts and record JSON |
 //! | `batch` | several changes at once |
-//! | `export` | all records of a collection, streamed |
-//! | `queues` | the queues, and one of them |
-//! | `units` | the work units of a queue |
-//! | `messages` | the messages of a queue, or of a work unit |
-//! | `queue_tables` | the tables in which the bodies of messages lie |
-//! | `upkeep` | looking after the store: backup, compact, check, load, schema, cursor keys |
+//! | `export` | stream of all records of a collection |
+//! | `queues` | list of queues, and one queue |
+//! | `units` | work units of a queue |
+//! | `messages` | messages of a queue, or of a work unit |
+//! | `queue_tables` | tables of message bodies |
+//! | `upkeep` | maintenance: backup, compact, check, load, schema, cursor keys |
 
 mod address;
 mod answer;
@@ -73,14 +73,16 @@ use crate::problem::Problem;
 /// Hint for requests to the list of records with a method that it does not have.
 const WAYS_TO_WRITE: &str = "use GET to list records, PUT …/records/KEY to store one, or POST \
     …/records:batchWrite to store several. POST …/records:query has the parameters of the list in its body";
-/// The list of records.
+/// Path of the list of records.
 const RECORDS: &str = "/v1/collections/{collection}/records";
 
-/// Returns the routes, with their whole paths: the router takes nested routes apart for every request.
+/// Returns the routes with their whole paths, because the router would split nested routes for
+/// every request.
 pub(crate) fn routes() -> Router<App> {
     let paths: BTreeSet<&str> = OPERATIONS.iter().map(|operation| operation.path).collect();
     let mut router = Router::new();
-    // A route cannot have an ending after a name. The route with `{collection}` also has `-`.
+    // A route cannot have a suffix after a parameter. The route with `{collection}` also matches
+    // `-`.
     let is_route = |path: &&str| !has_ending(path) && !path.split('/').any(|part| part == ANY_COLLECTION);
     for path in paths.into_iter().filter(is_route) {
         router = router.route(path, route(path));

@@ -1,4 +1,4 @@
-//! Lists of records: AIP-158 pages that turn both ways.
+//! Lists of records: pages by AIP-158, with tokens for both directions.
 
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderName, Uri, header};
@@ -14,8 +14,8 @@ use super::request;
 use crate::access::Right;
 use crate::problem::Problem;
 
-/// The longest address that a `Link` header holds: what is longer does not fit the headers that
-/// clients take, and is in the body anyway.
+/// Maximum length of an address in a `Link` header, in characters. Clients do not accept longer
+/// headers. The body contains the tokens in any case.
 const MAX_LINK_CHARACTERS: usize = 4 << 10;
 /// Number of characters of a link in addition to its parameters and token.
 const LINK_ROOM_CHARACTERS: usize = r#", <records?&page_token=>; rel="first""#.len();
@@ -28,7 +28,7 @@ pub(super) async fn list(caller: Caller, uri: Uri, headers: HeaderMap) -> Result
     page(&collection, &*session, &asked, Some(&headers)).await
 }
 
-/// `POST …/records:query`: the same, with the parameters as a JSON object.
+/// `POST …/records:query`: the same list, with the parameters as a JSON object.
 pub(super) async fn query(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let collection = address::collection(&uri)?;
     let session = caller.session(&collection, Right::Read)?;
@@ -36,7 +36,8 @@ pub(super) async fn query(caller: Caller, uri: Uri, request: Request) -> Result<
     page(&collection, &*session, &parameters.read()?, None).await
 }
 
-/// Answers a page. With the `headers` of a request, it has an entity tag, and may be answered as not modified.
+/// Replies with a page. If the `headers` of a request are given, the reply has an entity tag, and
+/// can be 304 (not modified).
 async fn page(
     collection: &str,
     session: &dyn Session,
@@ -68,16 +69,17 @@ async fn page(
 /// Beginning of the JSON of a page, before its records.
 const BEFORE_RECORDS: &str = "{\"records\":";
 
-/// Returns a page as text, and its entity tag: a weak one, because tokens are sealed anew each time and lead to the same
-/// positions. A page that a budget cut has none: its end may move while its records stay. `records` are those of the page;
-/// the reply has none.
+/// Returns a page as text, and its entity tag. The tag is weak, because tokens are encrypted
+/// differently each time and mean the same positions. A page that a budget ended has no tag: its
+/// end may move while its records stay. `records` is the text of the page's records, which `reply`
+/// does not contain.
 fn representation(records: String, digest: Option<u128>, reply: &PageReply) -> (String, Option<String>) {
     let tokens = [&reply.next_page_token, &reply.previous_page_token];
     let tag = digest.filter(|_| reply.stop.is_none()).map(|digest| {
         let ends = tokens.map(|token| u8::from(token.is_empty()));
         format!("W/\"{digest:032x}{}{}\"", ends[0], ends[1])
     });
-    // The text of the records has room for the rest, so that nothing large is allocated twice.
+    // Reserve memory for the rest of the text, so that nothing large is allocated twice.
     let mut text = records;
     text.insert_str(0, BEFORE_RECORDS);
     // A page has no keys or numbers that JSON cannot have.
@@ -89,7 +91,7 @@ fn representation(records: String, digest: Option<u128>, reply: &PageReply) -> (
     (text, tag)
 }
 
-/// RFC 8288: where the first, the previous and the next page are, relative to this one.
+/// Returns links to the first, the previous and the next page (RFC 8288), relative to this page.
 fn links(request: &PageRequest, reply: &PageReply) -> String {
     let query = to_query(&request.first_page());
     let tokens = reply.next_page_token.len() + reply.previous_page_token.len();
@@ -109,7 +111,7 @@ fn links(request: &PageRequest, reply: &PageReply) -> String {
         links.push_str(&query);
         if !token.is_empty() {
             links.push_str(if query.is_empty() { "" } else { "&" });
-            // A token is base64 for URLs: there is nothing to encode.
+            // A token is base64url, so it needs no encoding.
             links.push_str("page_token=");
             links.push_str(token);
         }

@@ -55,7 +55,8 @@ pub fn parse_grant(text: &str) -> Result<(String, Grant), TokenError> {
     Ok((collection.to_owned(), grant))
 }
 
-/// Checks that a grant can name this subject: a collection, a queue or the store. An error says what is wrong.
+/// Checks that a grant can name this subject: a collection, a queue or the store. An error
+/// describes the problem.
 fn check_subject(subject: &str) -> Result<(), String> {
     if let Some(queue) = subject.strip_prefix(QUEUE_PREFIX) {
         return match QueueName::new("grant", queue) {

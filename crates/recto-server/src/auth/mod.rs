@@ -1,8 +1,8 @@
 //! Creation, hashing, lookup and revocation of tokens.
 //!
-//! Tokens are stored in their own file and not in the store. The embedded store belongs to one process at a time, so
-//! otherwise nobody could create or revoke a token while the server runs. The file contains only hashes. The server
-//! checks it for changes twice a second.
+//! Tokens are stored in their own file and not in the store. The embedded store belongs to one
+//! process at a time, so otherwise no other process could create or revoke a token while the server
+//! runs. The file contains only hashes. The server checks it for changes twice a second.
 
 mod error;
 mod file;

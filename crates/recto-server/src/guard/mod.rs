@@ -369,8 +369,8 @@ impl Guard {
         }
         let text = [(header::CONTENT_TYPE, crate::operation::METRICS_TYPE)];
         let of_store = self.readiness.store_metrics();
-        // Names of queues are only for tokens that may read every queue. If metrics are open but the server has
-        // tokens, nobody gets the names.
+        // Names of queues are only for tokens that may read every queue. If metrics are open but
+        // the server has tokens, no reply contains the names.
         let is_for_anybody = matches!(self.config.metrics, MetricsAccess::Open) && self.tokens.is_some();
         let of_queues = if !is_for_anybody && access.allows_every_queue(Right::Read) {
             self.readiness.queues.text().await

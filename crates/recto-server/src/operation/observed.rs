@@ -17,9 +17,9 @@ use recto::ErrorKind;
 use recto::design::{LOG_MESSAGE, filter_shape, sort_shape};
 use recto::schema::Schema;
 use recto::session::{
-    Applied, ApplyOptions, Backup, ErrorHandler, BucketList, BucketPartitions, BucketsRequest, CheckOutcome,
-    Choices, CursorKey, Explanation, FindingHandler, JsonRecord, LoadProgress, LoadReport, LoadRequest, PageCost,
-    PageReply, PageRequest, PageText, Pages, Progress, Queues, RebalanceProgress, RebalanceReport,
+    Applied, ApplyOptions, Backup, BucketList, BucketPartitions, BucketsRequest, CheckOutcome, Choices,
+    CursorKey, ErrorHandler, Explanation, FindingHandler, JsonRecord, LoadProgress, LoadReport, LoadRequest,
+    PageCost, PageReply, PageRequest, PageText, Pages, Progress, Queues, RebalanceProgress, RebalanceReport,
     RebalanceRequest, RecordChange, Records, RecoveryPass, RowSizes, ScanRequest, ScanStep, SchemaPlan,
     StoreDescription, StoreProgress, Tools, VerifyReport, VerifyRequest, Versioned, ViewProgress, ViewStatus,
     Written,

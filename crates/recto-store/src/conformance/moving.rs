@@ -208,9 +208,9 @@ async fn made(
     }
 }
 
-/// Checks that a transaction moves 4 MiB of rows from one partition to another with their own stamps, deletes
-/// them in the old partition, and updates a row of a third partition in another table. All of it is applied
-/// if that row is unchanged, and nothing otherwise.
+/// Checks that a transaction moves 4 MiB of rows from one partition to another with their own
+/// stamps, and deletes them in the old partition. It also updates a row of a third partition in
+/// another table. All of it is applied if that row is unchanged, and nothing otherwise.
 pub async fn rows_move_with_what_says_where_they_lie(bench: &dyn Bench) {
     let Some(buckets) = Buckets::new(bench).await else {
         return;

@@ -156,8 +156,12 @@ pub async fn keys(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// Checks that plain writes are rejected if they have no stamp, an expiry of zero or of more than 20 years,
-/// unknown columns, a column twice, or a number of columns that differs from the number of cells.
+/// Checks that plain writes are rejected in these cases:
+///
+/// - They have no stamp.
+/// - They have an expiry of zero or of more than 20 years.
+/// - They have unknown columns, or a column twice.
+/// - The number of columns differs from the number of cells.
 pub async fn malformed_mutations(bench: &dyn Bench) {
     let fixture = Fixture::with_statics(bench, "malformed").await;
     let p = ints([1]);
@@ -291,9 +295,12 @@ pub async fn columns_of_the_other_kind(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// Checks that conditional writes are rejected if they have no condition or no mutation, have a stamp, have a
-/// condition on a row that they do not write, write a row twice, write ranges, exceed the limit, or contain
-/// wrong columns.
+/// Checks that conditional writes are rejected in these cases:
+///
+/// - They have no condition, no mutation, or a stamp.
+/// - They have a condition on a row that they do not write.
+/// - They write a row twice, or write ranges.
+/// - They exceed the limit, or contain wrong columns.
 pub async fn malformed_conditional_writes(bench: &dyn Bench) {
     let columns = vec![
         partition("p", Type::Int),

@@ -183,8 +183,8 @@ pub async fn delete_row_range_partition(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// Checks that deleting a range with every form of bound, over two clustering columns of mixed directions,
-/// deletes the rows that a slice with the same bounds reads, and no static cells.
+/// Checks that deleting a range deletes the rows that a slice with the same bounds reads, and no
+/// static cells. Uses every form of bound, over two clustering columns of mixed directions.
 pub async fn delete_range_with_every_bound(bench: &dyn Bench) {
     let columns = vec![
         partition("p", Type::Int),

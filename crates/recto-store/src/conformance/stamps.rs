@@ -114,8 +114,8 @@ pub async fn equal_stamps(bench: &dyn Bench) {
     fixture.drop().await;
 }
 
-/// Checks that the mutations of one write are applied in the order of their stamps, whatever their order in
-/// the write. At equal stamps, deletions are applied last.
+/// Checks that the mutations of one write are applied in the order of their stamps, and not in
+/// their order in the write. At equal stamps, deletions are applied last.
 pub async fn mutations_of_one_write_act_by_stamp(bench: &dyn Bench) {
     let fixture = Fixture::simple(bench, "ordered").await;
     let row = |a: &[u8], b: Option<i32>| cells([Some(a), b.map(int).as_deref()]);

@@ -42,15 +42,15 @@ pub enum Place {
     From,
 }
 
-/// One page. A check of a traversal uses sizes, edges, budgets and writes. A check of a page beside a row also uses the
-/// place.
+/// One page. A check of a traversal uses sizes, edges, budgets and writes. A check of a page next
+/// to a row also uses the place.
 #[derive(Debug, Clone, Default)]
 pub struct Move {
     /// Number of rows of the page.
     pub size: u32,
     /// Start of the page.
     pub place: Place,
-    /// Row beside which the page starts: an index, modulo the number of rows.
+    /// Row next to which the page starts: an index, modulo the number of rows.
     pub row: usize,
     /// Values from which the page starts.
     pub from: Vec<Value>,

@@ -1,5 +1,6 @@
-//! Removal of folders and keyspaces of a test process: at the end of the process, or by a later process, if the process
-//! was killed or some of its tests were filtered out. The keyspaces are in the Cassandra that all tests share.
+//! Removal of folders and keyspaces of a test process at its end. If the process was killed, or
+//! some of its tests were filtered out, a later process removes them. The keyspaces are in the
+//! Cassandra that all tests share.
 
 use std::fs;
 use std::path::{Path, PathBuf};

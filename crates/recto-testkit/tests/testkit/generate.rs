@@ -8,7 +8,7 @@ use recto_testkit::oracle::{Collations, Condition, Oracle, Row, order};
 
 /// Number of cases of each test.
 const CASES: u64 = 200;
-/// Limit of the number of steps that simplify a case. No case needs so many.
+/// Limit of the number of steps that simplify a case. Every case needs fewer.
 const MAX_STEPS: usize = 20_000;
 
 fn drawn(seed: u64) -> (Case, Rng) {

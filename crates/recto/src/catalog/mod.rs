@@ -49,8 +49,8 @@ const WITHOUT_EMPTY_PARTITIONS: i32 = 4;
 /// Version 3, which also does not support views that lack records. If there are no such views, earlier releases can
 /// open the store.
 const WITHOUT_MISFITS: i32 = 3;
-/// Version 2, which also does not support unique constraints and attached tables. If there are none, earlier releases
-/// can open the store.
+/// Version 2, which also does not support unique constraints and attached tables. Earlier releases
+/// can open a store that has neither.
 const WITHOUT_UNIQUE_OR_ATTACHED: i32 = 2;
 /// Version 1, which also does not support views.
 const WITHOUT_VIEWS: i32 = 1;
@@ -237,12 +237,13 @@ impl<'a> Catalog<'a> {
         change_table(self.store, self.environment, &TableChange::Make(table)).await
     }
 
-    /// Returns the recorded schema, read at the serial level; its generation is 0 if there is none.
+    /// Returns the recorded schema, read at the serial level. Without a schema, its generation is
+    /// 0.
     pub(crate) async fn schema(&self) -> Result<Recorded> {
         read_schema(self.entry(SCHEMA, ConsistencyLevel::Serial).await?)
     }
 
-    /// Returns the recorded schema, read at the local level; its generation is 0 if there is none.
+    /// Returns the recorded schema, read at the local level. Without a schema, its generation is 0.
     pub(crate) async fn known_schema(&self) -> Result<Recorded> {
         read_schema(self.entry(SCHEMA, ConsistencyLevel::LocalQuorum).await?)
     }
@@ -293,7 +294,7 @@ impl<'a> Catalog<'a> {
         .with_hint("run plan again, and check the changes"))
     }
 
-    /// Returns the cursor keys, and creates them if there are none.
+    /// Returns the cursor keys, and creates them if they do not exist.
     pub(crate) async fn cursor_keys(&self) -> Result<KeyRing> {
         let mut level = ConsistencyLevel::LocalQuorum;
         for _ in 0..MAX_LOOKS {

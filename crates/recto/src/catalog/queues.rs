@@ -25,7 +25,7 @@ pub(crate) struct FoundQueues {
 }
 
 impl FoundQueues {
-    /// Returns the settings of a store in which nobody has opened queues yet.
+    /// Returns the settings of a store in which no process has opened queues yet.
     pub(crate) fn none(has_ring: bool) -> Self {
         let tables = recto_jobs::QueueStore::first_tables(has_ring);
         Self {

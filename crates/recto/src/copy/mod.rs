@@ -49,8 +49,9 @@ impl Recto {
     /// their versions and their remaining time to live. If the other store has no other collections, also copies the
     /// keys that encrypt cursors. The other store creates views and buckets as for any write. Queues are not copied.
     ///
-    /// Nobody should write to either store meanwhile. It is undefined whether the copy contains records that are
-    /// written to this store during the copy. The report shows whether the stores differ in the end.
+    /// Do not write to either store meanwhile. It is undefined whether the copy contains records
+    /// that are written to this store during the copy. The report shows whether the stores differ
+    /// in the end.
     ///
     /// Records that do not fit a view or a unique constraint are copied, and have no entry there. The report lists
     /// them.

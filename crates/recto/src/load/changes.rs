@@ -83,7 +83,7 @@ impl WholePart<'_> {
         Err(busy())
     }
 
-    /// Sends a put that replaces the stored record, or an insert if there is none.
+    /// Sends a put that replaces the stored record, or an insert if no record is stored.
     async fn send_change(
         &self,
         row: &Row<'_>,

@@ -24,7 +24,7 @@ const WAITING_BATCHES: usize = 4;
 /// Maximum size of the text that waits for the converter or is converted in bytes, unless a single batch is larger.
 const MAX_WAITING_BYTES: usize = WAITING_BATCHES * BATCH_BYTES;
 
-/// Signal to threads that nobody needs their results any more.
+/// Signal to threads that their results are not needed any more.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Cancelled(Arc<AtomicBool>);
 
@@ -283,7 +283,7 @@ pub(super) fn convert(reading: Reading, conversion: Conversion) -> Result<Delive
         row: 0,
     };
     spawn("recto-load-convert", move || {
-        // The thread ends early only if nobody waits for its rows.
+        // The thread ends early only if no receiver waits for its rows.
         let _ = thread.run(&reading);
     })?;
     Ok(Deliveries { demands, deliveries })

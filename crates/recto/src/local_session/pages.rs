@@ -1,4 +1,4 @@
-//! Pages, scans and partitions of an open store, as tools ask for them.
+//! Pages, scans and partitions of an open store, for sessions.
 
 use async_trait::async_trait;
 use futures::stream::{BoxStream, StreamExt, TryStreamExt};
@@ -23,7 +23,7 @@ use crate::session::{
 impl Pages for LocalSession {
     async fn page(&self, collection: &str, request: &PageRequest) -> Result<PageReply> {
         let query = self.query(collection, request)?;
-        // A field that is not asked for may have a value that cannot be read.
+        // Do not decode: a field that was not requested may have a value that cannot be read.
         let page = query.decoded_by(|_, _, _| Ok(())).await;
         let page = page.map_err(|error| told(error, request))?;
         let (core, sort_order, fields) = (page.core(), page.sort_order(), &request.fields);
@@ -39,14 +39,14 @@ impl Pages for LocalSession {
 
     async fn page_text(&self, collection: &str, request: &PageRequest) -> Result<PageText> {
         let query = self.query(collection, request)?;
-        // The rows are written as they are stored: no record is made of them.
+        // The rows are written to the text as they are stored, without creating records.
         let page = query.decoded_by(|_, _, _| Ok(())).await;
         let page = page.map_err(|error| told(error, request))?;
         let records = page_text::records(&page, &request.fields)?;
         let reply = reply(&page, request);
-        // A record may be of another version and otherwise as it was.
+        // A record can have a new version although its fields are the same.
         let versions = reply.versions.iter().flatten().flatten();
-        // The number of rows changes with rows of other pages.
+        // The number of rows also changes with rows of other pages.
         let counted = reply.row_count.iter().flat_map(|count| {
             let offset = [count.offset, count.offset_error].map(Option::unwrap_or_default);
             let is_minimum = u64::from(count.total_size_is_minimum);
@@ -80,14 +80,15 @@ impl Pages for LocalSession {
         let spec = query.spec(&prepared).await;
         let (planned, mut spec) = spec.map_err(|error| told(error, request))?;
         if planned.hides {
-            // A page that ended among hidden rows goes on at the key of one.
+            // The position of a page that ended among hidden rows is the key of a hidden row. Do
+            // not show it.
             spec.place = Place::First;
         }
         if !run || planned.hides {
             return Ok(explain::explain(&prepared.core, &planned, &spec, &[]));
         }
         let page = query.await?;
-        // Behind the page, which knows its buckets.
+        // Explain after the page, whose buckets are then known.
         let explanation = explain::explain(&prepared.core, &planned, &spec, page.buckets());
         Ok(Explanation {
             actual: Some(ActualCost {
@@ -183,7 +184,8 @@ fn not_negative(rows: i64) -> Result<u64> {
     })
 }
 
-/// AIP-158: absent or 0 is the default, negative is refused, above the most is coerced.
+/// Returns the page size by AIP-158: 0 or absent means the default, and a negative number is
+/// rejected. A number above the maximum is reduced to the maximum later.
 fn page_size(asked: Option<i64>) -> Result<u32> {
     match asked.unwrap_or(0) {
         negative if negative < 0 => Err(Error::new(
@@ -195,7 +197,8 @@ fn page_size(asked: Option<i64>) -> Result<u32> {
     }
 }
 
-/// An error as those say it who know cursors as tokens: of pages, or of rows.
+/// Converts an error of a cursor to the terms of this interface, which calls cursors page tokens or
+/// row tokens.
 fn told(error: Error, request: &PageRequest) -> Error {
     let name = match request.around {
         Some(_) => CursorName::RowToken,

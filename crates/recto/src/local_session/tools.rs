@@ -10,10 +10,10 @@ use crate::error::Result;
 use crate::open;
 use crate::recto::Recto;
 use crate::session::{
-    Applied, ApplyOptions, Backup, ErrorHandler, BucketList, BucketPartitions, BucketsRequest, CheckOutcome,
-    CursorKey, FindingHandler, LoadProgress, LoadReport, LoadRequest, Progress, RebalanceProgress, RebalanceReport,
-    RebalanceRequest, RecoveryPass, RowSizes, SchemaPlan, StoreProgress, Tools, VerifyReport, VerifyRequest,
-    ViewProgress, ViewStatus,
+    Applied, ApplyOptions, Backup, BucketList, BucketPartitions, BucketsRequest, CheckOutcome, CursorKey,
+    ErrorHandler, FindingHandler, LoadProgress, LoadReport, LoadRequest, Progress, RebalanceProgress,
+    RebalanceReport, RebalanceRequest, RecoveryPass, RowSizes, SchemaPlan, StoreProgress, Tools,
+    VerifyReport, VerifyRequest, ViewProgress, ViewStatus,
 };
 
 /// Administration tools of an open store. Only an unrestricted session offers them.

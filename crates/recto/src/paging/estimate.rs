@@ -184,9 +184,9 @@ impl Purpose {
             Self::ExactCount if plan.is_served_by_one_view() => format!(
                 "ask for count=up_to:{MAX_COUNT_UP_TO}, or for count=estimate of a view with `bucket`"
             ),
-            Self::ExactCount => format!(
-                "ask for count=up_to:{MAX_COUNT_UP_TO}, or declare a view that serves all conditions"
-            ),
+            Self::ExactCount => {
+                format!("ask for count=up_to:{MAX_COUNT_UP_TO}, or declare a view that serves all conditions")
+            }
             Self::Estimate => format!(
                 "ask for count=up_to:{MAX_COUNT_UP_TO}, or declare a view with `bucket` that serves all conditions"
             ),

@@ -179,9 +179,10 @@ pub(crate) fn first_chunks(plan: &Plan, want: u32, remote: bool, scan_budget: u6
     asked.into_iter().map(|rows| rows.min(most)).collect()
 }
 
-/// Returns the number of rows of the first read of one of several views, if `want` records are wanted. On a remote
-/// store, a stage costs as much as some hundred rows. So if all views are read, the number is enough for `want`
-/// records, assuming that each view contains half of the rows of each other view, unless these are too many rows.
+/// Returns the number of rows of the first read of one of several views, if `want` records are
+/// wanted. On a remote store, a stage costs as much as some hundred rows. So if all views are read,
+/// the number is enough for `want` records, unless these are too many rows. It assumes that each
+/// view contains half of the rows of each other view.
 fn first_chunk_rows(plan: &Plan, source: usize, want: u32, remote: bool) -> u32 {
     if !remote {
         return FIRST_CHUNK_ROWS;

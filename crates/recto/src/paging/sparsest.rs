@@ -29,10 +29,11 @@ pub(super) fn serves(plan: &Plan) -> bool {
     plan.views.iter().all(|view| view.as_first.is_some())
 }
 
-/// Returns the number of rows to read from a view to compare the density of `views` views, if `want` records are
-/// wanted. If each read is a round trip, the view that is `likely` the sparsest is read with more rows: enough for
-/// `want` records if each other view contains half of its rows, and an eighth more, because this estimate is seldom
-/// exact. Usually no other read is needed.
+/// Returns the number of rows to read from a view to compare the density of `views` views, if
+/// `want` records are wanted. If each read is a round trip, the view that is `likely` the sparsest
+/// is read with more rows. They are enough for `want` records if each other view contains half of
+/// its rows. An eighth is added, because this estimate is seldom exact. Usually no other read is
+/// needed.
 pub(super) fn look_rows(want: u32, views: usize, is_likely: bool, remote: bool) -> u32 {
     if !remote {
         return FIRST_CHUNK_ROWS;

@@ -17,7 +17,7 @@ pub struct Receive {
     pub most: usize,
     /// Visibility timeout of the messages, up to 12 hours. `None`: the timeout of the queue.
     pub visibility: Option<Duration>,
-    /// Maximum time to wait for a message if there is none, up to 20 s.
+    /// Maximum time to wait if no message can be received, up to 20 s.
     pub wait: Duration,
 }
 

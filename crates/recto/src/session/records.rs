@@ -30,7 +30,8 @@ pub struct RecordChange {
 /// Operation on a record.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action {
-    /// Stores a record. Fails if a record with the key exists. Only in collections with `writes = "update"`.
+    /// Stores a record. Fails if a record with the key exists, or if the collection does not have
+    /// `writes = "update"`.
     Insert {
         /// The record.
         record: JsonRecord,
@@ -44,7 +45,8 @@ pub enum Action {
         /// TTL in seconds. `None`: the record lives until it is deleted.
         ttl_seconds: Option<u32>,
     },
-    /// Sets some fields of a record, and keeps the others. Only in collections with `writes = "update"`.
+    /// Sets some fields of a record, and keeps the others. Fails if the collection does not have
+    /// `writes = "update"`.
     Update {
         /// Text of each key field, in order.
         key: Vec<String>,

@@ -250,7 +250,7 @@ pub struct CheckOutcome {
     /// checked, because Cassandra's own tools check rows.
     #[serde(default)]
     pub tables: u64,
-    /// Problems, one line each; empty if there are none.
+    /// Problems, one line each; empty without problems.
     pub problems: Vec<String>,
     /// Notes that are not problems, one line each.
     #[serde(default)]

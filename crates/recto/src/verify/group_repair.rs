@@ -13,9 +13,10 @@ use crate::error::Result;
 /// Repairs the suspects that one write each repairs. Returns one result for each suspect: the repaired difference, or
 /// `None` if the suspect must be repaired individually.
 ///
-/// The records are read at quorum, not serially. Such a read may miss a change that is decided and not yet acknowledged.
-/// A missed change stays intact, because each write here has the timestamp of what was read, and its entries are newer.
-/// A new view is filled in the same way (`a_view_is_filled_in_beside_a_cut` in the models).
+/// The records are read at quorum, not serially. Such a read may miss a change that is decided and
+/// not yet acknowledged. A missed change stays intact: each write here has the timestamp of the
+/// record that was read, and the entries of the change are newer. A new view is filled in the same
+/// way (`a_view_is_filled_in_beside_a_cut` in the models).
 ///
 /// # Errors
 /// The store cannot be read or written.
@@ -55,9 +56,10 @@ fn repair_of(beside: &ViewComparer, wrong: &Wrong) -> Option<PartitionWrite> {
 
 /// Returns the deletion of an orphan at its timestamp, unless that can hide a later change of its record.
 ///
-/// A later change has a greater version than the deletion in two cases: the record already has a version that is not
-/// smaller, or the entry is older than the maximum difference of clocks. The models show that no serial read of the
-/// record is needed (`old_orphans_are_removed_beside_changes`).
+/// A later change has a greater version than the deletion in two cases. Either the record already
+/// has a version that is not smaller. Or the entry is older than the maximum difference of clocks.
+/// The models show that no serial read of the record is needed
+/// (`old_orphans_are_removed_beside_changes`).
 fn removal_of(beside: &ViewComparer, orphan: &Wrong) -> Option<PartitionWrite> {
     let stamp = entry_stamp(orphan);
     let has_newer_record = orphan.row.as_ref().is_some_and(|row| row.version >= stamp);
@@ -67,7 +69,7 @@ fn removal_of(beside: &ViewComparer, orphan: &Wrong) -> Option<PartitionWrite> {
     beside.remove(&entry.seen.key.key, stamp.0)
 }
 
-/// Returns the timestamp of the entry; 0 if there is none, or if the store does not report it.
+/// Returns the timestamp of the entry; 0 if no entry exists, or if the store does not report it.
 fn entry_stamp(wrong: &Wrong) -> Version {
     Version(wrong.entry.as_ref().map_or(0, |entry| entry.written.stamp))
 }

@@ -81,7 +81,7 @@ pub struct WriterMetrics {
     pub under_way: usize,
     /// Number of intents of the process that are not settled.
     pub intents: u64,
-    /// Age of the oldest of these intents, in seconds; 0 if there is none.
+    /// Age of the oldest of these intents, in seconds; 0 without intents.
     pub oldest_intent_seconds: u64,
     /// Number of records of dead processes that this process resolved.
     pub resolved: u64,

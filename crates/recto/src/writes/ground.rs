@@ -80,8 +80,8 @@ impl Ground {
         Ok(ground)
     }
 
-    /// Takes over records from an earlier read that no longer exist. A deletion that is sent again needs the record
-    /// that it deleted, which only the earlier read has.
+    /// Adopts records from an earlier read that no longer exist. A deletion that is sent again
+    /// needs the record that it deleted, which only the earlier read has.
     pub(super) fn recall(&mut self, before: Self) {
         for (number, stored) in before.read {
             if let Some(read) = self.read.get_mut(&number)

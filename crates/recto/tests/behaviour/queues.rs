@@ -638,8 +638,9 @@ fn requests(recto: &Recto) -> u64 {
     nodes.iter().map(|node| node.requests).sum()
 }
 
-/// Returns the numbers of requests of a command that opens a store, executes one operation of a queue, and
-/// ends: requests until the store is open, until the queue is open, and in total.
+/// Returns the numbers of requests of a command that opens a store, executes one operation of a
+/// queue, and ends. The numbers are requests until the store is open, until the queue is open, and
+/// in total.
 async fn requests_of(store: &Fresh, does: impl AsyncFn(Queue)) -> [u64; 3] {
     let recto = store.open().await;
     let opened = requests(&recto);

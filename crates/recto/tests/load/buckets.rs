@@ -1,9 +1,10 @@
 //! Flights that processes load into buckets while they are killed at random moments, and while other tasks
 //! write and read pages. No row is lost or stored twice, no bucket is too large, and few bytes are moved.
 //!
-//! The test loads a part of the flights, which `RECTO_TEST_SCALE` multiplies. With 48 it loads all of them.
-//! On Cassandra, each load waits until its buckets are split in advance, so the test takes minutes, and is
-//! run by name: `cargo test -p recto --test load -- --ignored flights_loaded_on_cassandra`.
+//! The test loads a part of the flights, which `RECTO_TEST_SCALE` multiplies. The scale 48 loads
+//! all of them. On Cassandra, each load waits until its buckets are split in advance, so the test
+//! takes minutes, and is run by name:
+//! `cargo test -p recto --test load -- --ignored flights_loaded_on_cassandra`.
 #![allow(clippy::print_stdout)]
 
 use std::collections::BTreeSet;

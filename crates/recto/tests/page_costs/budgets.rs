@@ -13,8 +13,9 @@ pub(crate) struct Budget {
     pub(crate) rows_read: u64,
     /// Number of slices that were read.
     pub(crate) slices: u32,
-    /// Maximum number of allocations of a page: for the clone of the query, for opening the cursor, for the
-    /// read, for the values of the rows, and for the next cursor. 20 rows of these collections have 50 texts.
+    /// Maximum number of allocations of a page. They are for the clone of the query, the opening of
+    /// the cursor, the read, the values of the rows, and the next cursor. The rows of these
+    /// collections have 50 texts in 20 rows.
     pub(crate) allocations: u64,
     /// Maximum number of bytes of these allocations.
     pub(crate) bytes: u64,

@@ -1,5 +1,6 @@
-//! Cost of a page, in counts that do not depend on the machine: rows read, calls to the store, statements and
-//! round trips, allocations and their bytes; for every plan shape, at the beginning and 1,000 rows deep.
+//! Cost of a page, in counts that do not depend on the machine. They are rows read, calls to the
+//! store, statements and round trips, allocations and their bytes. The pages are of every plan
+//! shape, at the beginning and 1,000 rows deep.
 //!
 //! Rows and calls are exact: if they differ from the table, a change has changed the cost of pages.
 //! Allocations are upper limits, slightly above the measured numbers. If a number changes for a good reason,

@@ -82,7 +82,7 @@ impl Mails {
     }
 }
 
-/// Worker that runs until it is told to stop.
+/// Worker that runs until it receives a signal to stop.
 struct Worker(Child);
 
 impl Worker {
@@ -214,7 +214,7 @@ fn works(client: &'static Client, stopped: &Stopped) {
         .collect();
     match stopped {
         Stopped::Done => assert_eq!((out.as_str(), left), ("a mail to last@example.com\n", vec![])),
-        // The worker gives the message back at once, as if nobody had received it.
+        // The worker gives the message back at once, as if no worker had received it.
         Stopped::GivenBack => assert_eq!((out.as_str(), left), ("", vec![json!(0)])),
     }
     assert!(

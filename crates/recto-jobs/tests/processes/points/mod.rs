@@ -1,7 +1,7 @@
-//! Tests of processes on a real Cassandra that are killed, or paused for longer than a lease. The tests stop a process
-//! at each step of the protocol, by its name: before its call to the store, or after the call is done but before its
-//! result arrives. Other processes continue. No message is lost, no resolved message is received again, and all work
-//! completes.
+//! Tests of processes on a real Cassandra that are killed, or paused for longer than a lease. The
+//! tests stop a process at each step of the protocol, by its name. They stop it before its call to
+//! the store, or after the call but before its result arrives. Other processes continue. No message
+//! is lost, no resolved message is received again, and all work completes.
 //!
 //! For each step, one side is drawn at random; `RECTO_TEST_SEED=…` repeats a choice. `RECTO_TEST_SCALE=2` or more tests
 //! both sides.
@@ -39,8 +39,8 @@ const LANES: usize = 3;
 const HEARD: Duration = Duration::from_secs(60);
 /// Slightly more than the maximum difference between clocks.
 const MARGIN: Duration = Duration::from_secs(8);
-/// Time by which the start of the fast clocks is moved back. A process that was emptying a table counts
-/// as gone by these clocks.
+/// Time by which the start of the fast clocks is moved back. By these clocks, a process that was
+/// emptying a table counts as dead.
 const LATER_MICROS: i64 = 400_000_000;
 /// Shortest intervals that are possible with the fast clocks.
 const SHORT: StoreOptions = StoreOptions {

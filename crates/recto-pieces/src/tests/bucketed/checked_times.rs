@@ -221,8 +221,9 @@ async fn rows_that_lie_in_another_bucket_are_taken_home() {
         all.sort_unstable();
         let (first, last) = (all[0], all[DAYS as usize - 1]);
         let bucket = shown.day_of(first).bucket.0;
-        // Misplaced rows: of days without a bucket (one of them in a bucket that does not exist), in the root, in the
-        // bucket without a time, an older copy, and a newer copy.
+        // Misplaced rows: of days without a bucket, in the root, in the bucket without a time, an
+        // older copy, and a newer copy. One of the days without a bucket has its row in a bucket
+        // that does not exist.
         let [new, newer] = [last + DAY_MS, last + 2 * DAY_MS];
         shown.plant_row("s", bucket, new, now, "astray").await;
         shown.plant_row("s", bucket + 1, newer, now, "in none").await;
@@ -287,7 +288,8 @@ async fn removes_rows_below_the_retention_bound() {
         assert_eq!(shown.told(true).await, all_of(kinds(), &FaultOutcome::Mended));
         shown.is_well().await;
         assert_eq!(shown.lying().await, lying);
-        // With retention, the partition has a range map of one key range beside the registry.
+        // With retention, the partition has a range map of one key range in addition to the
+        // registry.
         let before = shown.directory("s").await;
         let further = Operation::Patch {
             clustering: cells(&[Some(b"")]),

@@ -137,7 +137,7 @@ async fn a_row_that_is_too_large_alone_is_left_where_it_is() {
     stream.put(1, &[b'x'; 5_000]).await;
     let mended = stream.engine.mend(&stream.place).await.expect("it is mended");
     assert_eq!((mended.buckets, mended.made, mended.too_large), (1, 0, 1));
-    // With other rows beside it, the row is split off.
+    // If the bucket has other rows, the row is split off.
     for at in [0, 2, 3] {
         stream.put(at, b"x").await;
     }

@@ -1,6 +1,7 @@
-//! Model of the proposal in the fifth footnote of article 004, which Recto does not implement: a counter, a time at
-//! which all processes switch to the next bucket, and cached copies that are younger than the time until then. Clocks
-//! are exact; only requests can take any time. The model shows four failures.
+//! Model of the proposal in the fifth footnote of article 004, which Recto does not implement. It
+//! has a counter, a time at which all processes switch to the next bucket, and cached copies. The
+//! copies are younger than the time until the switch. Clocks are exact; only requests can take any
+//! time. The model shows four failures.
 
 use stateright::{Checker, Model, Property};
 

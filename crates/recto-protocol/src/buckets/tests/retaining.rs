@@ -1,5 +1,5 @@
-//! Model of retention: old rows, a kept row, a page, a writer below the retention bound, a process that drops old rows,
-//! and another one that continues if the first one dies.
+//! Model of retention. It has old rows, a kept row, a page, and a writer below the retention bound.
+//! A process drops old rows, and another one continues if the first one dies.
 
 use std::collections::BTreeSet;
 

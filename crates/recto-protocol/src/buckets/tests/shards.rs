@@ -1,5 +1,5 @@
-//! Tests of shards: the assignment is the same in every process and release, shards have about the same number of rows,
-//! and the assignment is independent of the choice of sampled rows.
+//! Tests of shards. The assignment is the same in every process and release. Shards have about the
+//! same number of rows. The assignment is independent of the choice of sampled rows.
 
 use crate::buckets::sampling::hash;
 use crate::buckets::{Sampling, Shard, Shards};

@@ -1,5 +1,5 @@
-//! Model of a cluster, for one row: a range map that conditional writes change, buckets that plain writes change, and
-//! requests under way, each of which may arrive at any time or never.
+//! Model of a cluster, for one row: a range map that conditional writes change, buckets that plain
+//! writes change, and requests under way. Each request may arrive at any time or never.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

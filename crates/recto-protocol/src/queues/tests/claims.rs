@@ -17,8 +17,13 @@ const NOW: i64 = 2 * LEASE_MARGIN_MICROS;
 /// Claim id that no other claim has. Other claim ids equal the positions of their messages.
 const CLAIM: ClaimId = ClaimId(u128::MAX);
 
-/// Message: its group; whether it is due later; whether it is resolved; its pending state, if it is pending; and, if it
-/// was received before it was moved on, the time from which it can be received again.
+/// Message, as a tuple of:
+///
+/// 1. its group
+/// 2. whether it is due later
+/// 3. whether it is resolved
+/// 4. its pending state, if it is pending
+/// 5. if it was received before it was moved on, the time from which it can be received again
 type Message = (Option<u8>, bool, bool, Option<(u16, i64, u8)>, Option<i64>);
 
 fn messages() -> impl Strategy<Value = Vec<Message>> {

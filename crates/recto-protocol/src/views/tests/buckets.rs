@@ -77,7 +77,7 @@ impl Store {
             .collect()
     }
 
-    /// Returns the buckets to which an entry goes by a copy.
+    /// Returns the buckets to which a copy assigns an entry.
     pub(super) fn takers(&self, key: &TinyKey, is_put: bool, copy: &Steps) -> &'static [u8] {
         let cut = self.cut_of(key);
         cut.map_or(&[0], |(index, _)| takers(copy[index], is_put))

@@ -357,8 +357,8 @@ fn too_much_to_remove_is_resolved_first() {
         let token = u128::from(place) * 2 + 1;
         let mut actions = write.step(Event::Read(found.clone()), &here(token));
         if place == 18 {
-            // No write was marked as done. The row has so many keys to remove that this write first resolves the
-            // current version.
+            // No write was marked as done. The row has too many keys to remove, so this write first
+            // resolves the current version.
             let Some(Action::Cas(conditional)) = actions.pop() else {
                 panic!("no conditional write")
             };

@@ -1,5 +1,5 @@
-//! Model of a cluster, for one record: a base row that conditional writes change, views that plain writes change, and
-//! requests under way, each of which may arrive at any time or never.
+//! Model of a cluster, for one record: a base row that conditional writes change, views that plain
+//! writes change, and requests under way. Each request may arrive at any time or never.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
-//! Models of records that want the same unique value. The same step functions as in the engine change each record: a
-//! process reads the record and the claim, takes the claim, writes the row on condition of its tokens, and releases old
-//! claims.
+//! Models of records that want the same unique value. The same step functions as in the engine
+//! change each record. A process reads the record and the claim, and takes the claim. Then it
+//! writes the row on condition of its tokens, and releases old claims.
 
 use std::collections::BTreeSet;
 use std::time::Instant;

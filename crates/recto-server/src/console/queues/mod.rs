@@ -10,7 +10,7 @@
 //! | `send` | form to send a message |
 //! | `removal` | removal of one message, or of all |
 //! | `redrive` | transfer of messages to another queue |
-//! | `asked` | queue of a page, and the access of the user |
+//! | `queue_access` | queue of a page, and the access of the user |
 //! | `history` | recent history of queues |
 //! | `chart` | chart of a history |
 //! | `words` | numbers and times of queues |

@@ -115,7 +115,8 @@ async fn answer(
     Ok(asked.page("Redrive", problem, &content))
 }
 
-/// Returns the only queue that sends its dead letters to `dead`; `None` if there is none, or more than one.
+/// Returns the only queue that sends its dead letters to `dead`. `None`: no queue does, or several
+/// do.
 fn source<'a>(others: &'a [QueueStatus], dead: &str) -> Option<&'a str> {
     let mut sources = others.iter().filter(|queue| is_source(queue, dead));
     let source = sources.next()?;

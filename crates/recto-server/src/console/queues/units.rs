@@ -8,7 +8,7 @@ use super::queue_access::{QueueAccess, href};
 use super::words::{age, depth};
 use crate::problem::Problem;
 
-/// Returns the work units that have begun; nothing if there are none.
+/// Returns the work units that have begun, or nothing without work units.
 pub(super) async fn units(asked: &QueueAccess) -> Result<Markup, Problem> {
     // A work unit has no work units.
     if asked.name.contains('/') {

@@ -7,7 +7,7 @@ use recto::session::PageReply;
 use super::settings;
 use crate::config::Config;
 
-/// Source of spans. In this build there are none.
+/// Source of spans. This build creates no spans.
 #[derive(Debug)]
 pub(crate) struct Traces;
 

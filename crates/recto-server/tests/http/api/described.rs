@@ -45,9 +45,9 @@ pub(crate) async fn refers_to_what_is_there(client: Client) {
     }
     let distinct: BTreeSet<&String> = ids.iter().collect();
     assert_eq!(distinct.len(), ids.len());
-    // The schema, the list of collections and the list of views; ten operations of the store; five of queues; nine of
-    // messages of queues, and nine of messages of units; four of units; two of the rotating tables; twelve of each
-    // collection.
+    // Numbers of operations: 3 of the schema, the collections and the views. 10 of the store,
+    // and 5 of queues. 9 of messages of queues, and 9 of messages of units. 4 of units, and 2 of
+    // the rotating tables. 12 of each of 4 collections.
     assert_eq!(ids.len(), 3 + 10 + 5 + 2 * 9 + 4 + 2 + 4 * 12);
 }
 

@@ -350,7 +350,7 @@ async fn compressed_bodies_are_taken_up_to_the_limit() {
     assert_eq!(served.get(RECORD).await.json()["note"], "inflated");
 }
 
-/// Responses outside the API also say what is wrong, in the format that the client accepts.
+/// Responses outside the API also describe the error, in the format that the client accepts.
 #[tokio::test(flavor = "multi_thread")]
 async fn returns_errors_in_the_format_the_client_accepts() {
     let served = serve(|_| {}).await;

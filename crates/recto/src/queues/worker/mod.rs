@@ -35,7 +35,7 @@ const FIRST_DELAY: Duration = Duration::from_secs(1);
 const GROWN_DELAY: Duration = Duration::from_secs(15 * 60);
 /// Maximum delay of a message.
 const LONGEST_DELAY: Duration = Duration::from_secs(30 * 24 * 60 * 60);
-/// Default time for which handlers may continue after the worker was told to stop.
+/// Default time for which handlers may continue after the worker began to stop.
 const STOP_WITHIN: Duration = Duration::from_secs(30);
 
 type Handler<M> = Arc<dyn Fn(M) -> BoxFuture<'static, std::result::Result<(), Failure>> + Send + Sync>;

@@ -70,7 +70,7 @@ struct Work<S: Source> {
     /// True if the queue was paused at the last receive.
     is_paused: bool,
     is_stopping: bool,
-    /// Reason why the worker stops, unless it was told to stop.
+    /// Error because of which the worker stops. `None`: it runs, or its user stops it.
     fatal: Option<Error>,
     worked: Worked,
 }

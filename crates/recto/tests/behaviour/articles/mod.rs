@@ -2,9 +2,9 @@
 //! too. The tests use the results that the articles print, or the correct results where the articles are
 //! wrong.
 //!
-//! - *Paging and Filtering with Apache Cassandra* (Gray and Gunderson, 2015): a table of seven rows,
-//!   exact-match and range filters, ascending and descending, first, next and previous page, and general
-//!   patterns for k filter columns.
+//! - *Paging and Filtering with Apache Cassandra* (Gray and Gunderson, 2015): a table of seven
+//!   rows, and exact-match and range filters, ascending and descending. First, next and previous
+//!   page, and general patterns for k filter columns.
 //! - *Sorted Pagination in Cassandra* (Nagmote, 2016): a timeline per user, suspended users by status with
 //!   and without temporal buckets, a reverse lookup, paging a whole table by token.
 //!

@@ -55,8 +55,8 @@ fn schema(kind: Kind, is_view_in_buckets: bool) -> recto::schema::Schema {
     parse(&SCHEMA.replace("BUCKET", bucket).replace("OF_VIEW", of_view))
 }
 
-/// Returns the time of a line. Two lines share a time, so that edges of buckets can lie between lines of the
-/// same time.
+/// Returns the time of a line. Two lines share a time, so that edges of buckets can be between
+/// lines of the same time.
 fn at(id: i32) -> i32 {
     id / 2
 }

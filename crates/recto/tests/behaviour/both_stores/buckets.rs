@@ -69,7 +69,7 @@ impl Split {
         let posts = recto.dynamic("posts").unwrap();
         let definition = Arc::new(posts.definition().clone());
         let record = |author: &str, index: i64, id: usize| {
-            // Two posts share a score, so that splits can lie between rows of the same score.
+            // Two posts share a score, so that splits can be between rows of the same score.
             let record = json!({ "id": id, "author": author, "score": index / 2 });
             DynamicRecord::from_json(Arc::clone(&definition), record.as_object().unwrap()).unwrap()
         };

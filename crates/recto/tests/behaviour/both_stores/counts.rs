@@ -70,7 +70,7 @@ pub(crate) async fn of_a_filter_scan_end_at_its_budget(recto: Recto) {
 
 pub(crate) async fn of_more_rows_than_are_read_at_a_time(recto: Recto) {
     if kind_of(&recto) == Kind::Cassandra {
-        return; // It counts in the same way, and takes long to write so many rows.
+        return; // Cassandra counts in the same way, and writing the rows takes long.
     }
     let (subject, _) = events(&recto, "count_many", 6_000).await;
     let query = subject.text(r#"stream = "count_many""#, "").page_size(2);

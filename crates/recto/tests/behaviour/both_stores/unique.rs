@@ -361,7 +361,7 @@ async fn owner_of(users: &Subject, email: &str) -> Cells {
     [row.get(1), row.get(2)].into_iter().collect()
 }
 
-/// Puts a claim if there is none, or deletes an existing claim.
+/// Puts a claim if none exists, or deletes an existing claim.
 async fn set_claim(users: &Subject, email: &str, cells: Option<Cells>) {
     let (table, partition) = claims_of(users, email).await;
     let clustering = Cells::new();

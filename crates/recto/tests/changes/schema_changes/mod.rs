@@ -318,9 +318,9 @@ async fn handles_from_before_keep_working(kind: Kind) {
     assert_eq!(all(&old, r#"name = "a""#).await, found);
 }
 
-/// Version 1 of a program starts again while version 2, which added a field, is running. Version 1 reads the
-/// fields that it knows, applies its own schema, and does not change the new field, whether its own fields
-/// are before the new field or after it.
+/// Version 1 of a program starts again while version 2, which added a field, is running. Version 1
+/// reads the fields that it knows, and applies its own schema. It does not change the new field,
+/// which may be before or after its own fields.
 async fn an_older_program_beside_a_newer_one(kind: Kind) {
     /// Type that knows neither the value nor the fields after it.
     #[derive(Debug, Clone, PartialEq, Record)]

@@ -41,9 +41,10 @@ pub(crate) async fn an_expired_cursor_says_when(recto: Recto) {
     }
 }
 
-/// Handles a forged cursor at the same cost as an expired one: no call of the store, and one reading of the
-/// clock, for an alteration of any part of the cursor. The comment on `recto_plan::cursor::open` explains
-/// that the comparison of tags takes constant time, and that nothing else is checked before it.
+/// Handles a forged cursor at the same cost as an expired one: no call of the store, and one
+/// reading of the clock. This holds for an alteration of any part of the cursor. The comment on
+/// `recto_plan::cursor::open` explains that the comparison of tags takes constant time, and that
+/// nothing else is checked before it.
 pub(crate) async fn a_forged_cursor_costs_what_an_expired_one_costs(recto: Recto) {
     let (clock, calls) = (Clock::new(), Arc::new(Calls::default()));
     let store = Arc::new(Counting {

@@ -17,9 +17,10 @@ pub(crate) enum Guarantee {
     /// before a position has the rows nearest before it. Pages around a position and from values follow the
     /// same rule.
     AfterAndBefore,
-    /// 2: a traversal returns every row exactly once that exists during the whole traversal. Other rows may
-    /// be added and deleted meanwhile, and the traversal may run forwards or backwards with changing page
-    /// sizes. (`tests/behaviour/snapshot.rs` shows that a page on the embedded store is of one moment.)
+    /// 2: a traversal returns every row exactly once that exists during the whole traversal. Other
+    /// rows may be added and deleted meanwhile, and the traversal may run forwards or backwards
+    /// with changing page sizes. (`tests/behaviour/snapshot.rs` shows that a page on the embedded
+    /// store reads one moment.)
     EveryRowOnce,
     /// 3: a cursor is a position, not a row. It works after its row is deleted, and any row gives a cursor.
     Position,

@@ -64,8 +64,8 @@ async fn all(session: &LocalSession, asked: &PageRequest, back: bool) -> Vec<i64
     }
 }
 
-/// Changes the base rows of records 3, 6, 7 and 8, but not their entries: record 3 is closed, 6 is deleted, 7
-/// moves to day 20, and 8 changes another field.
+/// Changes the base rows of records 3, 6, 7 and 8, but not their entries. Record 3 is closed, 6 is
+/// deleted, 7 moves to day 20, and 8 changes another field.
 async fn leave_behind(planted: &mut Planted) -> Vec<(Option<super::planted::Known>, Cells)> {
     let mut left = Vec::new();
     for (id, status, day) in [(3, "closed", 3), (6, "", 6), (7, "open", 20), (8, "open", 8)] {

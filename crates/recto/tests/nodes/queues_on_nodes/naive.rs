@@ -43,7 +43,7 @@ impl Naive {
         self.send_all((0..count).map(deletion)).await;
     }
 
-    /// Completes jobs until there are none. Returns them.
+    /// Completes jobs until none is left. Returns them.
     pub(crate) async fn work_until_empty(&self) -> Vec<String> {
         let mut fired = Vec::new();
         loop {

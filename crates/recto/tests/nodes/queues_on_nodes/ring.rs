@@ -100,7 +100,7 @@ pub(crate) async fn receive(shard: &Shards, most: usize) -> Vec<Message> {
     shard.receive(most, None, Duration::ZERO).await.unwrap()
 }
 
-/// Completes messages until there are none. Returns their bodies.
+/// Completes messages until none is left. Returns their bodies.
 pub(crate) async fn work_until_empty(shard: &Shards) -> Vec<String> {
     let mut fired = Vec::new();
     loop {

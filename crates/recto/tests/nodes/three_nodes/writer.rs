@@ -19,7 +19,7 @@ const GRACE: Duration = Duration::from_secs(2);
 const ATTEMPT_TIME: Duration = Duration::from_secs(10);
 const ATTEMPTS: u32 = 3;
 
-/// One of several writers. Each has its own slots, so no two write the same key.
+/// Writer. Each of several writers has its own slots, so no two write the same key.
 pub(crate) struct Writer<'a> {
     pub(crate) tables: &'a Tables,
     pub(crate) history: &'a History,
