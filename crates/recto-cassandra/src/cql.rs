@@ -288,35 +288,48 @@ impl<'t> Statements<'t> {
     }
 
     /// Selects the rows of these keys, in any order. Without `partition`, the keys are partition keys of one
-    /// column, of partitions with one row each. With `partition`, the keys are clustering keys of one column
-    /// in it. The limit makes Cassandra read partitions concurrently, because it pages through them one after
-    /// the other otherwise.
+    /// column, of partitions with one row each. With `partition`, the keys are clustering keys in it. The
+    /// limit makes Cassandra read partitions concurrently, because it pages through them one after the other
+    /// otherwise.
     pub(crate) fn select_keys(
         self,
         partition: Option<&Cells>,
-        keys: &[&[u8]],
+        keys: &[&Cells],
         selected: Selected,
     ) -> Request<'t> {
         let mut request = self.select_columns(selected);
-        let column = if let Some(partition) = partition {
+        let columns = if let Some(partition) = partition {
             self.push_where_partition(&mut request, partition);
             request.push(" AND ");
-            &self.table.clustering()[0]
+            self.table.clustering()
         } else {
             request.push(" WHERE ");
-            &self.table.partition()[0]
+            self.table.partition()
         };
-        request.push_name(&column.name);
-        request.push(" IN ?");
-        let list = Type::List(Box::new(column.ty.clone()));
-        request.marker_types.push(Cow::Owned(list));
-        if partition.is_none() && is_escaped(self.table) {
-            let keys: Vec<_> = keys.iter().map(|key| escaped(key)).collect();
-            request.values.push_list(keys.iter().map(|key| &**key));
+        if let [column] = columns {
+            request.push_name(&column.name);
+            let list = Type::List(Box::new(column.ty.clone()));
+            request.marker_types.push(Cow::Owned(list));
+            let keys = keys.iter().map(|key| key.get(0).unwrap_or_default());
+            if partition.is_none() && is_escaped(self.table) {
+                let keys: Vec<_> = keys.map(escaped).collect();
+                request.values.push_list(keys.iter().map(|key| &**key));
+            } else {
+                request.values.push_list(keys);
+            }
         } else {
-            request.values.push_list(keys.iter().copied());
+            for (number, column) in columns.iter().enumerate() {
+                request.push(if number == 0 { "(" } else { ", " });
+                request.push_name(&column.name);
+            }
+            request.push(")");
+            let types = columns.iter().map(|column| column.ty.clone());
+            let list = Type::List(Box::new(Type::Tuple(types.collect())));
+            request.marker_types.push(Cow::Owned(list));
+            let keys: Vec<Vec<u8>> = keys.iter().map(|key| tuple_of(key)).collect();
+            request.values.push_list(keys.iter().map(Vec::as_slice));
         }
-        request.push(" LIMIT ?");
+        request.push(" IN ? LIMIT ?");
         request.bind_int(i32::try_from(keys.len()).unwrap_or(i32::MAX));
         request
     }
@@ -706,6 +719,17 @@ impl RegularColumns<'_> {
             Self::Some(columns) => columns[index],
         })
     }
+}
+
+/// Returns the cells of a key as a tuple.
+fn tuple_of(key: &Cells) -> Vec<u8> {
+    let mut tuple = Vec::with_capacity(key.byte_len() + size_of::<i32>() * key.len());
+    for cell in key.iter() {
+        let cell = cell.unwrap_or_default();
+        tuple.extend_from_slice(&i32::try_from(cell.len()).unwrap_or(i32::MAX).to_be_bytes());
+        tuple.extend_from_slice(cell);
+    }
+    tuple
 }
 
 fn push_columns(request: &mut Request<'_>, columns: &[Column]) {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
-use recto_model::{Cells, Column, RowSet, Type};
+use recto_model::{Cells, RowSet, Type};
 use recto_store::read::get_each;
 use recto_store::{PointRead, ReadOptions, RowsRead, StoreError, StoreErrorKind};
 use scylla::frame::response::result::TableSpec;
@@ -62,9 +62,8 @@ pub(crate) async fn get_many(
     Ok(found)
 }
 
-/// Groups the reads that can share a request. They read one table by a key of one column: either
-/// partitions with one row each, or rows of one partition. Returns no groups if no reads can be
-/// grouped.
+/// Groups the reads that can share a request. They read one table: either partitions with one row each, by a key of one
+/// column, or rows of the same partition. Returns no groups if no reads can be grouped.
 fn groups(client: &Client, reads: &[PointRead], options: &ReadOptions) -> Vec<Group> {
     let Some(first) = reads.first() else {
         return Vec::new();
@@ -73,20 +72,43 @@ fn groups(client: &Client, reads: &[PointRead], options: &ReadOptions) -> Vec<Gr
     let is_serial = is_serial(options.consistency.unwrap_or(client.config.consistency));
     let are_alike = reads.iter().all(|read| Arc::ptr_eq(&read.table, table));
     let is_refused = client.refuses_many.load(Ordering::Relaxed);
-    // Cassandra normalizes the elements of a list: it would look for the short form of an IPv4
-    // address that is stored in a longer form.
-    let is_key = |columns: &[Column]| matches!(columns, [key] if key.ty != Type::Inet);
     if is_serial || is_refused || !are_alike {
         return Vec::new();
     }
-    if is_key(table.clustering()) && reads.iter().all(|read| read.partition == first.partition) {
-        return even(reads.len(), MAX_KEYS)
-            .map(|numbers| (numbers.collect(), None))
-            .collect();
-    }
-    if !is_key(table.partition()) || !table.clustering().is_empty() {
+    let is_whole_key = table.clustering().is_empty() && table.partition().len() == 1;
+    let columns = if is_whole_key {
+        table.partition()
+    } else {
+        table.clustering()
+    };
+    // Cassandra normalizes the elements of a list: it would look for the short form of an IPv4
+    // address that is stored in a longer form.
+    if columns.is_empty() || columns.iter().any(|column| column.ty == Type::Inet) {
         return Vec::new();
     }
+    if is_whole_key {
+        by_node(client, reads)
+    } else {
+        by_partition(reads)
+    }
+}
+
+/// Groups reads of rows by their partition.
+fn by_partition(reads: &[PointRead]) -> Vec<Group> {
+    let mut partitions: HashMap<&Cells, Vec<usize>> = HashMap::new();
+    for (number, read) in reads.iter().enumerate() {
+        partitions.entry(&read.partition).or_default().push(number);
+    }
+    let groups = partitions.into_values().flat_map(|numbers| {
+        let group = |range: Range<usize>| (numbers[range].to_vec(), None);
+        even(numbers.len(), MAX_KEYS).map(group).collect::<Vec<Group>>()
+    });
+    groups.collect()
+}
+
+/// Groups reads of partitions by the node that is asked for them first.
+fn by_node(client: &Client, reads: &[PointRead]) -> Vec<Group> {
+    let table = &reads[0].table;
     let cluster = client.session.get_cluster_state();
     let spec = TableSpec::borrowed(&client.config.keyspace, name_in_keyspace(table.name()));
     let mut of_node: HashMap<_, Vec<(usize, Token)>> = HashMap::new();
@@ -162,14 +184,13 @@ async fn get_together(
     let partition = (!table.clustering().is_empty()).then_some(partition);
     let key = |number: &usize| {
         let read = &reads[*number];
-        let cells = if partition.is_some() {
+        if partition.is_some() {
             &read.clustering
         } else {
             &read.partition
-        };
-        cells.get(0).unwrap_or_default()
+        }
     };
-    let keys: Vec<&[u8]> = numbers.iter().map(key).collect();
+    let keys: Vec<&Cells> = numbers.iter().map(key).collect();
     let statements = Statements::new(&client.config.keyspace, table);
     let mut settings = client.settings(options.consistency, options.timeout);
     if let Some(token) = token {
@@ -191,21 +212,22 @@ async fn get_together(
     Ok(each_of(&keys, key_column, rows.finish(true)))
 }
 
-/// Returns the result of each key.
-fn each_of(keys: &[&[u8]], key_column: usize, read: RowsRead) -> Vec<RowsRead> {
-    let rows: HashMap<_, _> = read
+/// Returns the result of each key. In a row, the cells of its key begin at `key_column`.
+fn each_of(keys: &[&Cells], key_column: usize, read: RowsRead) -> Vec<RowsRead> {
+    let columns = key_column..key_column + keys.first().map_or(0, |key| key.len());
+    let rows: HashMap<Cells, usize> = read
         .rows
         .iter()
         .enumerate()
-        .map(|(at, row)| (row.get(key_column), at))
+        .map(|(at, row)| (columns.clone().map(|column| row.get(column)).collect(), at))
         .collect();
-    let one = |key: &&[u8]| {
+    let one = |key: &&Cells| {
         let mut one = RowsRead {
             rows: RowSet::new(read.rows.width()),
             exhausted: true,
             ..RowsRead::default()
         };
-        if let Some(at) = rows.get(&Some(*key)) {
+        if let Some(at) = rows.get(*key) {
             one.rows.push_row(read.rows.row(*at));
             one.bytes = one.rows.byte_len() as u64;
             one.stamps.extend(read.stamps.get(*at));

@@ -9,8 +9,8 @@ use recto_model::{Bound, Cells, Column, Direction, Environment, Slice, Table, Ty
 use recto_store::faults::{FaultRates, FaultyStore};
 use recto_store::{
     Atomicity, Cas, CasCondition, CasOutcome, ConsistencyLevel, Mutation, Operation, PartitionWrite,
-    ReadOptions, RowAddress, RowsRead, Stamp, Store, StoreError, StoreErrorKind, TableOutcome, TableState,
-    WriteOptions, WriteOutcome,
+    PointRead, ReadOptions, RowAddress, RowsRead, Stamp, Store, StoreError, StoreErrorKind, TableOutcome,
+    TableState, WriteOptions, WriteOutcome,
 };
 use recto_testkit::rig::Cluster;
 use scylla::client::session::Session;
@@ -264,6 +264,35 @@ async fn rows_of_partitions_of_their_own_are_read_together() {
         let rows: usize = found.iter().map(|read| read.rows.len()).sum();
         assert_eq!(rows, 45);
     }
+    store.drop_table(table.name()).await.unwrap();
+}
+
+#[tokio::test]
+async fn rows_of_the_same_partition_are_read_together() {
+    let store = KEYSPACE.store().await;
+    let table = mixed(&store, "fact_keys").await;
+    for partition in [1, 2] {
+        let puts = (0..25)
+            .map(|d| put(ints([2, 1, d]), ints([d + partition])))
+            .collect();
+        write(&store, &table, partition, puts).await;
+    }
+    // Thirty rows of one partition, of which five do not exist, and six of another one between them.
+    let read = |number: i32| PointRead {
+        table: Arc::clone(&table),
+        partition: ints([if number % 6 == 0 { 2 } else { 1 }]),
+        clustering: ints([2, 1, number * 5 / 6]),
+    };
+    let reads: Vec<PointRead> = (0..36).map(read).collect();
+    let snapshot = store.snapshot().unwrap();
+    let found = snapshot.get_many(&reads, &ReadOptions::default()).await.unwrap();
+    assert_eq!(found.iter().map(|read| read.statements).sum::<u32>(), 3);
+    for (read, found) in reads.iter().zip(&found) {
+        let alone = snapshot.get(read, &ReadOptions::default()).await.unwrap();
+        let cells = |read: &RowsRead| -> Vec<Cells> { read.rows.iter().map(|row| row.to_cells()).collect() };
+        assert_eq!(cells(found), cells(&alone), "{:?}", read.clustering);
+    }
+    assert_eq!(found.iter().filter(|read| !read.rows.is_empty()).count(), 30);
     store.drop_table(table.name()).await.unwrap();
 }
 

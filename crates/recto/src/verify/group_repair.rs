@@ -1,14 +1,19 @@
 //! Repairs of differences of a remote store in groups, where a record needs no new version.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
+use recto_model::Cells;
+use recto_protocol::views::collection::KeyCells;
 use recto_protocol::views::row::CLOCKS_APART_MICROS;
 use recto_protocol::views::{Difference, Version};
 use recto_store::PartitionWrite;
 
-use super::suspects::{Outcome, Suspect, Wrong, look_again};
+use super::suspects::{Outcome, Suspect, Wrong, differs, look_again};
 use crate::beside::{Sent, ViewComparer, send};
 use crate::error::Result;
+
+/// Maximum number of entries of one partition in one write. Cassandra works best with small ones.
+const MAX_JOINED: usize = 50;
 
 /// Repairs the suspects that one write each repairs. Returns one result for each suspect: the repaired difference, or
 /// `None` if the suspect must be repaired individually.
@@ -28,20 +33,59 @@ pub(super) async fn repair_group(beside: ViewComparer, suspects: Vec<Suspect>) -
         .filter_map(|wrong| Some((repair_of(beside, &wrong)?, wrong)));
     let (writes, wrong): (Vec<PartitionWrite>, Vec<Wrong>) = repairs.unzip();
     let looked_nanos = wrong.iter().map(|wrong| wrong.looked_nanos).min();
-    let sent = send(&beside.core.shared, writes, false, looked_nanos).await?;
+    let sent = send(&beside.core.shared, joined(writes), false, looked_nanos).await?;
     let mut repaired: HashMap<Suspect, Wrong> = match sent {
         Sent::Moved | Sent::Conflicts => HashMap::new(),
-        Sent::Written => wrong.into_iter().map(|wrong| (wrong.suspect(), wrong)).collect(),
+        Sent::Written => right_among(beside, wrong).await?,
     };
-    let written: Vec<Suspect> = repaired.keys().cloned().collect();
-    let left = look_again(beside, &written).await?;
-    let left: HashSet<Suspect> = left.iter().map(Wrong::suspect).collect();
     let result = |suspect: &Suspect| {
-        let wrong = repaired.remove(suspect).filter(|_| !left.contains(suspect))?;
+        let wrong = repaired.remove(suspect)?;
         let outcome = Outcome::Repaired;
         Some(Wrong { outcome, ..wrong })
     };
     Ok(suspects.iter().map(result).collect())
+}
+
+/// Joins writes of the same partition, up to [`MAX_JOINED`] of them.
+fn joined(writes: Vec<PartitionWrite>) -> Vec<PartitionWrite> {
+    let mut joined: Vec<PartitionWrite> = Vec::new();
+    let mut last: HashMap<Cells, usize> = HashMap::new();
+    for write in writes {
+        let open = last.get(&write.partition).copied();
+        match open.filter(|at| joined[*at].mutations.len() < MAX_JOINED) {
+            Some(at) => joined[at].mutations.extend(write.mutations),
+            None => {
+                last.insert(write.partition.clone(), joined.len());
+                joined.push(write);
+            }
+        }
+    }
+    joined
+}
+
+/// Returns the differences that are gone, by their suspects: the entry is as the record demanded when it was read. It reads
+/// only entries. If a record changed since, its entry differs, and the suspect is examined again by itself.
+async fn right_among(beside: &ViewComparer, wrong: Vec<Wrong>) -> Result<HashMap<Suspect, Wrong>> {
+    let key_of = |one: &Wrong| match &one.entry {
+        Some(entry) => Some(entry.seen.key.key.clone()),
+        None => Some(beside.entry(one.row.as_ref()?)?.key.key),
+    };
+    let keyed: Vec<(KeyCells, Wrong)> = wrong
+        .into_iter()
+        .filter_map(|one| Some((key_of(&one)?, one)))
+        .collect();
+    let snapshot = beside.core.shared.store.snapshot()?;
+    let keys: Vec<&KeyCells> = keyed.iter().map(|(key, _)| key).collect();
+    let entries = beside.read_entries(&*snapshot, &keys).await?;
+    let right = keyed.into_iter().zip(entries).filter(|((_, one), there)| {
+        let row = one.row.as_ref().filter(|_| one.kind != Difference::Orphan);
+        match (row, there) {
+            (None, there) => there.is_none(),
+            (Some(row), Some(there)) => differs(beside, Some(there), Some(row)).is_none(),
+            (Some(_), None) => false,
+        }
+    });
+    Ok(right.map(|((_, one), _)| (one.suspect(), one)).collect())
 }
 
 /// Returns the write that repairs a difference. Returns `None` if the version of the record must be raised first.

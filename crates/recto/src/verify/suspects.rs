@@ -339,7 +339,7 @@ async fn look_at_record(beside: &ViewComparer, key: &RecordKey) -> Result<Option
     }))
 }
 
-fn differs(
+pub(super) fn differs(
     beside: &ViewComparer,
     there: Option<&StoredEntry>,
     row: Option<&RecordRow>,
