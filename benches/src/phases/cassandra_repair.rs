@@ -1,12 +1,14 @@
 //! Repair of views on Cassandra: how many wrong entries per second.
 
-use std::time::{Duration, Instant};
+use std::fs;
+use std::io::{BufWriter, Write as _};
+use std::path::PathBuf;
+use std::time::Instant;
 
-use recto::schema::Schema;
 use recto::session::VerifyRequest;
-use recto::{CassandraAddress, Collection, DynamicRecord, OpenOptions, Recto, StoreAddress};
-use serde_json::json;
+use recto::{Recto, StoreAddress};
 
+use super::stores;
 use crate::measure::median;
 use crate::peers::driver;
 use crate::report::{Section, Table, Target};
@@ -24,7 +26,7 @@ order = [\"-at\"]
 
 [collection.readings]
 fields = { id = \"bigint\", status = \"text\", at = \"bigint\" }
-key = [\"id\"]
+key = [\"id\", \"status\", \"at\"]
 writes = \"overwrite\"
 
 [collection.readings.view.by_status]
@@ -35,11 +37,7 @@ order = [\"-at\"]
 const RECORDS: i64 = 40_000;
 const QUICK_RECORDS: i64 = 2_000;
 const STATUSES: i64 = 20;
-/// Number of records of one batch.
-const BATCH_RECORDS: i64 = 500;
 const ROUNDS: usize = 3;
-/// Time limit of a request on a busy machine.
-const TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(super) fn run(world: &mut World) -> Result<Section, String> {
     let records = if world.arguments.quick {
@@ -48,27 +46,25 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
         RECORDS
     };
     let rounds = world.arguments.rounds(ROUNDS);
-    let address = world.arguments.cassandra.clone();
-    let keyspace = format!("recto_benches_repair_{}", std::process::id());
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .unwrap();
+    let store = stores::cassandra(world, "repair");
+    let runtime = stores::runtime();
+    let file = written(world, records);
     let mut table = Table::new(
-        "Missing entries that `verify` writes",
+        "Missing entries that `repair` writes again",
         &["collection", "entries/s"],
     );
     let mut targets = Vec::new();
-    let recto = runtime.block_on(open(&address, &keyspace))?;
+    let address = StoreAddress::Cassandra(Box::new(store.clone()));
+    let recto = stores::open(&runtime, &address, Some(SCHEMA))?;
     for name in ["tickets", "readings"] {
         world.progress.say(&format!("storing {records} {name}"));
-        runtime.block_on(fill(&recto.dynamic(name).unwrap(), records));
+        stores::load(&runtime, &recto, &file, name)?;
         let found = (0..rounds).map(|round| {
             world
                 .progress
                 .say(&format!("repairing {name}, round {}", round + 1));
             runtime.block_on(async {
-                empty_view(&address, &keyspace, name, &recto).await;
+                empty_view(&world.arguments.cassandra, &store.keyspace, name, &recto).await;
                 rate(&recto, name, records).await
             })
         });
@@ -80,12 +76,17 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
             rate,
         ));
     }
-    runtime.block_on(driver::drop_keyspaces(&address, &[keyspace]));
+    drop(recto);
+    runtime.block_on(driver::drop_keyspaces(
+        &world.arguments.cassandra,
+        std::slice::from_ref(&store.keyspace),
+    ));
     Ok(Section {
         title: "Repair of views on Cassandra".to_owned(),
         text: format!(
-            "One node. A view of {records} records is emptied with TRUNCATE. Then `verify` with `repair` finds and writes \
-             its entries. `tickets` change and have versions, `readings` are overwritten. {rounds} rounds."
+            "One node. A view of {records} records is emptied with TRUNCATE, then `verify` with `repair` finds and writes \
+             its entries. Medians of {rounds} rounds. `tickets` change and have versions; `readings` are overwritten, and \
+             each is in its own partition."
         ),
         tables: vec![table],
         targets,
@@ -93,27 +94,16 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
     })
 }
 
-async fn open(address: &str, keyspace: &str) -> Result<Recto, String> {
-    let store = CassandraAddress::new(vec![address.to_owned()], keyspace);
-    let options = OpenOptions::new().create().request_timeout(TIMEOUT);
-    let recto = Recto::open_with(&StoreAddress::Cassandra(Box::new(store)), options)
-        .await
-        .map_err(|error| format!("Cassandra: {error}; `recto-rig start` starts one"))?;
-    recto.apply(&Schema::parse(SCHEMA).unwrap()).await.unwrap();
-    Ok(recto)
-}
-
-async fn fill(collection: &Collection<DynamicRecord>, records: i64) {
-    let record = |id: i64| {
-        let status = format!("status {}", id % STATUSES);
-        let record = json!({ "id": id.to_string(), "status": status, "at": id.to_string() });
-        DynamicRecord::from_json(collection.definition(), record.as_object().unwrap()).unwrap()
-    };
-    for begin in (0..records).step_by(BATCH_RECORDS as usize) {
-        let end = (begin + BATCH_RECORDS).min(records);
-        let batch: Vec<DynamicRecord> = (begin..end).map(record).collect();
-        collection.put_all(&batch).await.unwrap();
+/// Writes a CSV file of the records.
+fn written(world: &World, records: i64) -> PathBuf {
+    let file = world.folder.join("repair.csv");
+    let mut writer = BufWriter::new(fs::File::create(&file).unwrap());
+    writeln!(writer, "id,status,at").unwrap();
+    for id in 0..records {
+        writeln!(writer, "{id},status {},{id}", id % STATUSES).unwrap();
     }
+    writer.flush().unwrap();
+    file
 }
 
 /// Removes all entries of the view of a collection.

@@ -8,7 +8,7 @@ use recto_protocol::views::row::CLOCKS_APART_MICROS;
 use recto_protocol::views::{Difference, Version};
 use recto_store::PartitionWrite;
 
-use super::suspects::{Outcome, Suspect, Wrong, differs, look_again};
+use super::suspects::{Doubt, Outcome, Suspect, Wrong, differs, look_again};
 use crate::beside::{Sent, ViewComparer, send};
 use crate::error::Result;
 
@@ -25,9 +25,9 @@ const MAX_JOINED: usize = 50;
 ///
 /// # Errors
 /// The store cannot be read or written.
-pub(super) async fn repair_group(beside: ViewComparer, suspects: Vec<Suspect>) -> Result<Vec<Option<Wrong>>> {
+pub(super) async fn repair_group(beside: ViewComparer, doubts: Vec<Doubt>) -> Result<Vec<Option<Wrong>>> {
     let beside = &beside;
-    let found = look_again(beside, &suspects).await?;
+    let found = look_again(beside, &doubts).await?;
     let repairs = found
         .into_iter()
         .filter_map(|wrong| Some((repair_of(beside, &wrong)?, wrong)));
@@ -38,12 +38,12 @@ pub(super) async fn repair_group(beside: ViewComparer, suspects: Vec<Suspect>) -
         Sent::Moved | Sent::Conflicts => HashMap::new(),
         Sent::Written => right_among(beside, wrong).await?,
     };
-    let result = |suspect: &Suspect| {
-        let wrong = repaired.remove(suspect)?;
+    let result = |doubt: &Doubt| {
+        let wrong = repaired.remove(&doubt.suspect)?;
         let outcome = Outcome::Repaired;
         Some(Wrong { outcome, ..wrong })
     };
-    Ok(suspects.iter().map(result).collect())
+    Ok(doubts.iter().map(result).collect())
 }
 
 /// Joins writes of the same partition, up to [`MAX_JOINED`] of them.
@@ -94,7 +94,8 @@ fn repair_of(beside: &ViewComparer, wrong: &Wrong) -> Option<PartitionWrite> {
         return removal_of(beside, wrong);
     }
     let row = wrong.row.as_ref()?;
-    // An entry that is newer than its record hides what is written at the version of the record.
+    // An entry that is newer than its record would hide a put at the record's version, so write
+    // nothing in this case.
     (entry_stamp(wrong) <= row.version).then(|| beside.put(row))?
 }
 

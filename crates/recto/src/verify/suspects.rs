@@ -23,8 +23,8 @@ const CHUNK: usize = 512;
 const PARALLEL_CHUNKS: usize = 2;
 /// Maximum number of repairs of one suspect, if rows move to other buckets meanwhile.
 const MAX_MENDINGS: u32 = 16;
-/// Pause before each of the two reads of a remote store's suspects. A write that is under way may resolve them
-/// meanwhile. All suspects share one pause.
+/// Pause before each of the two reads of a remote store's suspects. During the pause, a write that
+/// is under way may resolve a suspect. All suspects share one pause.
 const LOOK_PAUSE: Duration = Duration::from_millis(500);
 
 /// Suspected difference.
@@ -44,14 +44,14 @@ impl Suspect {
             Self::Record(key) => key.clone(),
         }
     }
+}
 
-    /// Returns the record whose entry may be missing.
-    fn record_key(&self) -> Option<&RecordKey> {
-        match self {
-            Self::Entry(_) => None,
-            Self::Record(key) => Some(key),
-        }
-    }
+/// Suspect that a first read did not clear, with the key of its entry: of the existing entry, or of the one that the record
+/// demanded.
+#[derive(Debug, Clone)]
+pub(super) struct Doubt {
+    pub(super) suspect: Suspect,
+    key: KeyCells,
 }
 
 /// Confirmed difference.
@@ -119,19 +119,19 @@ pub(super) async fn settle_all(
 }
 
 /// Repairs suspects of a remote store: in a group if one write each is enough, and the others individually.
-async fn repair(beside: ViewComparer, suspects: Vec<Suspect>) -> Result<Vec<Wrong>> {
+async fn repair(beside: ViewComparer, doubts: Vec<Doubt>) -> Result<Vec<Wrong>> {
     let environment = &beside.core.shared.environment;
-    let repaired = patiently(environment, || repair_group(beside.clone(), suspects.clone())).await?;
-    let results = suspects.into_iter().zip(repaired);
-    let results = results.map(|(suspect, repaired)| match repaired {
+    let repaired = patiently(environment, || repair_group(beside.clone(), doubts.clone())).await?;
+    let results = doubts.into_iter().zip(repaired);
+    let results = results.map(|(doubt, repaired)| match repaired {
         Some(wrong) => std::future::ready(Ok(Some(wrong))).boxed(),
-        None => settle(beside.clone(), suspect, true).boxed(),
+        None => settle(beside.clone(), doubt.suspect, true).boxed(),
     });
     side_by_side(results, PARALLEL_REPAIRS).await
 }
 
 /// Processes suspects in chunks of [`CHUNK`], and joins the results.
-async fn in_chunks<T, F>(suspects: Vec<Suspect>, work: impl Fn(Vec<Suspect>) -> F) -> Result<Vec<T>>
+async fn in_chunks<S: Clone, T, F>(suspects: Vec<S>, work: impl Fn(Vec<S>) -> F) -> Result<Vec<T>>
 where
     F: Future<Output = Result<Vec<T>>>,
 {
@@ -141,11 +141,11 @@ where
 
 /// Returns the suspects that still seem wrong after a first read. It does not read entries that should not exist
 /// according to their records.
-async fn doubted(beside: &ViewComparer, suspects: Vec<Suspect>) -> Result<Vec<Suspect>> {
+async fn doubted(beside: &ViewComparer, suspects: Vec<Suspect>) -> Result<Vec<Doubt>> {
     patiently(&beside.core.shared.environment, || look_first(beside, &suspects)).await
 }
 
-async fn look_first(beside: &ViewComparer, suspects: &[Suspect]) -> Result<Vec<Suspect>> {
+async fn look_first(beside: &ViewComparer, suspects: &[Suspect]) -> Result<Vec<Doubt>> {
     let snapshot = beside.core.shared.store.snapshot()?;
     let keys: Vec<RecordKey> = suspects.iter().map(|suspect| suspect.record(beside)).collect();
     let rows = beside
@@ -167,52 +167,44 @@ async fn look_first(beside: &ViewComparer, suspects: &[Suspect]) -> Result<Vec<S
         .collect();
     let mut found = beside.read_entries(&*snapshot, &entries).await?.into_iter();
     let mut left = Vec::new();
-    for ((suspect, is_read), row) in suspects.iter().zip(is_read).zip(&rows) {
+    for (((suspect, is_read), row), expected) in suspects.iter().zip(is_read).zip(&rows).zip(expected) {
         let there = if is_read { found.next().flatten() } else { None };
-        let is_doubted = match suspect {
-            Suspect::Entry(_) => !is_read || differs(beside, there.as_ref(), row.as_ref()).is_some(),
-            Suspect::Record(_) => is_read && there.is_none(),
+        let key = match suspect {
+            Suspect::Entry(key) => {
+                let is_doubted = !is_read || differs(beside, there.as_ref(), row.as_ref()).is_some();
+                is_doubted.then(|| key.clone())
+            }
+            Suspect::Record(_) => expected.filter(|_| there.is_none()),
         };
-        if is_doubted {
-            left.push(suspect.clone());
-        }
+        let suspect = suspect.clone();
+        left.extend(key.map(|key| Doubt { suspect, key }));
     }
     Ok(left)
 }
 
 /// Returns the suspects that are wrong. Reads at quorum, and repairs nothing.
-async fn wrong_among(beside: &ViewComparer, suspects: Vec<Suspect>) -> Result<Vec<Wrong>> {
-    patiently(&beside.core.shared.environment, || look_again(beside, &suspects)).await
+async fn wrong_among(beside: &ViewComparer, doubts: Vec<Doubt>) -> Result<Vec<Wrong>> {
+    patiently(&beside.core.shared.environment, || look_again(beside, &doubts)).await
 }
 
 /// Reads suspects again. Reads each record after its entry, never at the same time.
-pub(super) async fn look_again(beside: &ViewComparer, suspects: &[Suspect]) -> Result<Vec<Wrong>> {
+pub(super) async fn look_again(beside: &ViewComparer, doubts: &[Doubt]) -> Result<Vec<Wrong>> {
     let looked_nanos = beside.core.shared.environment.monotonic_nanos();
     let snapshot = beside.core.shared.store.snapshot()?;
-    let records: Vec<&RecordKey> = suspects.iter().filter_map(Suspect::record_key).collect();
-    let mut rows = beside.read_records(&*snapshot, &records).await?.into_iter();
-    // Key of the entry that exists or should exist; `None` if none should.
-    let entry_key = |suspect: &Suspect| match suspect {
-        Suspect::Entry(key) => Some(key.clone()),
-        Suspect::Record(_) => Some(beside.entry(&rows.next()??)?.key.key),
-    };
-    let keys: Vec<Option<KeyCells>> = suspects.iter().map(entry_key).collect();
-    let looked: Vec<(&Suspect, &KeyCells)> = suspects
-        .iter()
-        .zip(&keys)
-        .filter_map(|(suspect, key)| Some((suspect, key.as_ref()?)))
-        .collect();
-    let entries: Vec<&KeyCells> = looked.iter().map(|(_, key)| *key).collect();
-    let entries = beside.read_entries(&*snapshot, &entries).await?;
-    let records: Vec<RecordKey> = looked.iter().map(|(suspect, _)| suspect.record(beside)).collect();
+    let keys: Vec<&KeyCells> = doubts.iter().map(|doubt| &doubt.key).collect();
+    let entries = beside.read_entries(&*snapshot, &keys).await?;
+    let records = doubts.iter().map(|doubt| doubt.suspect.record(beside));
+    let records: Vec<RecordKey> = records.collect();
     let rows = beside
         .read_records(&*snapshot, &records.iter().collect::<Vec<_>>())
         .await?;
     let mut wrong = Vec::new();
-    for ((((suspect, key), there), record), row) in looked.into_iter().zip(entries).zip(records).zip(rows) {
+    for (((Doubt { suspect, key }, there), record), row) in doubts.iter().zip(entries).zip(records).zip(rows)
+    {
         let is_looked_at = match suspect {
             Suspect::Entry(_) => there.is_some(),
-            // An existing entry is compared where the scan of the view meets it.
+            // Only a missing entry is judged here, because the scan of the view compares
+            // the existing entries.
             Suspect::Record(_) => {
                 let expected = row.as_ref().and_then(|row| beside.entry(row));
                 there.is_none() && expected.is_some_and(|expected| expected.key.key == *key)
@@ -350,7 +342,8 @@ pub(super) fn differs(
     if let (Some(row), Some(seen)) = (&mut row, seen)
         && !beside.has_versions()
     {
-        // Without versions, any version is right.
+        // If records have no versions, any version of the entry is right, so expect the
+        // version that it has.
         row.version = seen.version.max(Version(1));
     }
     difference(seen, row.as_ref(), number, beside.schema(), now)
@@ -393,7 +386,8 @@ async fn mend_by_version(beside: &ViewComparer, wrong: &Wrong) -> Result<Option<
         .now_micros()
         .saturating_add(CLOCKS_APART_MICROS);
     if let (Difference::Orphan, Some(there)) = (wrong.kind, &wrong.entry) {
-        // Later versions of the record must be greater than the timestamp of the deletion.
+        // A later version of the record must be greater than the timestamp of the deletion, so
+        // raise the version first.
         let newest = wrong.row.as_ref().map_or(0, |row| row.version.0);
         let raised = if stamp == 0 || (newest < stamp && stamp <= latest) {
             beside.raise(&wrong.record, Version(stamp)).await?
@@ -419,7 +413,8 @@ async fn mend_by_version(beside: &ViewComparer, wrong: &Wrong) -> Result<Option<
     if first == Outcome::Repaired || stamp > latest {
         return Ok(Some(first));
     }
-    // The stored or deleted entry is newer than the record.
+    // The put had no effect, because the stored or deleted entry is newer than the record. So raise
+    // the record's version above it.
     beside.raise(&wrong.record, Version(stamp)).await?;
     is_right(beside, wrong, OF_THE_FUTURE).await.map(Some)
 }
@@ -433,7 +428,8 @@ async fn mend_by_stamp(beside: &ViewComparer, wrong: &Wrong) -> Result<Option<Ou
     let removed = match (&wrong.entry, stamp) {
         (Some(there), Some(stamp)) if wrong.kind == Difference::Orphan || !beside.is_remote() => {
             let stamp = match stamp {
-                // Every put of the record from now on has a later timestamp than this, by any clock.
+                // On a remote store, choose a timestamp that is less than that of every later put
+                // of the record, by any clock.
                 0 if beside.is_remote() => {
                     otherwise = WITHOUT_A_STAMP;
                     shared.environment.now_micros() - CLOCKS_APART_MICROS
@@ -460,7 +456,8 @@ async fn mend_by_stamp(beside: &ViewComparer, wrong: &Wrong) -> Result<Option<Ou
     if first == Outcome::Repaired {
         return Ok(Some(first));
     }
-    // The stored or deleted entry is newer than the reported timestamp of the record.
+    // The put had no effect, because the stored or deleted entry is newer than the reported
+    // timestamp of the record. So put the entry above it.
     let now = shared.environment.now_micros();
     let above = stamp
         .filter(|stamp| *stamp > row.version.0)
