@@ -160,8 +160,8 @@ impl Arguments {
                 PHASES.join(", ")
             ));
         }
-        // Phases run in their fixed order, because the writer of `readers` changes the data that
-        // other phases compare.
+        // Run the phases in the order of PHASES, not of the command line, because the phase
+        // `readers` changes the data that earlier phases compare.
         let is_asked = |phase: &&str| self.words.iter().any(|word| word == phase);
         Ok(PHASES.into_iter().filter(is_asked).collect())
     }

@@ -56,7 +56,7 @@ pub(crate) fn interleaved(contenders: &mut [Contender<'_>], rounds: usize) -> Ve
         .collect();
     for round in 0..rounds {
         for turn in 0..contenders.len() {
-            // The first contender of one round is the last of the next round.
+            // Rotate the order in each round, so that no contender always runs first.
             let index = (turn + round) % contenders.len();
             let started = Instant::now();
             let units = (contenders[index].work)();
@@ -74,12 +74,13 @@ pub(crate) fn median(values: Vec<f64>) -> f64 {
     quantile(values, 0.5)
 }
 
-/// Returns the value below which this fraction of the values is.
+/// Returns the value that is greater than this fraction of the values.
 pub(crate) fn quantile(mut values: Vec<f64>, part: f64) -> f64 {
     if values.is_empty() {
         return f64::NAN;
     }
-    // The bits of non-negative floats have the order of the floats.
+    // Sort by the bits, because `f64` has no `Ord`. Non-negative floats have the same order as
+    // their bits.
     values.sort_by_key(|value| value.to_bits());
     values[((values.len() - 1) as f64 * part).round() as usize]
 }

@@ -229,7 +229,7 @@ impl Data {
         let last = stored.iter().map(|flight| flight.time_hour.0).max().unwrap();
         let last = last + (whole_copies as i64 - 1) * flights::COPY_MILLISECONDS;
         let part = (last - first) / 50;
-        // Whole seconds have the same form for every peer.
+        // Round to whole seconds, because every peer writes whole seconds in the same form.
         let whole = |moment: i64| moment / 1_000 * 1_000;
         (whole(first + part), whole(last - part))
     }
@@ -241,7 +241,7 @@ impl Data {
             .iter()
             .filter(|flight| flight.carrier == flights::CARRIER)
             .count() as f64;
-        // The span ends with the last whole copy.
+        // The span ends with the last whole copy, so do not count the rows after that copy.
         let copies = (self.rows as f64 / base.len() as f64).floor();
         let copies = if copies < 1.0 {
             self.rows as f64 / base.len() as f64

@@ -144,7 +144,8 @@ pub(crate) fn cell(data: &[u8]) {
     let Ok(value) = decoded else {
         return;
     };
-    // Writing sorts sets and maps, so the second form is stable.
+    // Compare two written forms, because writing sorts sets and maps, so the input may differ from
+    // them.
     let mut written = Vec::new();
     if cells::encode(ty, &value, &mut written).is_err() {
         return;
@@ -160,7 +161,8 @@ pub(crate) fn cell(data: &[u8]) {
 fn as_text(ty: &Type, value: &recto_model::Value, written: &[u8]) {
     let text = json::to_text(ty, value);
     let Ok(read) = json::from_text(ty, &text) else {
-        // The text of a number and its cell have different limits.
+        // The text of a number has a lower limit than its cell, so a very long text may not be
+        // readable.
         assert!(text.len() > 10_000, "{ty}: {text:?} does not read back");
         return;
     };

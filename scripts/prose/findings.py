@@ -81,5 +81,5 @@ class Findings:
 
     def budget(self, group: str, measure: str) -> int:
         """Returns the maximum number of hits that the budget allows in a group of this size."""
-        # Tolerates rounding: 1.1 * 10 is a little less than 11.
+        # Add a little against rounding: 1.1 * 10 is a little less than 11.
         return int(BUDGETS[group][measure] * self.size(group, measure) + 1e-9)

@@ -23,8 +23,8 @@ BEFORE_HEADLESS = (
     "of for with by in to from and or but at on say says has have is are tell tells told than that as beside behind upon"
     " about show shows read reads keep keeps name names take takes make makes give gives"
 ).split()
-# Usual English is "in what order", "shows what happens", "this is what keeps it safe", and a noun
-# with a clause: "the user, who may read it".
+# Exceptions in usual English are "in what order", "shows what happens" and "this is what keeps it
+# safe". A noun with a clause is one too: "the user, who may read it".
 NOT_HEADLESS = "(?:if|order|kind|sort|type|extent|degree|way|happens?|happened)"
 HEADLESS = re.compile(
     r"(?:^|[.;:(]\s+|,\s+(?!who\b)|(?<!\bthis )(?<!\bthat )(?<!\bwhich )(?<!\bit )\b(?:"

@@ -217,13 +217,13 @@ def test_numbers(test: SelfTest, root: Path) -> None:
     test.expect_run(root, [], 1, "docs: headless: no number is recorded", "NOT CHECKED: commit subjects")
     test.expect_run(root, ["--lower"], 0)
     test.expect_run(root, ["--strict"], 0, "no number rose")
-    # Without git, new and old sentences are both shown.
+    # Without git, the check cannot tell new sentences from old ones, so it shows both.
     plant(root, page, old * 3)
     test.expect_run(root, [], 1, "docs: headless: rose from 2 to 3 hits", "what is old")
     plant(root, page, old * 2)
     git(root, "init", "--quiet")
     commit(root, "docs: add a page")
-    # Moved sentences are not new.
+    # A sentence that moved to another file does not count as new.
     plant(root, page, "")
     plant(root, "docs/moved.md", old * 2)
     commit(root, "docs: move the page")
@@ -287,7 +287,8 @@ def test_subjects(test: SelfTest, root: Path) -> None:
 def self_test() -> int:
     test = SelfTest()
     test_examples(test)
-    # Settings of the user or the machine must not change what git does here.
+    # Ignore the settings of the user and of the machine, because they would change the results of
+    # git.
     os.environ.update(GIT_CONFIG_GLOBAL=os.devnull, GIT_CONFIG_NOSYSTEM="1")
     for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
         os.environ.pop(name, None)

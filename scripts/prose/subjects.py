@@ -6,7 +6,7 @@ from typing import List, Tuple
 
 from prose.tree import git
 
-# The rule holds for commits after this one.
+# Check only the commits after this one, because the rule did not exist before.
 SUBJECTS_SINCE = "0e4beeb84f9a85ce4815feaf12843dfc5d69ac7e"
 MAX_SUBJECT = 72
 SUBJECT = re.compile(r"[a-z0-9][a-z0-9 ,/-]*: (\S+)")

@@ -5,16 +5,16 @@ import os
 import re
 from typing import Callable, List, NamedTuple
 
-# Users do not see the string literals in these places.
+# Skip the string literals in these files, because users do not see them.
 STRINGS_SKIP = re.compile(r"(?:^|/)(?:tests|conformance|snapshots|recto-testkit)/|tests\.rs$")
-# Statements of CQL or SQL are not prose.
+# Skip statements of CQL and SQL, because they are not prose.
 STATEMENT = re.compile(r"\s*(?:SELECT|INSERT|UPDATE|DELETE|CREATE|ALTER|DROP|BEGIN|TRUNCATE|GRANT|LIST|USE)\s")
-# Shorter literals are names, keywords or parts of paths.
+# Skip shorter literals, which are names, keywords or parts of paths.
 MIN_LITERAL_WORDS = 3
-# Shorter passages have no sentence to judge.
+# Skip shorter passages, which have no sentence to judge.
 MIN_WORDS = 3
 
-# Planted texts in these files contain bad comments.
+# Skip the comments of these files, because they contain planted bad comments.
 NO_COMMENTS = ("scripts/prose/self_test.py",)
 HASH_COMMENT_SUFFIXES = {".py", ".sh", ".toml"}
 SLASH_COMMENT_SUFFIXES = {".js", ".mjs", ".ts"}
@@ -136,7 +136,7 @@ def literal(text: str, is_raw: bool, line: int) -> List[Passage]:
     if is_raw:
         text = text.replace("\n", BREAK + "\n")
     else:
-        # A line break is printed unless a backslash precedes it.
+        # A program prints the line breaks of a literal, unless a backslash precedes them.
         text = ESCAPE.sub(unescape, re.sub(r"(?<!\\)\n", BREAK + "\n", text))
     text = PLACEHOLDER.sub("CODE", text.replace("{{", "(").replace("}}", ")"))
     passages = []
@@ -208,7 +208,7 @@ def script_passages(text: str, mark: str) -> List[Passage]:
         line = line.strip()
         if line.startswith(mark) and not line.startswith("#!"):
             begin = begin if block else number
-            # Indented lines are commands or tables.
+            # Leave out indented lines, which are commands or tables.
             block.append("" if line.startswith(mark + "   ") else line[len(mark) :])
         elif block:
             passages.extend(markdown("code-comments", block, begin))

@@ -28,7 +28,7 @@ def read_tree(root: Path) -> Dict[str, str]:
         paths = sorted(path.as_posix() for path in files if not skipped.intersection(path.parts))
     texts = {}
     for path in filter(is_read, paths):
-        # A file may be deleted but still tracked.
+        # Skip a file that is deleted but still tracked.
         if (root / path).is_file() and not (root / path).is_symlink():
             texts[path] = (root / path).read_text(encoding="utf-8", errors="replace")
     return texts

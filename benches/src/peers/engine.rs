@@ -24,7 +24,7 @@ impl Engine {
             .open(file)
             .unwrap();
         let transaction = database.begin_read().unwrap();
-        // The table of flights is by far the largest.
+        // Choose the largest table, which is always the table of flights.
         let names: Vec<String> = transaction
             .list_tables()
             .unwrap()
@@ -44,7 +44,8 @@ impl Engine {
 
     /// Returns `count` keys of the carrier's rows, with `apart` rows between consecutive keys, starting at row `depth`.
     pub(crate) fn keys(&self, depth: usize, count: usize, apart: usize) -> Vec<Vec<u8>> {
-        // A key begins with the letters of the carrier.
+        // A key begins with the letters of its carrier, so the first key of the carrier follows
+        // these letters.
         let rows = self.rows.range::<&[u8]>(CARRIER.as_bytes()..).unwrap();
         let keys = rows.map(|entry| entry.unwrap().0.value().to_vec());
         let keys: Vec<Vec<u8>> = keys.skip(depth).step_by(apart).take(count).collect();

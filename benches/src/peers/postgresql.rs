@@ -125,7 +125,7 @@ impl Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        // Files that cannot be removed are in a folder for temporary files.
+        // Ignore errors: files that remain are in a temporary folder.
         if self.is_running {
             let _ = run(&["pg_ctl", "stop", "-w", "-m", "immediate", "-D", &self.data()]);
         }
@@ -152,7 +152,8 @@ fn run(words: &[&str]) -> Result<String, String> {
     } else {
         Command::new(program)
     };
-    // A started server inherits the output of `pg_ctl`, so the output of `pg_ctl` goes to its log.
+    // `pg_ctl start` passes its standard output to the server. Discard the output, because reading
+    // it to its end would wait until the server stops.
     let is_start = words.get(1) == Some(&"start");
     command.args(&words[1..]).current_dir("/").stdin(Stdio::null());
     if is_start {
@@ -184,9 +185,10 @@ pub(crate) fn create(client: &mut Client) {
         .unwrap();
 }
 
-/// Creates its index after the rows were stored.
+/// Creates the index of the table of flights. Call it after the rows are stored.
 pub(crate) fn index(client: &mut Client) {
-    // VACUUM cannot run in a transaction, and therefore not in a text with other statements.
+    // Send each statement in its own request, because the statements of one request are one
+    // transaction, in which VACUUM cannot run.
     for text in [
         "CREATE UNIQUE INDEX by_carrier ON flights (carrier, time_hour DESC, flight)",
         "VACUUM (ANALYZE) flights",

@@ -18,8 +18,8 @@ pub(crate) fn page(dialect: Dialect, question: &Question, at_end: bool) -> Strin
     let limit = question.rows;
     match question.filter {
         Filter::AnyOf => {
-            // The statement has one branch per carrier, which the index orders and limits, and takes the first rows of
-            // all branches. An IN would read and sort every row of the eight carriers.
+            // Use one branch per carrier, which the index orders and limits, and take the first
+            // rows of all branches. An IN would read and sort every row of the eight carriers.
             let branches: Vec<String> = CARRIERS
                 .iter()
                 .map(|carrier| {
@@ -42,7 +42,8 @@ pub(crate) fn page(dialect: Dialect, question: &Question, at_end: bool) -> Strin
 fn branch(dialect: Dialect, question: &Question, at_end: bool, carrier: &str) -> String {
     let mut conditions = vec![format!("carrier = '{carrier}'")];
     if question.filter == Filter::Range {
-        // The row beyond which the page starts is the tighter bound there.
+        // A page after a row needs only the bound at its far end, because the row itself limits the
+        // other end.
         let (from, to) = question.span;
         let moment = |value: i64| (dialect.moment)(&value.to_string());
         if at_end || !question.backward {

@@ -22,7 +22,7 @@ use crate::world::World;
 const KEPT: [(&str, &str); 4] = [
     ("plain", ""),
     ("bucketed", "bucket = { target = \"1MB\" }"),
-    // Cost of buckets that are not split.
+    // This target is never reached, so this collection shows the cost of buckets without splits.
     ("unsplit", "bucket = { target = \"1GiB\" }"),
     ("sharded", "bucket = { target = \"1MB\", shards = 8 }"),
 ];
@@ -70,7 +70,7 @@ pub(super) fn embedded(world: &mut World) -> Result<Section, String> {
 
 pub(super) fn cassandra(world: &mut World) -> Result<Section, String> {
     let mut store = stores::cassandra(world, "buckets");
-    // One copy of each row, so that the test can see which node has a row.
+    // Store one copy of each row, so that the phase can see which node has a row.
     store.replication = Some("1".to_owned());
     let lists = Lists::open(&StoreAddress::Cassandra(Box::new(store)), 4)?;
     let mut section = measure(world, &lists, "Cassandra", (1.1, 1.15))?;
@@ -306,7 +306,8 @@ fn writes(world: &mut World, lists: &Lists, (store, wanted): (&str, f64), sectio
         for round in 0..=rounds {
             for (of, found) in found.iter_mut().enumerate() {
                 let rate = rate(lists, of, writers, time);
-                // The first round does not count, because statements are prepared and the server compiles.
+                // Discard the first round, in which statements are prepared and the server compiles
+                // its code.
                 if round > 0 {
                     found.push(rate);
                 }
@@ -314,7 +315,8 @@ fn writes(world: &mut World, lists: &Lists, (store, wanted): (&str, f64), sectio
         }
         let rates: Vec<f64> = found.into_iter().map(median).collect();
         let ratios: Vec<f64> = rates[1..].iter().map(|rate| rates[0] / rate).collect();
-        // The other lists receive rows so fast that their buckets are split all the time, and writes go to two buckets.
+        // Set a target only for `unsplit`. The buckets of the other lists are split all the time,
+        // and a write during a split goes to two buckets.
         let unsplit = KEPT[1..]
             .iter()
             .zip(&ratios)

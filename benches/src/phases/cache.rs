@@ -32,7 +32,7 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
     );
     let mut table = Table::new(
         "Pages of one carrier",
-        // Pages have no depth in this phase.
+        // Leave out the last column, the depth, because the pages of this phase start anywhere.
         &COLUMNS[..COLUMNS.len() - 1],
     );
     for (rows, backward) in questions {

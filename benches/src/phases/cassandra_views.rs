@@ -232,8 +232,8 @@ fn rates(
     for round in 0..=rounds {
         for (work, found) in works.iter().zip(&mut found) {
             let rate = rate(runtime, sides, *work, writers, time);
-            // The first round does not count, because statements are prepared and the server
-            // compiles.
+            // Discard the first round, in which statements are prepared and the server compiles its
+            // code.
             if round > 0 {
                 found.push(rate);
             }

@@ -231,7 +231,7 @@ pub(crate) fn read_in_a_loop(folder: &Path, shape: &str, pages: usize) -> Result
         filter: shape.filter,
         backward: shape.backward,
         rows: shape.rows,
-        // All of 2013, and later times.
+        // This span, from 2013 to 2100, contains every flight.
         span: (1_356_998_400_000, 4_102_444_800_000),
     };
     let mut ours = Ours::open(&folder.join("recto"), CACHE_BYTES);

@@ -167,7 +167,7 @@ fn value(id: u64, field: u64) -> &'static str {
             "rest"
         };
     }
-    // SplitMix64 produces the same records in every run.
+    // Draw the value with SplitMix64, so that every run stores the same records.
     let mut bits = (id * FIELDS as u64 + field).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);

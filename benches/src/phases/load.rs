@@ -37,7 +37,7 @@ pub(super) fn run(world: &mut World) -> Section {
     let archive = folder.join("flights.csv.zip");
     fs::write(&archive, ARCHIVE).unwrap();
     let mut four = Schema::parse(SCHEMA).unwrap();
-    // The list of all flights is stored in buckets, which another phase measures.
+    // Remove the views that have buckets, because another phase measures buckets.
     let in_buckets = |view: &recto::schema::View| view.bucket.is_some();
     Arc::make_mut(&mut four.collections[0])
         .views
@@ -91,7 +91,8 @@ pub(super) fn run(world: &mut World) -> Section {
 fn load(folder: &Path, file: &Path, schema: &Schema) -> Loaded {
     let store = folder.join("store");
     let _ = fs::remove_dir_all(&store);
-    // A load does not replace a file that it did not create.
+    // Remove the rejects of an earlier run, because a load does not replace a file that it did not
+    // create.
     let rejects = folder.join("rejects.csv");
     let _ = fs::remove_file(&rejects);
     let request = LoadRequest {
@@ -139,7 +140,8 @@ fn large(folder: &Path) -> PathBuf {
     writeln!(writer, "{head}").unwrap();
     for copy in 0..COPIES {
         for line in lines.lines() {
-            // The time is the last column. The data have no February 29, so each date exists in every year.
+            // Move the time, which is the last column, by whole years. The data have no February
+            // 29, so each date exists in every year.
             let (rest, moment) = line.rsplit_once(',').unwrap();
             let year: usize = moment[..4].parse().unwrap();
             writeln!(writer, "{rest},{}{}", year + 2 * copy, &moment[4..]).unwrap();

@@ -36,7 +36,7 @@ pub(crate) use instructions::read_in_a_loop;
 /// Returns a message if something that the phase needs is missing.
 pub(crate) fn run(phase: &str, world: &mut World) -> Result<Section, String> {
     world.progress.phase(phase);
-    // The preparation of shared data does not count as time of a phase.
+    // Prepare shared data first, so that the time of the phase does not include the preparation.
     if matches!(phase, "layers" | "pages" | "cache" | "size" | "readers") {
         world.data()?;
     }

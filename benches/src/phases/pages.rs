@@ -13,7 +13,7 @@ use crate::world::{Cache, World};
 
 /// Number of starting rows of the pages of one depth.
 const STARTS: usize = 200;
-/// Number of rows between them.
+/// Number of rows between two starting rows.
 const ROWS_APART: u32 = 40;
 /// Number of pages of a round.
 const PAGES: usize = 40;

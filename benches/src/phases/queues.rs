@@ -27,7 +27,7 @@ pub(super) const BODY: [u8; 100] = [b'x'; 100];
 const CACHE_BYTES: u64 = 256 << 20;
 /// Number of messages that the queue has processed before the second measurement.
 const PROCESSED: u64 = 3_000_000;
-/// Number of messages per call during this processing.
+/// Number of messages per call while the queue processes `PROCESSED` messages.
 const PROCESSED_BATCH: usize = 100;
 /// Number of receives that are timed in a row.
 const TIMED: usize = 500;
@@ -139,7 +139,8 @@ async fn open(folder: &Path) -> (Recto, Queue) {
 /// per call.
 fn cycles(runtime: &Runtime, queue: &Queue, case: (usize, usize), time: Duration) -> f64 {
     let spell = spell(runtime, queue, case, time);
-    // Remove messages that a finished client left to others, so that each round starts with an empty queue.
+    // Remove messages that clients sent but did not receive before they stopped, so that each round
+    // starts with an empty queue.
     runtime.block_on(queue.purge()).unwrap();
     spell.rate
 }
@@ -247,7 +248,7 @@ impl Theirs {
     }
 }
 
-/// Measures PostgreSQL in the same way.
+/// Returns the messages per second that clients of PostgreSQL send, receive and acknowledge.
 fn cycles_of_postgresql(runtime: &Runtime, cluster: &Cluster, batch: usize, time: Duration) -> f64 {
     let options = cluster.options();
     let rate = runtime.block_on(async {
@@ -294,7 +295,8 @@ fn after_many(
     );
     let mut found = Vec::new();
     let mut sofar = 0;
-    // The first allocation of the file does not count as growth.
+    // Measure before the first message too, so that the first allocation of the file does not count
+    // as growth.
     for part in [0, processed / 10, processed] {
         while sofar < part {
             sofar += process(runtime, &queue, part - sofar);
@@ -346,7 +348,8 @@ fn process(runtime: &Runtime, queue: &Queue, count: u64) -> u64 {
         }
         done
     });
-    // Remove messages that clients sent but did not receive. Otherwise the file would grow by their size.
+    // Remove messages that clients sent but did not receive, so that the file does not grow by
+    // their size.
     runtime.block_on(queue.purge()).unwrap();
     done
 }
@@ -355,7 +358,8 @@ fn process(runtime: &Runtime, queue: &Queue, count: u64) -> u64 {
 /// rounds.
 pub(super) fn beside_new(runtime: &Runtime, queue: &Queue, new: &Queue, count: usize) -> [f64; 3] {
     let receive = |queue| runtime.block_on(receives(queue, count));
-    // The first receive creates the data that a queue needs.
+    // Receive once before the measurement, because the first receive from a queue creates the
+    // queue's data.
     receive(queue);
     receive(new);
     let rounds = (0..BESIDE_ROUNDS).map(|_| (receive(queue), receive(new)));

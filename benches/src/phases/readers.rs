@@ -319,7 +319,7 @@ fn write_on(
             .map(|(index, flight)| {
                 let mut new = flight.clone();
                 CARRIERS[index % CARRIERS.len()].clone_into(&mut new.carrier);
-                // Every row is new, because its number is its flight.
+                // Use the number of the row as its flight number, so that every row is new.
                 new.flight = i32::try_from(*from + index).unwrap();
                 new.time_hour.0 += CENTURY_MILLISECONDS;
                 new

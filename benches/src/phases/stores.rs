@@ -43,7 +43,8 @@ pub(super) fn open(runtime: &Runtime, store: &StoreAddress, schema: Option<&str>
 
 /// Loads a file into a collection. Returns the time in seconds.
 pub(super) fn load(runtime: &Runtime, recto: &Recto, file: &Path, collection: &str) -> Result<f64, String> {
-    // A load does not replace a file that it did not create.
+    // Remove the rejects of an earlier run, because a load does not replace a file that it did not
+    // create.
     let rejects = file.with_extension(format!("{collection}.rejects.csv"));
     let _ = fs::remove_file(&rejects);
     let request = LoadRequest {

@@ -129,7 +129,8 @@ impl FromStr for ColumnMapping {
     type Err = ParameterError;
 
     fn from_str(text: &str) -> Result<Self, ParameterError> {
-        // Names of fields have no `=`; names of columns may have one.
+        // Split at the last `=`, because the name of a column may contain `=`, but the name of a
+        // field cannot.
         let (column, field) = text.rsplit_once('=').ok_or_else(|| {
             invalid(format!("{text:?} does not map a column to a field"))
                 .with_hint("write it as column=field")

@@ -175,7 +175,8 @@ mod tests {
             let line = description.split_whitespace().collect::<Vec<_>>().join(" ");
             members.insert("description".into(), line.into());
         }
-        // Convert names with descriptions to a list of names, because every client generator supports lists.
+        // Convert a `oneOf` of names with descriptions to an `enum`, because every client generator
+        // supports `enum`.
         let names = members
             .get("oneOf")
             .and_then(Json::as_array)

@@ -332,7 +332,8 @@ impl Explanation {
     /// Returns the expected and the actual cost for people: pairs of a name and a text.
     pub fn costs(&self) -> Vec<(&'static str, String)> {
         let mut expected = format!("at most {}", counted(self.expected_rows, "row", "rows"));
-        // An embedded store is in this process, so it needs no round trips.
+        // Leave out round trips for an embedded store, which needs none because it is in this
+        // process.
         if self.expected_round_trips > 0 {
             let round_trips = u64::from(self.expected_round_trips);
             expected += &format!(", {}", counted(round_trips, "round trip", "round trips"));
@@ -452,7 +453,8 @@ fn order_text(order: &[OrderColumn]) -> String {
 
 fn read_order<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<OrderColumn>, D::Error> {
     let text = String::deserialize(deserializer)?;
-    // The parser of `order_by` takes fewer fields than an order may have.
+    // Do not use the parser of `order_by` here, because it accepts fewer fields than a sort order
+    // can have.
     let terms = text.split(", ").filter(|term| !term.is_empty());
     let column = |term: &str| {
         let (field, direction) = term.rsplit_once(' ')?;

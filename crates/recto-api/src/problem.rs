@@ -63,7 +63,8 @@ macro_rules! problem_types {
     };
 }
 
-// The first status of a type is the usual one.
+// List the usual status of a type first, because the server uses the first one unless a request
+// needs another.
 problem_types! {
     /// A record with this key exists already.
     AlreadyExists {
@@ -529,7 +530,8 @@ impl ProblemType {
             ErrorKind::NotOffered => Self::NotOffered,
             ErrorKind::NotFound => Self::NotFound,
             ErrorKind::Forbidden => Self::Forbidden,
-            // The store rejects the credentials of the server, not those of the request.
+            // For `Unauthorized`, the store rejected the credentials of the server, not those of
+            // the client's request.
             ErrorKind::Unavailable | ErrorKind::Unauthorized => Self::Unavailable,
             ErrorKind::Timeout => Self::Timeout,
             ErrorKind::OutcomeUnknown => Self::OutcomeUnknown,

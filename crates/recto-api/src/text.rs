@@ -52,7 +52,8 @@ pub fn percent_decoded(text: &str) -> Option<String> {
     let Some(first) = text.find('%') else {
         return Some(text.to_owned());
     };
-    // The crate copies malformed text unchanged, so check it first.
+    // Check the escapes first, because the crate `percent_encoding` copies malformed escapes
+    // unchanged.
     let mut rest = &text[first..];
     while let Some(at) = rest.find('%') {
         let digits = rest.as_bytes().get(at + 1..at + 3)?;

@@ -50,7 +50,7 @@ pub struct ViewStatus {
     /// Number of records that a view in the state `building` has so far; null in other states.
     #[serde(default)]
     pub rows_filled: Option<u64>,
-    /// Maximum number of records that are missing from the view because they do not fit it.
+    /// Number of records that the view lacks because they do not fit it. The actual number may be smaller.
     #[serde(default)]
     pub misfits: MisfitCounts,
 }

@@ -37,7 +37,8 @@ pub fn translated(error: &str, place: &str) -> (String, Option<String>) {
         let name = quoted(name);
         let names = Some(names(expected)).filter(|names| !names.is_empty());
         let hint = names.map(|names| format!("the members are {names}"));
-        // The place may include the unknown member.
+        // The place may end with the unknown member. Remove the member, so that the message names
+        // its parent.
         let parent = place.strip_suffix(name).unwrap_or(place).trim_end_matches('.');
         let parent = if parent.is_empty() { "the body" } else { parent };
         return (format!("there is no {name} in {parent}"), hint);

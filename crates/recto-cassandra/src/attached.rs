@@ -223,7 +223,8 @@ impl TableThere {
             there.push(Column {
                 name: column.name.clone(),
                 ty,
-                // Recto reads static columns with each row.
+                // Compare static columns as regular columns, because Recto reads them with each
+                // row.
                 kind: if is_key {
                     column.kind
                 } else {

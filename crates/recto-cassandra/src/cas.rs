@@ -45,7 +45,8 @@ impl Client {
         }
         let call = Call::Batch(BatchType::Unlogged, &statements);
         match self.send(call, &settings).await {
-            // If the response cannot be read, the write may still be applied.
+            // If the response cannot be read, the write may still be applied, so its outcome is
+            // unknown.
             Ok(answer) => Ok(rows_of(answer)
                 .and_then(|result| read_outcome(&result, cas))
                 .unwrap_or_else(CasOutcome::Unknown)),
@@ -165,11 +166,12 @@ impl<'r> Rows<'r> {
         };
         let column = &columns[usize::from(condition.column)].name;
         let row = match &condition.row {
-            // Every row of the result contains the static cells.
+            // Every row of the result contains the static cells, so the first row suffices.
             RowAddress::Static => self.rows.first(),
             RowAddress::Row(clustering) => self.row_at(cas, clustering)?,
         };
-        // If no row exists, the result may have no column but `[applied]`.
+        // If the row does not exist, the result may have only the column `[applied]`. The cell then
+        // counts as null.
         Ok(match row {
             Some(row) if row.len() > 1 => row[self.column(column)?].map(<[u8]>::to_vec),
             _ => None,

@@ -161,8 +161,8 @@ impl Prepared {
     /// Records that `rows` rows had `bytes` bytes.
     pub(crate) fn note_rows(&self, rows: u64, bytes: u64) {
         if let Some(average) = bytes.checked_div(rows) {
-            // Apply a rise at once and a fall gradually: a page that is too small costs a round
-            // trip, a page that is too large costs memory.
+            // Follow a rise of the average row size at once, and a fall gradually. A page that is
+            // too small costs a round trip, and a page that is too large costs memory.
             let before = self.row_bytes.load(Ordering::Relaxed);
             let after = average.max(before - before / 2).max(1);
             self.row_bytes.store(after, Ordering::Relaxed);
@@ -352,8 +352,8 @@ impl Client {
             left -= fitting_rows(DEFAULT_MAX_READ_BYTES, row_bytes, left);
             pages += 1;
             if known.is_none() {
-                // Most rows are smaller than the estimate, so the second page is larger than the
-                // first.
+                // The row size is unknown, and most rows are smaller than the first estimate. So
+                // each further page assumes half the row size of the previous page.
                 row_bytes /= 2;
             }
         }
@@ -366,8 +366,8 @@ impl Client {
     }
 
     fn lock_prepared(&self) -> std::sync::MutexGuard<'_, PreparedCache> {
-        // Each operation leaves the cache consistent, so a panic of another thread does not damage
-        // it.
+        // Ignore the poison of the lock: each operation leaves the cache consistent, so the panic
+        // of another thread does no damage.
         self.prepared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -565,8 +565,8 @@ impl Client {
         let sent_to = Arc::new(SentTo::default());
         let mut statement = Statement::new(text);
         statement.set_history_listener(listener(&sent_to));
-        // The driver's own limit does not cover the wait for schema agreement; the outer deadline
-        // does.
+        // The driver's own timeout does not cover the wait for schema agreement. The outer deadline
+        // covers it.
         statement.set_request_timeout(Some(deadline.remaining().map_err(Failure::not_sent)?));
         statement.set_consistency(Consistency::LocalOne);
         let sent = match deadline

@@ -20,7 +20,8 @@ impl Client {
     async fn read_clocks(&self, timeout: Duration) -> Result<Vec<ClockReading>, StoreError> {
         let deadline = self.request_deadline(timeout);
         let mut readings = Vec::with_capacity(CLOCKS_COMPARED);
-        // Each request uses another coordinator, if there are several.
+        // Send several requests, because each request uses another coordinator, if there are
+        // several.
         for _ in 0..CLOCKS_COMPARED {
             let reading = compare_clocks(&self.environment, self.now_micros(&deadline)).await?;
             readings.push(reading);

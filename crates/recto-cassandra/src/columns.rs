@@ -39,15 +39,16 @@ impl Client {
     /// Returns whether the cluster's table has only the columns of `table`. Returns false if the
     /// cluster does not report its columns.
     pub(crate) async fn knows_all_columns(&self, table: &Table, deadline: &Deadline) -> bool {
-        // The first caller that finds the value out of date asks the cluster. The others wait for
-        // it.
+        // The first caller that finds the column count out of date asks the cluster. Other callers
+        // wait for its result.
         let Ok(mut seen) = deadline.limit(self.seen_columns.0.lock()).await else {
             return false;
         };
         let now_nanos = self.environment.monotonic_nanos();
         let holds =
             |seen: &&Seen| u128::from(now_nanos.saturating_sub(seen.looked_at_nanos)) < LOOK_HOLDS.as_nanos();
-        // All columns of `table` exist, or the cluster would reject the write.
+        // The number of columns suffices: all columns of `table` exist, because otherwise the
+        // cluster rejects the write.
         let knows_all = |seen: &Seen| seen.count == Some(table.columns().len());
         if let Some(seen) = seen.get(table.name()).filter(holds) {
             return knows_all(seen);

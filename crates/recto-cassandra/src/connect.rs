@@ -160,7 +160,8 @@ fn balancing(config: &CassandraConfig) -> Arc<dyn LoadBalancingPolicy> {
 /// Returns the builder of a session and, with TLS, the listener that checks whether addresses
 /// answer TLS.
 async fn builder(config: &CassandraConfig) -> Result<(SessionBuilder, Option<Arc<Listener>>), StoreError> {
-    // This crate retries requests itself, see `client`. No request is sent speculatively.
+    // Disable the driver's retries and speculative requests, because this crate retries requests
+    // itself: see `Client::send`.
     let profile = ExecutionProfile::builder()
         .consistency(consistency_of(config.consistency))
         .serial_consistency(Some(serial_of(config.serial_consistency)))
@@ -176,12 +177,13 @@ async fn builder(config: &CassandraConfig) -> Result<(SessionBuilder, Option<Arc
         .hostname_resolution_timeout(Some(config.connect_timeout))
         .keepalive_interval(KEEPALIVE_INTERVAL)
         .keepalive_timeout(KEEPALIVE_TIMEOUT)
-        // TCP keepalive also ends a handshake if the other machine is gone; CQL keepalive does not.
+        // CQL keepalive does not end a handshake if the other machine is gone, so enable TCP
+        // keepalive too.
         .tcp_keepalive_interval(KEEPALIVE_INTERVAL)
         .pool_size(PoolSize::PerHost(pool_size))
         .schema_agreement_timeout(config.schema_timeout)
         .schema_agreement_interval(SCHEMA_AGREEMENT_INTERVAL)
-        // Routing needs only the keyspace's replication.
+        // Fetch only the replication of this keyspace, because routing needs no other metadata.
         .keyspaces_to_fetch([config.keyspace.as_str()])
         .fetch_full_schema_metadata(false)
         .driver_config_reporting(false);
@@ -333,7 +335,8 @@ pub async fn plan_keyspace(
     replication: Option<Replication>,
 ) -> Result<Option<String>, StoreError> {
     let client = connect(config, environment).await?;
-    // The keyspace is planned for a schema, which needs these features.
+    // The keyspace is planned for a schema. Check the features here, because each schema needs
+    // them.
     client.check_features().await?;
     missing_keyspace_cql(&client, replication).await
 }

@@ -181,7 +181,7 @@ pub(crate) fn has_own_id(table: &Table) -> bool {
 /// Returns an id that no table of another name or keyspace has.
 fn own_id(keyspace: &str, table: &str) -> String {
     let hash = blake3::hash(format!("{keyspace}.{table}").as_bytes()).to_hex();
-    // A UUID of version 8: its creator defines its content.
+    // Write a UUID of version 8, because the creator of such a UUID defines its content.
     format!(
         "{}-{}-8{}-8{}-{}",
         &hash[..8],
@@ -681,7 +681,7 @@ mod tests {
             let text = create_one_table_cql(keyspace, &emptied(name));
             text.rsplit_once("id = ").unwrap().1.to_owned()
         };
-        // Other releases compute the same id, so they create the same table.
+        // All releases must compute this id, so that they create the same table.
         assert_eq!(id("shop", "bodies_1"), "476b37e3-1399-89cc-8d89-a92489583871");
         assert_ne!(id("shop", "bodies_1"), id("shop", "bodies_2"));
         assert_ne!(id("shop", "bodies_1"), id("other", "bodies_1"));

@@ -204,7 +204,8 @@ fn of_database(error: &DbError, message: &str) -> Failure {
             true,
             "send fewer requests, or add nodes",
         ),
-        // The statement was prepared again and evicted again, because the cache is too small.
+        // The driver prepared the statement again, and the node evicted it again, because the
+        // node's cache is too small.
         DbError::Unprepared { .. } => (
             Kind::Unavailable,
             Effect::Nothing,
@@ -242,7 +243,8 @@ fn of_database(error: &DbError, message: &str) -> Failure {
             false,
             "read the log of the replica that failed",
         ),
-        // A node accepts statements on a table that is being created before it can read or write the table.
+        // A node accepts statements on a table that is being created before it can read or write
+        // that table, so a retry can succeed.
         DbError::ServerError if message.contains(UNKNOWN_TABLE) => (
             Kind::Table,
             Effect::Unknown,
@@ -273,7 +275,8 @@ fn of_database(error: &DbError, message: &str) -> Failure {
         ),
         DbError::TruncateError => (
             Kind::Unavailable,
-            // A coordinator checks whether a known node is down before it sends a request to any node.
+            // A coordinator checks whether a known node is down before it sends a request to any
+            // node, so no node has emptied the table.
             if message.starts_with(TOO_FEW_TO_TRUNCATE) {
                 Effect::Nothing
             } else {
@@ -332,7 +335,7 @@ fn names_schema(message: &str) -> bool {
         || message.contains("unconfigured table")
         || message.contains("undefined column name")
         || message.contains("unknown identifier")
-        // A bind marker has a type, and the column has another type.
+        // The cluster reports this if the type of a bind marker is not the type of its column.
         || message.contains("cannot assign value")
 }
 

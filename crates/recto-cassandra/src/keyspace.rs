@@ -80,7 +80,8 @@ fn compare_copies(
     nodes: &BTreeMap<String, usize>,
     local: Option<&str>,
 ) {
-    // The number of transient replicas follows a slash.
+    // Read only the number before a slash, because the number of transient replicas follows the
+    // slash.
     let copies = |text: &String| text.split('/').next().and_then(|text| text.parse::<usize>().ok());
     if let Some(copies) = replication.get("replication_factor").and_then(copies) {
         if nodes.len() > 1 {

@@ -80,11 +80,12 @@ fn push_nullable(text: &mut String, ty: &Type, value: Option<&Value>) {
 
 fn push_scalar(text: &mut String, ty: &Type, value: &Value) {
     let plain = json::to_text(ty, value);
-    // CQL's calendar has the years 0001 to 9999; times outside it are written as numbers.
+    // CQL's calendar has the years 0001 to 9999, so write other times as numbers.
     let is_in_calendar = !plain.starts_with(['+', '-']) && !plain.starts_with("0000");
     match value {
         Value::Blob(bytes) => push_blob(text, bytes),
-        // Java reads an IPv4-mapped IPv6 address as IPv4, and cannot read every exponent.
+        // Java reads an IPv4-mapped IPv6 address as IPv4, and cannot read every exponent, so write
+        // such values as functions of their bytes.
         Value::Inet(IpAddr::V6(address)) if address.to_ipv4_mapped().is_some() => {
             push_function(text, "blobAsInet", ty, value);
         }
@@ -108,7 +109,7 @@ fn push_scalar(text: &mut String, ty: &Type, value: &Value) {
 /// Writes a value that has no literal as a function of its bytes.
 fn push_function(text: &mut String, function: &str, ty: &Type, value: &Value) {
     let mut bytes = Vec::new();
-    // The value was decoded from such bytes, so encoding cannot fail.
+    // Ignore the result: the value was decoded from such bytes, so encoding it cannot fail.
     let _ = cell::encode(ty, value, &mut bytes);
     text.push_str(function);
     text.push('(');

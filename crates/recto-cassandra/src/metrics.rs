@@ -46,8 +46,8 @@ impl Metrics {
     }
 
     fn counters(&self, node: SocketAddr) -> Option<Arc<NodeCounters>> {
-        // Each operation leaves the map consistent, so a panic of another thread does not damage
-        // it.
+        // Ignore the poison of the lock: each operation leaves the map consistent, so the panic of
+        // another thread does no damage.
         let known = self.nodes.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(counters) = known.get(&node) {
             return Some(Arc::clone(counters));

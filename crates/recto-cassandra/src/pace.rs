@@ -78,8 +78,8 @@ impl Pace {
         let mut state = self.lock();
         let took = Duration::from_nanos(ended_at_nanos.saturating_sub(sent_at_nanos));
         if !is_well || took > SLOW {
-            // Writes that were already in flight reflect the same overload, so they do not halve
-            // the limit again.
+            // A write that was sent before the last slowdown reflects the same overload, so it does
+            // not halve the limit again.
             if sent_at_nanos >= state.slowed_at_nanos {
                 state.in_flight = (state.in_flight / 2).max(1);
                 state.slowed_at_nanos = ended_at_nanos;
@@ -97,8 +97,8 @@ impl Pace {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        // Each operation leaves the state consistent, so a panic of another thread does not damage
-        // it.
+        // Ignore the poison of the lock: each operation leaves the state consistent, so the panic
+        // of another thread does no damage.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -64,7 +64,8 @@ pub(crate) async fn following(
     let mut following = Vec::new();
     each_row(&rows_of(answer)?, &request, |row| {
         let partition = Partition::read(statements, table, row);
-        // Cassandra orders partitions of one token by the bytes of their keys.
+        // Cassandra orders partitions of one token by the bytes of their keys, so only larger keys
+        // follow the position.
         if serialized_key(partition.key.as_row()) > done {
             following.push(partition);
         }

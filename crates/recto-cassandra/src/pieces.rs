@@ -49,12 +49,12 @@ pub fn pieces(table: &Table, from: &Bound, to: &Bound) -> Vec<Piece> {
     let runs = runs(table, common);
     let from_segments = segments(&runs, from.cells().len());
     let to_segments = segments(&runs, to.cells().len());
-    // True if the rows that begin with a bound's own cells belong to the slice.
+    // Decide for each bound whether the rows that begin with its cells belong to the slice.
     let from_inclusive = matches!(from, Bound::Before(_));
     let to_inclusive = matches!(to, Bound::After(_));
     let mut pieces = Vec::with_capacity(from_segments.len() + to_segments.len());
 
-    // Rows after `from` within its own later runs, nearest to `from` first.
+    // Add the rows after `from` that share a prefix with it, run by run, the longest prefix first.
     for (index, segment) in from_segments.iter().enumerate().skip(1).rev() {
         let last = index + 1 == from_segments.len();
         pieces.push(Piece::new(
@@ -64,7 +64,7 @@ pub fn pieces(table: &Table, from: &Bound, to: &Bound) -> Vec<Piece> {
             None,
         ));
     }
-    // Rows between the two bounds, on the first run in which they differ.
+    // Add the rows between the two bounds, on the first run in which the bounds differ.
     pieces.push(Piece::new(
         table,
         range_of(from.cells(), 0..common),
@@ -75,7 +75,7 @@ pub fn pieces(table: &Table, from: &Bound, to: &Bound) -> Vec<Piece> {
             .first()
             .map(|segment| edge(to, segment, to_segments.len() == 1 && to_inclusive)),
     ));
-    // Rows before `to` within its own later runs, nearest to `to` last.
+    // Add the rows before `to` that share a prefix with it, run by run, the longest prefix last.
     for (index, segment) in to_segments.iter().enumerate().skip(1) {
         let last = index + 1 == to_segments.len();
         pieces.push(Piece::new(

@@ -81,8 +81,8 @@ fn groups(client: &Client, reads: &[PointRead], options: &ReadOptions) -> Vec<Gr
     } else {
         table.clustering()
     };
-    // Cassandra normalizes the elements of a list: it would look for the short form of an IPv4
-    // address that is stored in a longer form.
+    // Do not use a list of inet keys: Cassandra normalizes the elements of a list. It would look
+    // for the short form of an IPv4 address that is stored in a longer form.
     if columns.is_empty() || columns.iter().any(|column| column.ty == Type::Inet) {
         return Vec::new();
     }
@@ -155,11 +155,13 @@ async fn get_group<'g>(
         }
         match get_together(client, reads, numbers, *token, options).await {
             Ok(rows) => return Ok((numbers, rows)),
-            // A user who may not read several rows at once may still read each row.
+            // A user who may not read several rows in one request may still read each row. So
+            // remember the rejection, and read the rows one by one.
             Err(error) if error.kind() == StoreErrorKind::Invalid => {
                 client.refuses_many.store(true, Ordering::Relaxed);
             }
-            // Reading each row alone shows which row crosses too many tombstones.
+            // The error does not say which row crosses too many tombstones, so read the rows one by
+            // one.
             Err(error) if error.kind() == StoreErrorKind::Tombstones => {}
             Err(error) => return Err(error),
         }

@@ -96,7 +96,7 @@ mod tests {
             TableOptions::default(),
         )
         .unwrap();
-        // Earlier releases wrote these positions; every later release must read them.
+        // Earlier releases wrote these positions, so every later release must read them.
         let mut golden = include_str!("golden/scan-position-v1.txt").lines();
         for clustering in [Cells::new(), [Some(&b""[..])].into_iter().collect()] {
             let position = Position {

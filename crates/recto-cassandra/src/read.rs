@@ -30,7 +30,7 @@ impl Snapshot for CassandraSnapshot {
         self.client.limits.check_slice(slice)?;
         let settings = self.client.settings(options.consistency, options.timeout);
         let mut rows = Rows::in_partition(&slice.table, &slice.partition, options, slice.limit);
-        // An empty slice also fails after its deadline.
+        // Check the deadline here, because an empty slice sends no request that would check it.
         settings.deadline.remaining()?;
         for request in slice_requests(&self.client.config.keyspace, slice, rows.selected) {
             rows.read(&self.client, request.limited(rows.wanted()), &settings)
@@ -320,7 +320,7 @@ impl<'a> Rows<'a> {
         self.read.rows.reserve(rows, bytes as usize);
         each_row(&result, request, |row| {
             // Cassandra returns a partition with static cells and no rows as one row without a
-            // clustering key.
+            // clustering key, so skip such a row.
             let is_row = !has_clustering || row.get(first_clustering).is_some();
             if is_row && !self.full() {
                 row.push_among(&mut self.read.rows, answered, self.cells.iter().copied());

@@ -209,7 +209,7 @@ fn bytes_of(result: &QueryRowsResult, columns: usize) -> Result<Cow<'_, [u8]>, R
             return rows.map(Cow::Borrowed).ok_or(ReadValuesError::Truncated);
         }
     }
-    // All cells are null, so the rows consist of lengths only.
+    // All cells are null and take no bytes, so build the rows, which consist of lengths only.
     Ok(Cow::Owned(vec![0xFF; result.rows_num() * columns * LENGTH_BYTES]))
 }
 

@@ -243,7 +243,8 @@ impl Scan<'_> {
                 .page(&prepared, &request.values, &mut most, &from, &self.settings)
                 .await;
             let answer = match answer {
-                // Return the rows before a gap that cannot be crossed first.
+                // The scan cannot pass a stretch of too many tombstones. Return the rows before it
+                // now, so that the next call reports the error.
                 Err(error) if error.kind() == StoreErrorKind::Tombstones && !self.read.rows.is_empty() => {
                     self.is_cut = true;
                     return Ok(());

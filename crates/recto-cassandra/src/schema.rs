@@ -183,7 +183,8 @@ impl Client {
 
     async fn load_tables(&self, names: &[&str], deadline: &Deadline) -> Result<Vec<SchemaTable>, StoreError> {
         const COLUMNS: &str = "table_name, column_name, kind, clustering_order, position, type";
-        // `JSON` leaves out the columns that this version of Cassandra does not know.
+        // Read the options as JSON, because different versions of Cassandra have different columns
+        // in this table.
         let tables = self.query_schema("JSON *", "tables", names, deadline);
         let columns = self.query_schema(COLUMNS, "columns", names, deadline);
         let (tables, columns) = try_join(tables, columns).await?;
@@ -223,7 +224,8 @@ impl Client {
         names: &[&str],
         deadline: &Deadline,
     ) -> Result<QueryResult, StoreError> {
-        // Without bind markers, the driver does not prepare the statement first.
+        // Write the names as literals, because the driver prepares a statement with bind markers
+        // first.
         let keyspace = string_literal(&self.config.keyspace);
         let mut text =
             format!("SELECT {columns} FROM system_schema.{table} WHERE keyspace_name = {keyspace}");

@@ -59,7 +59,8 @@ impl Client {
 /// Returns the limits of requests. Settings of `config` take precedence over those of the cluster.
 pub(crate) fn limits(config: &CassandraConfig, sizes: Sizes) -> Limits {
     let mutation = sizes.mutation.unwrap_or(MAX_REQUEST_BYTES);
-    // Cassandra first stores a logged batch as one mutation.
+    // Cassandra first stores a logged batch as one mutation, so the limit of a mutation also limits
+    // a batch.
     let batch = sizes.batch.unwrap_or(DEFAULT_BATCH_BYTES).min(mutation);
     Limits {
         mutation_bytes: config
@@ -115,7 +116,8 @@ mod tests {
         assert_eq!(of(&config, None, None), (2 << 20, 50 << 10));
         assert_eq!(of(&config, Some(100 << 10), Some(16 << 20)), (2 << 20, 100 << 10));
         assert_eq!(of(&config, Some(5 << 10), Some(1 << 20)), (1 << 20, 5 << 10));
-        // No other setting limits this batch.
+        // If the cluster's batch limit is higher, its mutation limit or the maximum size of a
+        // request limits the batch.
         assert_eq!(of(&config, Some(1 << 30), Some(1 << 20)), (1 << 20, 1 << 20));
         assert_eq!(of(&config, Some(1 << 30), None), (2 << 20, MAX_REQUEST_BYTES));
         config.mutation_bytes = Some(4 << 20);

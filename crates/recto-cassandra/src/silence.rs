@@ -56,7 +56,8 @@ impl Listener {
 
     async fn handshake(&self, address: impl ToSocketAddrs) -> io::Result<TlsStream<TcpStream>> {
         let stream = TcpStream::connect(address).await?;
-        // The driver's own handshake checks the name.
+        // Use the address as the name of the server, because the driver's own handshake checks the
+        // name.
         let name = ServerName::from(stream.peer_addr()?.ip());
         self.connector.connect(name, stream).await
     }

@@ -21,8 +21,8 @@ impl Client {
             return self.await_known(table, &deadline).await;
         }
         if !has_own_id(table) {
-            // Wait until a node that was unreachable knows the new tables, so that it does not create another
-            // table of the same name.
+            // Wait until a node that was unreachable knows the new tables, so that it does not
+            // create another table of the same name.
             if let TableOutcome::Unknown(error) = self.await_agreement(&deadline).await? {
                 return Ok(TableOutcome::Unknown(error));
             }
@@ -37,7 +37,8 @@ impl Client {
         if let Some(unknown) = self.change_schema(&text, &deadline).await? {
             return Ok(unknown);
         }
-        // Another process may have created a different table between the two checks.
+        // Check again, because another process may have created a different table since the first
+        // check.
         self.check_same(table, &deadline).await?;
         self.await_known(table, &deadline).await
     }
@@ -159,7 +160,8 @@ impl Client {
             },
         };
         if added.is_empty() {
-            // The process that added them may not have waited to the end.
+            // Another process added the columns, and perhaps did not wait for agreement, so wait
+            // here.
             return self.await_agreement(&deadline).await;
         }
         for column in added {
@@ -172,7 +174,8 @@ impl Client {
         }
         let keyspace = &self.config.keyspace;
         let mut statements = vec![add_columns_one_cql(keyspace, table.name(), added)];
-        // Keep a comment that an operator wrote.
+        // Update the comment of the table only if Recto wrote it, because an operator may have
+        // written another comment.
         if found.is_ours {
             statements.push(comment_cql(keyspace, table));
         }
@@ -181,7 +184,8 @@ impl Client {
                 return Ok(unknown);
             }
         }
-        // Another process may have added other columns meanwhile, even with the same names.
+        // Compare again, because another process may have added other columns meanwhile, even with
+        // the same names.
         let found = self.find_table(table.name(), &deadline).await?;
         if let Some(column) = added.iter().find_map(|column| found.other_than(column)) {
             return Err(taken(table.name(), column));
@@ -279,7 +283,8 @@ impl Client {
 fn is_same(found: &FoundTable, table: &Table) -> Result<bool, StoreError> {
     let told = found.told.as_ref().ok();
     let difference = found.difference(table).or_else(|| {
-        // The comment lists all columns that Recto created.
+        // The table may have more columns than requested. Its comment lists all columns that Recto
+        // created, so compare these columns too.
         let obstacle = |told| added_columns(table, &with_options_of(told, table)).err();
         let more = told.filter(|told| told.columns() != table.columns())?;
         Some(obstacle(more).map_or_else(|| "it has more columns".to_owned(), |error| error.to_string()))

@@ -99,7 +99,8 @@ impl ServerCertVerifier for AnyName {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        // The verifier checks the name last, after it has accepted the chain.
+        // The verifier checks the name last, so an error about the name means that it has accepted
+        // the chain.
         match self
             .chains
             .verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)

@@ -95,8 +95,8 @@ impl Client {
             match sending.next().await {
                 None => break,
                 Some(Ok(())) => any_done = true,
-                // Drop the requests in flight. Their effect is then unknown, like the effect of the whole
-                // call.
+                // Drop the requests in flight: their effect is then unknown, as is the effect of
+                // the whole call.
                 Some(Err(failure)) => {
                     first_failure = Some(failure);
                     break;
@@ -174,10 +174,10 @@ fn check_statements(write: &PartitionWrite) -> Result<(), StoreError> {
         .mutations
         .iter()
         .map(|mutation| match mutation.operation {
-            // Each clustering column can add a range at either bound. One more range is between them, and a
-            // range without bounds needs two.
+            // Each clustering column can add one range at each bound, and one more range is between
+            // the bounds. A range without bounds needs two statements.
             Operation::DeleteRange { .. } => 2 * write.table.clustering().len() + 2,
-            // The existing row is deleted first.
+            // A put that replaces the row deletes the existing row first.
             Operation::Put { replace: true, .. } => 2,
             _ => 1,
         })
@@ -251,7 +251,8 @@ fn clears_cells(mutation: &Mutation) -> bool {
 /// Returns the stamp before the stamp of a mutation that [clears cells](clears_cells).
 fn stamp_before(mutation: &Mutation) -> Option<Stamp> {
     let stamp = mutation.stamp.filter(|_| clears_cells(mutation))?;
-    // In Cassandra, the minimum number means that there is no stamp.
+    // Cassandra uses the minimum number for a missing timestamp, so the earlier timestamp must be
+    // above it.
     let before = stamp.0.checked_sub(1).filter(|before| *before > i64::MIN);
     before.map(Stamp)
 }
@@ -388,9 +389,9 @@ fn some_cell(ty: &Type) -> &'static [u8] {
         Type::Int | Type::Float | Type::Date | Type::Inet => &[0; 4],
         Type::Decimal => &[0; 5],
         Type::BigInt | Type::Double | Type::Time | Type::Timestamp => &[0; 8],
-        // The version must be 1, because a timeuuid requires it.
+        // Use a UUID of version 1, because a timeuuid requires it.
         Type::TimeUuid | Type::Uuid => &[0, 0, 0, 0, 0, 0, 0x10, 0, 0x80, 0, 0, 0, 0, 0, 0, 0],
-        // Text, ASCII and blobs may be empty. No key contains another type.
+        // An empty cell is valid for text, ASCII and blobs. No key contains another type.
         _ => &[],
     }
 }

@@ -69,8 +69,8 @@ impl Cli {
 /// option is given twice, the one after the command applies.
 pub(crate) fn program() -> clap::Command {
     let program = without_store(Cli::command());
-    // Remove the environment variables here. The commands that use them have their own options with them, and the
-    // demo must ignore them.
+    // Global options must not read environment variables, because the demo ignores them. A command
+    // that uses a store has its own copies of these options, which read the variables.
     with_store(program, |arg| arg.global(true).env(Resettable::Reset))
 }
 
@@ -101,7 +101,8 @@ fn prefixes_first(mut error: clap::Error) -> clap::Error {
 
 /// Adds the options that select the store, each modified by `change`.
 fn with_store(command: clap::Command, change: impl Fn(clap::Arg) -> clap::Arg) -> clap::Command {
-    // Take the options from a separate command, because adding them to this one would also give it their description.
+    // Take the options from a separate command, because `augment_args` also replaces the
+    // description of its command.
     let options = StoreArgs::augment_args(clap::Command::new("store"));
     command.args(options.get_arguments().cloned().map(change))
 }

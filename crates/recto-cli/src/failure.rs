@@ -141,7 +141,7 @@ impl Failure {
         if self.quiet {
             return;
         }
-        // If standard error cannot be written, the message has no reader.
+        // Ignore an error, because a failed standard error cannot report it.
         let _ = self.write(console);
     }
 
@@ -157,7 +157,7 @@ impl Failure {
         }
         if let Some(hint) = &self.hint {
             let text = printable_lines(hint.trim_end());
-            // Text to paste is on its own lines.
+            // Start a hint of several lines on its own line, because it is text to paste.
             let gap = if text.contains('\n') { '\n' } else { ' ' };
             let hint = console.err_paint(Tone::Hint, "hint:");
             console.note(format_args!("{hint}{gap}{text}"))?;

@@ -16,7 +16,7 @@
 //! | `stop` | Ctrl-C |
 //! | `checkpoint` | file with the position of an operation |
 
-// A program without the other commands uses only a part of the shared code.
+// The build with only the demo uses a part of the shared code, so allow dead code there.
 #![cfg_attr(not(feature = "full"), allow(dead_code))]
 
 #[cfg(feature = "full")]
@@ -72,7 +72,8 @@ fn main() -> ExitCode {
                 opening::leave().await;
                 outcome
             });
-            // An aborted operation must not delay the end of the process.
+            // Do not wait for the blocking tasks of an aborted operation, because they would delay
+            // the end of the process.
             runtime.shutdown_background();
             finish(outcome, &mut console)
         }

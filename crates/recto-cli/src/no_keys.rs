@@ -12,7 +12,7 @@ pub(crate) fn size() -> Option<(u16, u16)> {
     let told = stty.output().ok().filter(|output| output.status.success())?;
     let told = String::from_utf8(told.stdout).ok()?;
     let (lines, columns) = told.trim().split_once(' ')?;
-    // A terminal reports 0 if it does not know its size.
+    // A terminal that does not know its size reports 0 columns, so treat 0 as no size.
     let columns = columns.parse().ok().filter(|&columns| columns > 0)?;
     Some((columns, lines.parse().ok()?))
 }

@@ -53,7 +53,7 @@ pub(crate) async fn open(address: &StoreAddress, options: OpenOptions) -> recto:
     let (at_once, seconds) = (options.clone().wait(Duration::ZERO), options.wait.as_secs());
     let opened = match Recto::open_with(address, at_once).await {
         Err(error) if seconds > 0 && matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Timeout) => {
-            // If standard error cannot be written, the message has no reader.
+            // Ignore an error, because a failed standard error cannot report it.
             let _ = writeln!(
                 std::io::stderr(),
                 "waiting up to {seconds} s for the store: {}",
@@ -64,7 +64,8 @@ pub(crate) async fn open(address: &StoreAddress, options: OpenOptions) -> recto:
         opened => opened,
     };
     if let (Ok(recto), StoreAddress::Cassandra(_), true) = (&opened, address, writes) {
-        // A command opens only one store for writing. A store that is only read does not register this process.
+        // Keep the store for `leave`, because a process that can write to a Cassandra store
+        // registers itself there. A command opens at most one store for writing.
         let _ = OPENED.set(recto.clone());
     }
     opened.map_err(|error| match address {
@@ -90,7 +91,7 @@ fn with_environment(options: OpenOptions) -> OpenOptions {
 /// it dead only after half a minute, and a process that adds a view would have to wait for that.
 pub(crate) async fn leave() {
     if let Some(recto) = OPENED.get() {
-        // If this takes too long, other processes find this one dead later.
+        // Ignore a timeout: other processes then find this process dead after half a minute.
         let _ = tokio::time::timeout(LEAVE_TIMEOUT, recto.close()).await;
     }
 }

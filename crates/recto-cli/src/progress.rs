@@ -145,7 +145,7 @@ impl Meter {
     /// Removes the bar from the terminal.
     pub(crate) fn finish(&self) {
         if self.mode == Mode::Bar {
-            // Progress that cannot be shown must not stop the operation.
+            // Ignore an error, because progress that cannot be shown must not stop the operation.
             let _ = write!(std::io::stderr(), "{CLEAR_LINE}");
         }
     }
@@ -157,7 +157,7 @@ impl Meter {
             Mode::Lines => LINE_INTERVAL,
         };
         let elapsed = self.elapsed();
-        // After a panic of another thread, the time is still valid.
+        // Ignore the panic of another thread, because the time is still valid after it.
         let mut last = self
             .last_shown
             .lock()
@@ -168,7 +168,7 @@ impl Meter {
         *last = Some(elapsed);
         match self.mode {
             Mode::Bar => self.draw(done, total, &text(elapsed)),
-            // Progress that cannot be shown must not stop the operation.
+            // Ignore an error, because progress that cannot be shown must not stop the operation.
             _ => {
                 let _ = writeln!(std::io::stderr(), "{}", line_text(done, total, &text(elapsed)));
             }
@@ -177,7 +177,7 @@ impl Meter {
 
     fn draw(&self, done: u64, total: Option<u64>, text: &str) {
         let bar = bar_text(done, total, text, self.width, self.has_colour);
-        // Progress that cannot be shown must not stop the operation.
+        // Ignore an error, because progress that cannot be shown must not stop the operation.
         let _ = write!(std::io::stderr(), "{CLEAR_LINE}{bar}");
     }
 }
@@ -200,7 +200,7 @@ fn bar_text(done: u64, total: Option<u64>, text: &str, width: usize, has_colour:
     let filled = usize::try_from(done * u128::from(BAR_WIDTH) / total).unwrap_or(0);
     let left = usize::try_from(BAR_WIDTH).unwrap_or(0) - filled;
     let (filled, left) = ("━".repeat(filled), "─".repeat(left));
-    // If the bar does not fit, nothing is colored.
+    // If `cut` shortened the bar itself, show the line without color.
     let plain = format!("{filled}{left} {:>3}%  {text}", done * 100 / total);
     let plain = cut(&plain, width.saturating_sub(1));
     match plain.strip_prefix(&format!("{filled}{left}")) {
@@ -253,7 +253,8 @@ fn view_text(progress: &ViewProgress, elapsed: Duration) -> String {
 /// Returns `flights: copying · 120,000 rows · 60,000 rows/s · 12 s left`.
 fn copy_text(progress: &CopyProgress, elapsed: Duration) -> String {
     if progress.collection.is_empty() {
-        // This is a step of the whole store, which reads no rows.
+        // A step without a collection applies to the whole store and reads no rows, so show only
+        // its name.
         return printable(&progress.step);
     }
     let mut parts = vec![
@@ -266,7 +267,8 @@ fn copy_text(progress: &CopyProgress, elapsed: Duration) -> String {
     ];
     let read = progress.rows.saturating_sub(progress.rows_resumed);
     parts.extend(per_second(read, elapsed).map(|rate| format!("{} rows/s", grouped(rate))));
-    // The rows of an earlier run would distort the estimate, because they took no time in this run.
+    // Show no estimate for a resumed run. The rows of the earlier run took no time in this run, so
+    // they would distort the estimate.
     if progress.rows_resumed == 0 {
         parts.extend(left_text(progress.done, progress.total, elapsed));
     }

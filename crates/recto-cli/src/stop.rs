@@ -21,7 +21,8 @@ pub(crate) async fn unless_stopped<T: Send + 'static>(
         outcome = &mut work => Some(outcome),
         () = stop.requested() => {
             work.abort();
-            // The work may have ended nevertheless. The next run finds its result in either case.
+            // Ignore the result, because the work may have ended before the abort. The next run
+            // finds its result in either case.
             let _ = tokio::time::timeout(STOP_TIMEOUT, work).await;
             None
         }
@@ -54,7 +55,7 @@ impl Stop {
         tokio::spawn(async move {
             for time in 1..=times {
                 signals.next().await;
-                // If there is no receiver, the work is done.
+                // Ignore an error: if there is no receiver, the work is done.
                 let _ = tell.send(time);
             }
             signals.next().await;
@@ -85,7 +86,7 @@ impl Stop {
 
     async fn times(&mut self, times: u32) {
         if self.told.wait_for(|&told| told >= times).await.is_err() {
-            // No further signal can come.
+            // The task that counts signals is gone, so never return.
             std::future::pending::<()>().await;
         }
     }
@@ -119,7 +120,7 @@ async fn heard(signal: &mut Option<tokio::signal::unix::Signal>) {
         None => None,
     };
     if heard.is_none() {
-        // No further signal can come.
+        // This source of signals is closed, so never return.
         std::future::pending::<()>().await;
     }
 }

@@ -338,7 +338,8 @@ fn overlay(address: &mut CassandraAddress, given: CassandraAddress, text: &str) 
             .into_iter()
             .any(|pair| pair.split('=').next() == Some(parameter))
     };
-    // In the parsed address, an absent flag and a flag that is off look the same. Only the text shows the difference.
+    // In the parsed address, an absent flag looks like a flag that is off, so look for the name of
+    // the flag in the text.
     if says("tls") || tls {
         address.tls = tls;
     }
@@ -397,7 +398,7 @@ fn parse_config(text: &str) -> std::result::Result<StoreConfig, String> {
             }
             ("cassandra", toml::Value::Table(table)) => config.cassandra = parameters("cassandra", table)?,
             ("http", toml::Value::Table(table)) => config.http = parameters("http", table)?,
-            // The server uses this part of a file for both programs.
+            // Skip the table of `recto serve`, which reads its settings from the same file.
             ("serve", toml::Value::Table(_)) => {}
             (kind @ ("cassandra" | "http"), _) => return Err(format!("`{kind}` is a table: [{kind}]")),
             (other, _) => return Err(format!("there is no key `{other}`")),

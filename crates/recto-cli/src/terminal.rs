@@ -29,7 +29,7 @@ impl RawMode {
 
 impl Drop for RawMode {
     fn drop(&mut self) {
-        // This fails only if the terminal is gone.
+        // Ignore an error, which means that the terminal is gone.
         let _ = crossterm::terminal::disable_raw_mode();
     }
 }

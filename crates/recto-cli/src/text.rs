@@ -6,7 +6,7 @@ pub(crate) use recto::text::{bytes, counted, duration, grouped};
 pub(crate) fn width(text: &str) -> usize {
     #[cfg(feature = "full")]
     let columns = unicode_width::UnicodeWidthStr::width(text);
-    // The records and messages of the demo have no wide characters.
+    // The build with only the demo counts characters, because the demo shows no wide characters.
     #[cfg(not(feature = "full"))]
     let columns = text.chars().count();
     columns
@@ -48,7 +48,7 @@ pub(crate) fn byte_count(text: &str) -> Result<u64, String> {
         return Err(said());
     }
     let bytes = number.parse::<f64>().map_err(|_| said())? * f64::from(unit);
-    // Floating-point numbers represent every whole number up to this limit.
+    // Reject larger sizes, because `f64` represents every whole number only up to this limit.
     #[expect(clippy::cast_sign_loss, reason = "it has no sign")]
     if bytes <= 2f64.powi(53) {
         Ok(bytes.round() as u64)

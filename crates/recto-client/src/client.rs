@@ -275,7 +275,8 @@ impl Client {
         target: &str,
         body: RequestBody,
     ) -> Result<hyper::Request<RequestBody>> {
-        // A target that is too long for the type is longer than servers accept. Parameters are in a body before that.
+        // Long parameters go into a body, so only a long path can exceed the limit of `Uri`, and
+        // servers accept no path of this length either.
         let uri = Uri::try_from(format!("{}{target}", self.server)).map_err(|_| {
             Error::new(ErrorKind::LimitExceeded, "the request is too long for a URL").with_hint(
                 "read the record with a page or a scan, or run the command on the machine that has the store",
@@ -313,7 +314,7 @@ impl Client {
         let body = Limited::new(body, MAX_PROBLEM_BYTES).collect();
         let body = match timeout(self.request_timeout, body).await {
             Ok(Ok(body)) => body.to_bytes(),
-            // The status suffices.
+            // If the body of the reply cannot be read, report the status alone.
             Ok(Err(_)) | Err(_) => Bytes::new(),
         };
         let error = problem::error(&self.server, parts.status, &body);
@@ -421,7 +422,7 @@ fn too_large(server: &str) -> Error {
 
 /// Returns the hint for a failed connection, by its cause.
 fn unreachable_hint(cause: &str) -> &'static str {
-    // The TLS library's name of a certificate authority that is used as a server's certificate.
+    // rustls reports this name if a server uses the certificate of a certificate authority.
     if cause.contains("CaUsedAsEndEntity") {
         return "create the server's certificate with -addext basicConstraints=critical,CA:FALSE: it is a \
                 certificate that signs others (CA:TRUE), the default of `openssl req -x509`";
@@ -464,7 +465,8 @@ mod tests {
         "HTTP/1.1 302 Found\r\nlocation: http://evil.example\r\ncontent-length: 0\r\n\r\n";
     const NOTHING: &str = "";
 
-    /// A server that gives these answers, a connection each, and returns the requests it was sent.
+    /// Starts a server that gives these answers, one on each connection. Returns the requests that
+    /// the server receives.
     fn server(answers: &[&'static str]) -> (Client, JoinHandle<Vec<String>>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut address = HttpAddress::new(false, "127.0.0.1", listener.local_addr().unwrap().port());

@@ -22,7 +22,8 @@ pub(crate) fn authorization(address: &HttpAddress) -> Result<Option<HeaderValue>
         (None, Some(file)) => read(file)?,
         (None, None) => return Ok(None),
     };
-    // RFC 6750's characters; a line break in it would be a header of its own.
+    // Accept only printable ASCII, which includes all characters of RFC 6750. A line break in the
+    // token would start another header.
     let is_token = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
     if !is_token {
         return Err(

@@ -44,7 +44,8 @@ fn error_of(problem: ProblemBody, status: StatusCode) -> Error {
     if let Some(version) = problem.version.and_then(|version| version.parse().ok()) {
         error = error.with_version(version);
     }
-    // A column is known of these two texts only.
+    // Ignore the position in other parts, because an error has a column only in a filter or a sort
+    // order.
     let is_text = matches!(part, Some(ErrorPart::Filter | ErrorPart::Sort));
     let column = problem
         .position
@@ -65,7 +66,7 @@ fn error_of(problem: ProblemBody, status: StatusCode) -> Error {
 fn place(field: &str) -> (Option<usize>, Option<&str>) {
     let (list, rest) = field.split_once('[').unwrap_or((field, ""));
     match rest.split_once(']').filter(|_| LISTS.contains(&list)) {
-        // A receipt has no fields.
+        // A receipt has no fields, so use the name of the list as the field.
         Some((number, "")) if list == "receipts" => (number.parse().ok(), Some(list)),
         Some((number, rest)) => (number.parse().ok(), rest.strip_prefix('.')),
         None => (None, Some(field)),

@@ -55,8 +55,9 @@ pub enum Effect {
     /// The request changes the store. The client sends it again only if the server has certainly not accepted it: a second
     /// execution could undo a change that another client made in between. If the reply is lost, the outcome is unknown.
     Change,
-    /// The request starts work, or hands something out. The client sends it again only if the server has certainly not
-    /// accepted it. If the reply is lost, the error has this hint.
+    /// The request starts work, or hands something out. The client sends it again only if the
+    /// server has certainly not accepted it. The value is the hint of the error if the reply is
+    /// lost.
     Work(&'static str),
 }
 
@@ -159,7 +160,8 @@ impl Query {
     #[must_use]
     pub fn and<T: Serialize>(mut self, options: &T) -> Self {
         self.pairs.extend(to_pairs(options));
-        // Only maps whose keys are not text cannot be serialized, and options have none.
+        // Serialization fails only for a map whose keys are not text, and no options have such a
+        // map.
         let body = serde_json::to_string(options).unwrap_or_default();
         let members = body.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
         if let Some(members) = members.filter(|members| !members.is_empty()) {

@@ -65,7 +65,7 @@ impl<'c> Response<'c> {
             };
             match frame.map(Frame::into_data) {
                 Ok(Ok(data)) => return Some(Ok(data)),
-                // Trailers.
+                // Skip a frame of trailers, which has no data.
                 Ok(Err(_)) => {}
                 Err(error) => return Some(Err(self.client.cut(&error))),
             }

@@ -18,7 +18,8 @@ pub(crate) fn expand(record: &Struct) -> TokenStream {
     let collection = collection(record, &model);
     let read = record.fields.iter().enumerate().map(|(index, field)| {
         let (member, name, ty) = (&field.ident, &field.name, &field.ty);
-        // Use the span of the type, so that the compiler reports there, once, a type that is not a field type.
+        // Use the span of the type, so that the compiler reports an unsupported type once, at its
+        // place in the struct.
         let value = quote_spanned!(ty.span()=> #model::record::read_field(row, columns[#index], #name)?);
         quote!(#member: #value)
     });

@@ -55,7 +55,8 @@ fn inner<'a>(ident: &Ident, fields: &'a Fields) -> Result<&'a Type> {
 
 /// Returns the implementation for a struct with one value.
 fn around(ident: &Ident, ty: &Type, model: &TokenStream) -> TokenStream {
-    // Use the span of the type, so that the compiler reports there a type that is not a field type.
+    // Use the span of the type, so that the compiler reports an unsupported type at its place in
+    // the struct.
     let field = quote_spanned!(ty.span()=> <#ty as #model::native::FieldType>);
     quote! {
         #[automatically_derived]
@@ -82,8 +83,8 @@ fn around(ident: &Ident, ty: &Type, model: &TokenStream) -> TokenStream {
             }
         }
 
-        // If the value cannot be in a key, this implementation never applies. Without the lifetime, the
-        // compiler would reject it.
+        // If the type of the value cannot be in a key, this bound is never satisfied. Without the
+        // lifetime `'never`, the compiler would reject the unsatisfied bound.
         #[automatically_derived]
         impl #model::native::KeyType for #ident where for<'never> #ty: #model::native::KeyType {}
     }

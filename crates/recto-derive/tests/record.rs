@@ -338,7 +338,7 @@ fn records_come_back_as_they_were_written() {
         Everything::read(row.as_row(), &columns::<Everything>()).unwrap(),
         everything
     );
-    // Every cell has the declared type.
+    // Check that every cell has the type that the collection declares.
     for (cell, field) in row.iter().zip(&Everything::collection().fields) {
         recto_model::cell::validate(&field.ty, cell.unwrap()).unwrap();
     }

@@ -101,7 +101,7 @@ fn merged(collection: &Collection, sort_order: &SortOrder, query: &Query) -> Opt
     let mut listed = query.clone();
     for &field in &fields {
         let place = listed.constraints.partition_point(|(other, _)| *other < field);
-        // The planner does not use these values, only the fact that there are several.
+        // The list needs only several values. The planner does not use the values themselves.
         let values = Constraint::In(vec![vec![0], vec![1]]);
         listed.constraints.insert(place, (field, values));
     }

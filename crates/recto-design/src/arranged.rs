@@ -166,7 +166,7 @@ struct Order {
 
 impl Order {
     fn new(fields: Vec<usize>, queries: &[&Needs], partition_len: usize) -> Self {
-        // Queries that require a direction take precedence.
+        // Ask queries that require a direction before queries that accept any.
         let (sorted, others): (Vec<&Needs>, Vec<&Needs>) =
             queries.iter().copied().partition(|needs| needs.is_sorted);
         let heard: Vec<&Needs> = sorted.into_iter().chain(others).collect();
@@ -216,7 +216,8 @@ impl Order {
                 left_out.map(|(field, _)| &collection.fields[*field].name)
             };
             let follows = follow.take(len - kept).eq(left_out());
-            // Text that follows by itself is ordered by its bytes.
+            // Key text that the view does not name is ordered by its bytes, so leave out only
+            // fields without a collation.
             let by_bytes = left_out().all(|name| collection.collation_of(name).is_none());
             if follows
                 && by_bytes

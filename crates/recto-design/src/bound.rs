@@ -147,7 +147,7 @@ impl Filled {
                 .starts
                 .iter()
                 .position(|start| *start == literal.span.start);
-            // Binding the text rejects unknown fields later.
+            // Ignore an unknown field here, because the binding of the text rejects it later.
             let (Some(place), Some((_, field))) = (place, collection.field(&field.text)) else {
                 continue;
             };
@@ -162,8 +162,8 @@ impl Filled {
         })
     }
 
-    /// Returns filter text with these values in place of each `?` outside of strings. If there are too few values, uses
-    /// [`ANY`].
+    /// Returns filter text with these values in place of each `?` outside of strings. If there are
+    /// too few values, uses [`ANY`].
     fn with(text: &str, values: &[String]) -> Self {
         let mut filled = Self {
             text: String::with_capacity(text.len()),
@@ -207,7 +207,8 @@ impl Filled {
     }
 }
 
-/// Returns the literals of a term, each with its field and the number of its value.
+/// Returns the literals of a term. Each has its field, and the number from which `sample` makes a
+/// value in place of a `?`.
 fn literals(term: &Term) -> Vec<(&Name, &Literal, usize)> {
     let number = |operator: Operator| match operator {
         Operator::Equal => EQUAL,

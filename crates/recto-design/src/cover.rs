@@ -48,7 +48,8 @@ pub(crate) struct Queries<'a> {
 /// Returns a minimum chain cover of `count` sets. `holds(small, large)` returns whether one set is a part of another.
 /// Uses Kuhn's algorithm: `count` steps of time `count²` each.
 pub(crate) fn chains(count: usize, holds: impl Fn(usize, usize) -> bool) -> Vec<u64> {
-    // Equal sets are ordered by their numbers.
+    // Equal sets are parts of each other, so order them by their numbers. Otherwise the chains
+    // could have cycles.
     let precedes = |small: usize, large: usize| {
         small != large && holds(small, large) && (!holds(large, small) || small < large)
     };
@@ -102,7 +103,8 @@ impl Queries<'_> {
             best: None,
             steps: 0,
         };
-        // Without sorts and ranges, this is the minimum already. Otherwise it is the start of the search.
+        // If no query has a sort or a range, the chains are the minimum already. Otherwise the
+        // search starts with them.
         search.best = Some((search.total(), std::mem::take(&mut search.groups)));
         search.go(0);
         let is_whole = search.steps <= MAX_STEPS;
@@ -178,7 +180,8 @@ impl Search<'_> {
         if least != *views {
             return least < *views;
         }
-        // With the same number of views, the other costs decide. Partitions can only become smaller.
+        // With the same number of views, the other costs decide. Bound them by the current groups,
+        // because the partition of a group can only become smaller.
         let sizes = self.groups.iter().map(|group| self.partition(*group));
         let empty = sizes.clone().filter(|size| *size == 0).count();
         let largest = self.order[next..]
@@ -301,7 +304,7 @@ mod tests {
     }
 
     proptest! {
-        // The search in a difficult graph takes the maximum number of steps.
+        // Run few cases, because in a difficult graph the search takes the maximum number of steps.
         #![proptest_config(ProptestConfig::with_cases(32))]
 
         /// Each query is in one group, and the queries of a group agree, even if the graph is difficult.

@@ -307,7 +307,8 @@ fn unserved_needs(
     query: &Bound<'_>,
 ) -> Result<Option<Needs>, DesignError> {
     match planner::plan(collection, existing, &query.query, &Wishes::default()) {
-        // An intersection of several views does not count as served: it can replace a view, but does not rule one out.
+        // A query that only an intersection of several views serves counts as unserved, so that a
+        // view for it is considered.
         Ok(plans) if plans.plans[0].shape != Shape::Intersect => Ok(None),
         Err(Refusal {
             advice: Advice::FewerValues(message),

@@ -194,8 +194,8 @@ fn tail(
     pinned: &BTreeSet<usize>,
 ) -> Result<(Vec<(usize, Direction)>, bool), Unserved> {
     let name = |field: usize| collection.fields[field].name.as_str();
-    // The place of a listed field in the sort affects only the merge of the slices, not the order in which each slice
-    // is read.
+    // Leave listed fields out of the tail, because they do not affect the order in which each slice
+    // is read. They affect only the merge of the slices.
     let sort = query.sort.iter().filter(|(field, _)| !pinned.contains(field));
     let mut tail: Vec<(usize, Direction)> = sort.copied().collect();
     let is_sorted = !tail.is_empty();
@@ -247,7 +247,8 @@ fn tail(
             }
             None => {}
         }
-        // With equal directions, a tuple range is one slice of the order.
+        // Use the same direction for all fields of a tuple range, because it is then one slice of
+        // the order.
         let direction = tail
             .first()
             .map_or(Direction::Ascending, |(_, direction)| *direction);

@@ -144,7 +144,8 @@ pub fn queries_text(queries: &[WorkloadQuery]) -> String {
     if query.is_empty() {
         return String::new();
     }
-    // Strings, and numbers below 2^63 (as counts are), can always be written as TOML.
+    // The default is never used: TOML can contain all strings, and all numbers below 2^63, as
+    // counts are.
     toml::to_string(&Entries { query }).unwrap_or_default()
 }
 
@@ -209,7 +210,7 @@ impl Tally {
     /// Returns the `most` most frequent queries.
     pub fn log(&self, most: usize) -> Log {
         let mut counted: Vec<_> = self.counts.iter().collect();
-        // Equally frequent queries stay in the order of their texts.
+        // The sort is stable, so equally frequent queries stay in the order of their texts.
         counted.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
         let left_out = counted.len().saturating_sub(most) + self.uncounted.len();
         counted.truncate(most);

@@ -307,7 +307,8 @@ impl<'t> Applier<'t> {
                     None => check_nothing(table, key, rows)?,
                 }
             }
-            // A deletion without a timestamp is newer than all rows. Only plain writes delete ranges.
+            // Only plain writes delete ranges, and every plain write has a timestamp. A range
+            // deletion without one would be newer than all rows.
             (Action::DeleteRange, stamp) => {
                 self.delete_range(table, key, value, stamp.unwrap_or(i64::MAX), rows)?;
             }
@@ -389,7 +390,8 @@ impl<'t> Applier<'t> {
                 let old = old.value();
                 let (there, new) = (open(old)?, open(value)?);
                 if there.is_plainly(&new) {
-                    // It does not matter which timestamp stays, because the values are the same.
+                    // Keep the stored timestamp or the new one: it does not matter, because the
+                    // values are the same.
                     let again = there.newest_at_once() == new.newest_at_once();
                     return Ok(if again { Met::Nothing } else { Met::Same });
                 }
@@ -519,7 +521,7 @@ impl<'t> Applier<'t> {
         let checksum = table.key_checksum(key);
         let found = match rows.remove(key).map_err(engine)? {
             None => None,
-            // A damaged row has no content to keep.
+            // Delete a damaged row as a whole, because no part of it can be kept.
             Some(old) if is_damaged(checksum, old.value()) => {
                 Some((Left::Nothing, self.tally.size(checksum, old.value())))
             }
@@ -531,7 +533,7 @@ impl<'t> Applier<'t> {
         let Some((left, before)) = found else {
             return check_nothing(table, key, rows);
         };
-        // If the row is newer than its deletion, completely or in part, put it back.
+        // If the row, or a part of it, is newer than the deletion, store the remaining part again.
         self.store_left(key, checksum, (before, left), rows)
     }
 

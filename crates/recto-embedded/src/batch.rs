@@ -187,7 +187,8 @@ impl Batch {
                     marker: life,
                     cells: cells.iter().map(cell).collect(),
                 };
-                // A conditional put has no timestamp, and meets no conflict.
+                // Only an insert with a timestamp can conflict. In a conditional write, a put has
+                // no timestamp and meets no conflict.
                 self.has_inserts |= !replace && stamp.is_some();
                 let action = if *replace { Action::Put } else { Action::Insert };
                 self.add_row(place, action, Some(clustering), &row, stamp)?;

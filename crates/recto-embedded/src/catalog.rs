@@ -241,7 +241,8 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<StoredTable, StoreError> {
         counts_partitions: bits & COUNTS_BIT != 0,
         counts_rows: bits & BLOCKS_BIT != 0,
         buckets: None,
-        // This store writes the same bytes in both cases.
+        // The stored definition does not contain this option, because this store writes an empty
+        // partition key like any other key.
         allows_empty_partition: false,
     };
     let table = Table::new(name, columns, options).map_err(|error| damaged().with_source(error))?;

@@ -95,13 +95,13 @@ fn damaged_and_newer_definitions_are_refused() {
     let checksum = crc32c::crc32c(&newer);
     newer.extend_from_slice(&checksum.to_le_bytes());
     assert_eq!(decode(&newer).unwrap_err().kind(), StoreErrorKind::Version);
-    // A later version than its options need.
+    // A definition is corrupt if its version is later than its options need.
     let mut other = stored[..stored.len() - 4].to_vec();
     other[0] = TABLE_FORMAT_VERSION;
     let checksum = crc32c::crc32c(&other);
     other.extend_from_slice(&checksum.to_le_bytes());
     assert_eq!(decode(&other).unwrap_err().kind(), StoreErrorKind::Corrupt);
-    // Cut short, with a valid checksum.
+    // A definition that is cut short is rejected even if its checksum is valid.
     for length in 1..stored.len() - 4 {
         let mut cut = stored[..length].to_vec();
         let checksum = crc32c::crc32c(&cut);

@@ -114,7 +114,7 @@ pub(crate) fn rows(state: &State, report: Report) -> Result<CheckReport, StoreEr
     for stored in state.catalog.iter() {
         let (rows, ended_rows) = (check.found.rows, check.found.ended_rows);
         check.static_rows = 0;
-        // A damaged page that cannot be read ends the check of its table, and not the whole check.
+        // A damaged page ends the check of its table, but not the check of the other tables.
         if let Err(error) = guarded(|| check.table(stored)) {
             if error.kind() == StoreErrorKind::Storage {
                 return Err(error);

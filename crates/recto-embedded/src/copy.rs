@@ -133,8 +133,8 @@ pub(crate) fn copy(
             }
         }
         transaction.commit().map_err(engine)?;
-        // The engine doubles its file, and uses both ends of the new half. It can cut off free pages only after it has
-        // moved the last pages.
+        // Compact the copy. The engine doubles the size of a growing file and uses both ends of the
+        // new half. So it can cut off free pages only after it has moved the last pages.
         database.compact().map_err(engine)?;
         database.close().map_err(engine)?;
         Ok(counter.finish())

@@ -293,7 +293,7 @@ pub(crate) fn read(
     LIMITS.check_counted(table, partitions)?;
     let mut deadline = Deadline::new(&state.environment, options.timeout)?;
     let stored = state.catalog.find(table)?;
-    // A table that serves the caller's table has the same options.
+    // The stored table has the same options as the caller's table, so it has counts.
     let counts = stored.counts.as_ref().ok_or_else(|| different(table.name()))?;
     let open = state.open_counts(counts)?;
     let mut keys = Vec::with_capacity(partitions.len());
@@ -302,7 +302,7 @@ pub(crate) fn read(
         keys::push_partition(table, partition, &mut key)?;
         keys.push((key, index));
     }
-    // Read partitions that follow one another, as buckets do, by one walk.
+    // Sort the keys, so that one cursor reads consecutive partitions, such as buckets.
     keys.sort_unstable();
     let mut found = vec![PartitionCount::default(); partitions.len()];
     let mut along: Option<Along<'_>> = None;
@@ -480,7 +480,8 @@ impl<'t> Tally<'t> {
             Size::Nothing | Size::Unknown => (0, 0),
         };
         self.delta.anew |= before == Size::Unknown || after == Size::Unknown;
-        // If a row stays, the bytes of its key do not matter.
+        // If the row exists before and after the write, the bytes of its key do not change the
+        // difference.
         let stays = matches!((before, after), (Size::Values(_), Size::Values(_)));
         let cells = if stays || before == after {
             0

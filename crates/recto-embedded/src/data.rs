@@ -33,7 +33,8 @@ pub(crate) fn open_data(
 ) -> Result<Database, StoreError> {
     guarded(|| {
         let backend = backend(path, true, met)?;
-        // The engine would treat an empty file as a new one.
+        // Report an empty file as damage here, because the engine would create a new database in
+        // it.
         if backend
             .len()
             .map_err(|error| file("cannot read the size of the data file", error))?

@@ -166,7 +166,8 @@ impl Directory {
 
     /// Takes the directory at `path` for this process. Creates it if it does not exist and the purpose allows it.
     pub(crate) fn take(path: &Path, purpose: Purpose) -> Result<(Self, Contents), StoreError> {
-        // Check before the lock file is created, so that a directory that is rejected stays unchanged.
+        // Check the content before creating the lock file, so that a rejected directory stays
+        // unchanged.
         match check_contents(path)? {
             Contents::Store => {}
             Contents::Nothing | Contents::Empty if !purpose.makes() => return Err(no_store(path)),
@@ -222,8 +223,8 @@ impl Directory {
         let contents = check_contents(&self.path)?;
         let (data, new) = (self.data_file(), self.new_data_file());
         if contents == Contents::Store && !is_there(&data)? {
-            // The format file is written after the first data file is complete, and before that file gets its final
-            // name.
+            // A new store writes its first data file, then the format file, and then renames the
+            // data file. If a crash came before the rename, only the rename is missing.
             if purpose == Purpose::Read {
                 return Err(unfinished_store(&self.path)
                     .with_hint("open the store for writing once, which completes it"));
@@ -442,7 +443,8 @@ fn lock(path: &Path, read_only: bool) -> Result<File, StoreError> {
     };
     match taken {
         Ok(()) => {}
-        // Processes that only read a store do not write their description into the lock file.
+        // If a shared lock succeeds, only readers hold the store. Readers write no description of
+        // themselves into the lock file, so report them without one.
         Err(TryLockError::WouldBlock) if !read_only && lock.try_lock_shared().is_ok() => {
             return Err(read_by_others(path));
         }

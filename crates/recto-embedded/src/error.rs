@@ -19,7 +19,8 @@ pub(crate) fn engine(error: impl Into<redb::Error>) -> StoreError {
         redb::Error::Io(cause) if cause.kind() == io::ErrorKind::InvalidData => {
             corrupt(format!("the file is not a store, or is damaged: {cause}")).with_source(error)
         }
-        // The file is too short, or a damaged page refers to a page that does not exist.
+        // Report damage: the file is too short, or a damaged page refers to a page that does not
+        // exist.
         redb::Error::Io(cause) if cause.kind() == io::ErrorKind::UnexpectedEof => {
             corrupt("the store is damaged: the file ends before one of its pages").with_source(error)
         }

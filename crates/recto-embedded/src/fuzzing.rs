@@ -22,7 +22,8 @@ pub fn stored_row(data: &[u8]) {
     };
     let now_seconds = u32::from_le_bytes([*a, *b, *c, *d]);
     let columns = usize::from(*columns) % MAX_COLUMNS;
-    // The unchanged bytes. Their checksum is wrong, except for one input of four thousand million.
+    // Open the unchanged bytes first: their checksum is wrong, except for one input of four
+    // thousand million.
     let _ = StoredRow::open(KEY_CHECKSUM, rest).map(|row| row.decode(columns));
     let (left, right) = rest.split_at(rest.len() / 2);
     let halves = (decoded(left), decoded(right));
@@ -34,7 +35,8 @@ pub fn stored_row(data: &[u8]) {
         return;
     };
     let apart = row.decode(columns);
-    // `NEVER` is not the time of any clock, so no row has it as the timestamp of its existence.
+    // Skip rows that no writer stores. `NEVER` is not the time of any clock, so no row has it as
+    // the timestamp of its existence.
     let never = |apart: &Row<'_>| apart.marker.stamp == NEVER && row.newest_at_once() == Some(NEVER);
     if apart
         .as_ref()
@@ -116,7 +118,8 @@ fn copied_as_decoded(
                 assert!(found.iter().eq(cells));
             }
         }
-        // The cells of a row that has ended are not read.
+        // The copy skips an expired row before it reads the cells, so damage in these cells causes
+        // no error.
         (Err(_), Ok(copied)) => assert_eq!(copied, None),
         (Ok(_), Err(damage)) => panic!("{damage:?} in a row that can be taken apart"),
         (Err(_), Err(_)) => {}
@@ -146,8 +149,8 @@ pub fn stored_table(data: &[u8]) {
     assert!(catalog::decode(data).is_err() || data.len() > 12);
     let stored = [data, &crc32c::crc32c(data).to_le_bytes()].concat();
     if let Ok(table) = catalog::decode(&stored) {
-        // Definitions are encoded with the partition columns first, and then the clustering columns. Bytes in another
-        // order can be decoded, too.
+        // Compare definitions, not the original bytes: encoding puts the partition columns first
+        // and then the clustering columns, but decoding accepts any order.
         let written = catalog::encode(table.id, &table.definition);
         let again = catalog::decode(&written).expect("it was just written");
         assert_eq!((again.id, &again.definition), (table.id, &table.definition));

@@ -142,7 +142,8 @@ impl EmbeddedStore {
     ) -> Result<CompactReport, StoreError> {
         let (sender, receiver) = tokio::sync::oneshot::channel();
         let work: Exclusive = Box::new(move |shared| {
-            // The caller may have given up. The store is compacted nevertheless.
+            // Ignore a send error: if the caller has given up, the compaction of the store is valid
+            // nevertheless.
             let _ = sender.send(compact(shared, Box::new(progress))?);
             Ok(())
         });

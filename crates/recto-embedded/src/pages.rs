@@ -185,7 +185,7 @@ pub(crate) fn children(page: &[u8], layout: Layout, geometry: Geometry) -> Vec<C
 
 /// Returns the root of a table; `None` if the table is empty, or of an unknown kind.
 pub(crate) fn table_root(definition: &[u8], entries: Entries, geometry: Geometry) -> Option<Child> {
-    // Layout: type, length, root, fixed width of keys, fixed width of values.
+    // Layout of a table definition: type, length, root, fixed width of keys, fixed width of values.
     if *definition.first()? != NORMAL_TABLE || *definition.get(9)? == 0 {
         return None;
     }

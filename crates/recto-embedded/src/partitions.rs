@@ -85,7 +85,8 @@ struct Seek<'a> {
 impl Seek<'_> {
     fn next(&mut self) -> Result<Option<Found>, StoreError> {
         let found = match self.look()? {
-            // The range begins inside a partition, which belongs to the previous range.
+            // If the range begins inside a partition, the previous range contains that partition,
+            // so skip it.
             Look::TooEarly(partition) => {
                 self.edge = beyond(&partition);
                 self.look()?

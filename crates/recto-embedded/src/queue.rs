@@ -115,7 +115,7 @@ impl Queue {
             return;
         }
         let Ok(room) = Arc::clone(&self.room).try_acquire_owned() else {
-            return; // Writes are waiting. They open the store again.
+            return; // The writes that are waiting open the store again.
         };
         let (reply, _) = oneshot::channel();
         let work: Exclusive = Box::new(Shared::resume);
@@ -131,11 +131,11 @@ impl Queue {
 
 impl Drop for Queue {
     fn drop(&mut self) {
-        // The writer ends when there is no sender any more, after it has executed all requests.
+        // Drop the sender, so that the writer thread ends after it has executed all requests.
         self.requests = None;
         let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(writer) = writer {
-            // A panic of the writer was reported where it happened.
+            // Ignore a panic of the writer thread, because it was reported where it happened.
             let _ = writer.join();
         }
     }

@@ -255,7 +255,8 @@ pub(crate) fn slice(
             ReadDirection::Forward => key >= far,
             ReadDirection::Backward => key < far,
         };
-        // Only a key beyond the slice whose checksum is valid ends the slice.
+        // A damaged key may only seem to be beyond the slice, so verify its checksum before it ends
+        // the slice.
         if is_beyond {
             verify(stored, key, value)?;
             return Ok(Some(collector.into_read(true)));

@@ -299,7 +299,7 @@ impl<'a> Row<'a> {
 /// key.
 #[inline]
 pub(crate) fn expiry(key_checksum: u32, value: &[u8]) -> u32 {
-    // The flags of most rows show that they do not end.
+    // The flags of most rows show that the row never expires, so no decoding is necessary.
     if value.get(1).is_none_or(|flags| flags & (EXPIRES | STATES) == 0) {
         return 0;
     }
@@ -388,7 +388,8 @@ impl<'a> StoredRow<'a> {
     /// Returns whether the encoded rows show that both have the same values and that neither ends. Does not decode the
     /// cells.
     pub(crate) fn is_plainly(&self, other: &Self) -> bool {
-        // A null cell is null, whether or not it was written.
+        // Ignore the flag for unwritten cells, because a null cell is null, whether or not it was
+        // written.
         let alike = (self.flags ^ other.flags) & !UNWRITTEN == 0 && self.count == other.count;
         alike
             && self.flags & (STATES | EXPIRES) == 0

@@ -45,7 +45,8 @@ impl Runs {
             return Ok(0);
         }
         let makes_rows = |change: &Change| {
-            // A change without a timestamp is not stored in its prepared form.
+            // A change without a timestamp is not stored in its prepared form, so it cannot be part
+            // of a run.
             change.table == changes[0].table
                 && change.stamp.is_some()
                 && matches!(change.action, Action::Put | Action::Insert)
@@ -60,7 +61,8 @@ impl Runs {
         let ahead = match search(table, rows, key(0)) {
             Ok(Found::Row(_)) => return Ok(0),
             Ok(Found::Gap(ahead)) => ahead.map(|ahead| ahead.value().to_vec()),
-            // Next to a damaged row, a row is inserted like any other.
+            // If the neighboring row is damaged, insert no run: the normal path inserts the rows
+            // one by one.
             Err(error) if error.kind() == StoreErrorKind::Corrupt => return Ok(0),
             Err(error) => return Err(error),
         };
@@ -79,7 +81,7 @@ impl Runs {
             }
             match cursor.insert_before(batch.key(change), batch.value(change)) {
                 Ok(()) => inserted += 1,
-                // The same key occurs again.
+                // A repeated key ends the run, because its changes must be merged.
                 Err(CursorError::UnorderedKey) => break,
                 Err(error) => return Err(engine(redb::Error::from(error))),
             }

@@ -119,7 +119,8 @@ impl Scan<'_> {
         let mut last = Vec::new();
         let mut walk = Walk::begin(open, lower, ReadDirection::Forward)?;
         while let Some((key, value)) = walk.next()? {
-            // Only a key whose checksum is valid ends the range.
+            // A damaged key may only seem to be beyond the range, so verify its checksum before it
+            // ends the range.
             if matches!(upper, Bound::Excluded(end) if key >= end) {
                 verify(&open.stored, key, value)?;
                 break;
@@ -139,7 +140,8 @@ impl Scan<'_> {
                 return Ok(Some(last));
             }
         }
-        // The range may end between a partition's static row and its rows.
+        // The range may end between a partition's static row and its rows, so look for rows of the
+        // partition beyond the range.
         if self.statics_only && self.has_rows()? {
             self.statics_only = false;
         }

@@ -75,7 +75,7 @@ impl EmbeddedStore {
         let (sender, receiver) = tokio::sync::oneshot::channel();
         let work: Exclusive = Box::new(move |shared| {
             let found = step(&path, &shared.catalog(), from, most_bytes, true)?;
-            // The caller may have given up.
+            // Ignore a send error, because the caller may have given up.
             let _ = sender.send(found);
             Ok(())
         });
@@ -141,7 +141,7 @@ struct Scrub<'a> {
     catalog: &'a Catalog,
     position: ScrubPosition,
     most_bytes: u64,
-    /// True if nothing is committed meanwhile.
+    /// True if no commit is possible during the step.
     alone: bool,
     found: ScrubStep,
 }
@@ -151,7 +151,8 @@ impl Scrub<'_> {
         let mut tables = Vec::new();
         let is_beginning = self.position.table.is_none();
         for root in self.header.roots.clone() {
-            // The engine's own tables are small, so they are read completely, at the start.
+            // Read the engine's own tables completely at the start of the scrub, because they are
+            // small.
             if root.layout.entries == Entries::Tables {
                 self.tables(&root, &mut tables, 0)?;
             } else if is_beginning {
@@ -240,7 +241,8 @@ impl Scrub<'_> {
         let is_rows = page.layout.entries == Entries::Rows;
         let mut has_read = !is_rows;
         for (key, value) in pages::entries(&bytes, page.layout) {
-            // The upper key of a page may be greater than its last key, so the previous page may be read again.
+            // The upper key of a page may be greater than its last key, so a step may read the
+            // previous page again. Skip the rows that the previous step verified.
             if is_rows && !after.is_empty() && key <= after.as_slice() {
                 continue;
             }

@@ -48,12 +48,13 @@ pub(crate) struct Shared {
     closed: OnceLock<Weak<()>>,
     /// Damaged pages that were met.
     pub(crate) met: Arc<Met>,
-    // The last field, so that the data file is closed before the lock of the directory is released.
+    // Keep this field last, so that the data file is closed before the lock of the directory is
+    // released.
     pub(crate) directory: Option<Directory>,
 }
 
 impl Shared {
-    #[allow(clippy::too_many_arguments)] // each argument is a part of the value
+    #[allow(clippy::too_many_arguments)] // each argument becomes a field
     pub(crate) fn new(
         engine: Engine,
         catalog: Catalog,
@@ -173,7 +174,8 @@ impl Shared {
             self.measure();
             return Ok(());
         };
-        // A snapshot combines rows with a catalog, so no snapshot may be created in between.
+        // A snapshot combines rows with a catalog, so prevent new snapshots between the commit and
+        // the change of the catalog.
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
         commit()?;
         current.catalog = Arc::new(catalog);
@@ -186,7 +188,8 @@ impl Shared {
             let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
             current.snapshot.take()
         };
-        // Outside the lock, because the last reference ends the snapshot.
+        // Drop the snapshot outside the lock, because dropping its last reference ends the
+        // snapshot.
         drop(old);
     }
 
@@ -222,7 +225,8 @@ impl Shared {
             self.check_open()?;
             let database = (self.reopen)().map_err(still_held)?;
             let catalog = guarded(|| read_catalog(&database))?;
-            // A commit of unknown outcome may have raised the timestamp.
+            // Read the newest timestamp again, because a commit of unknown outcome may have raised
+            // it.
             self.set_newest_stamp(guarded(|| meta::newest_stamp(&database))?);
             let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
             current.engine = Arc::new(Engine::writable_of(database));

@@ -32,8 +32,9 @@ impl Snapshot for EmbeddedSnapshot {
         if slice.limit > INLINE_ROWS {
             return None;
         }
-        // This thread waits at most for the pages that lead to the first row, and for one page of rows. After a page
-        // that was not in memory, this read ends. Then these pages are in memory, so that little is read twice.
+        // Read on this thread only if few pages must be awaited: those that lead to the first row,
+        // and one page of rows. The read ends after a page that was not in memory. A later read on
+        // another thread then finds these pages in memory.
         self.state
             .read(|| read::slice(&self.state, slice, options, Disk::Avoid))
             .transpose()
@@ -68,7 +69,7 @@ impl Snapshot for EmbeddedSnapshot {
     ) -> Result<ScanRead, StoreError> {
         let (state, table, range) = (Arc::clone(&self.state), Arc::clone(table), range.clone());
         let (after, options) = (after.cloned(), *options);
-        // A scan reads many rows, usually from disk.
+        // A scan reads many rows, usually from disk, so run it on a thread that may block.
         blocking(move || state.read(|| scan::scan(&state, &table, &range, after.as_ref(), limit, &options)))
             .await
     }
@@ -83,7 +84,8 @@ impl Snapshot for EmbeddedSnapshot {
     ) -> Result<ScanRead, StoreError> {
         let (state, table, range) = (Arc::clone(&self.state), Arc::clone(table), range.clone());
         let (after, options) = (after.cloned(), *options);
-        // The number of ended rows between two partitions is unknown.
+        // The number of expired rows between two partitions is unknown, so run the scan on a thread
+        // that may block.
         blocking(move || {
             state.read(|| partitions::scan(&state, &table, &range, after.as_ref(), limit, &options))
         })

@@ -86,7 +86,8 @@ pub(crate) struct State {
     transaction: Closing<ReadTransaction>,
     pub(crate) environment: Environment,
     failed: AtomicBool,
-    // The last field, so that it outlives the transaction: closing the engine ends its transactions.
+    // Keep this field last, so that the engine outlives the transaction: closing the engine ends
+    // its transactions.
     _engine: Arc<Engine>,
 }
 

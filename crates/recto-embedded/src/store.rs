@@ -77,7 +77,8 @@ impl EmbeddedStore {
         loop {
             attempts -= 1;
             match Self::open_here(path.as_ref(), options, environment.clone()) {
-                // After a crash, one of several readers repairs the store, and locks it meanwhile.
+                // After a crash, one of several readers locks the store and repairs it, so the
+                // other readers wait and try again.
                 Err(error) if attempts > 0 && error.kind() == StoreErrorKind::Conflict => {
                     std::thread::sleep(ORDERING_PAUSE);
                 }
@@ -196,7 +197,8 @@ impl EmbeddedStore {
                 meta::newest_stamp(&**database)?,
                 meta::clock_record(&**database)?,
             )),
-            // A read-only store needs no timestamp. It is read even if the timestamp or the clock record is damaged.
+            // A read-only store needs neither the newest timestamp nor the clock record, so ignore
+            // their damage.
             Engine::ReadOnly(database, _) => {
                 let recorded_time = meta::clock_record(&**database).unwrap_or_default();
                 Ok((read_catalog(&**database)?, None, recorded_time))
@@ -355,7 +357,8 @@ impl Store for EmbeddedStore {
     async fn close(&self) -> Result<(), StoreError> {
         let mut synced = Ok(());
         if self.queue.has_writer() && self.shared.check_open().is_ok() {
-            // Earlier relaxed writes become durable, too. The store is closed even if this fails.
+            // Sync before closing, so that earlier relaxed writes become durable, too. Close the
+            // store even if the sync fails.
             synced = match self.queue.ask(Work::Sync, 0, false, CLOSE_TIMEOUT).await {
                 Ok(Reply::Unknown(error)) | Err(error) => Err(error),
                 Ok(_) => Ok(()),

@@ -271,7 +271,8 @@ impl<B: StorageBackend> StorageBackend for Verified<B> {
             return Ok(());
         }
         let end = offset + data.len() as u64;
-        // No checksum is recorded during the write, or if it fails.
+        // Forget the old checksum before the write, so that the range has no checksum while it is
+        // written or if the write fails.
         self.known().forget(offset, end);
         self.file.write(offset, data)?;
         self.met.forget(offset, end);

@@ -103,7 +103,7 @@ impl Request {
     }
 
     pub(crate) fn answer(self, reply: Result<Reply, StoreError>) {
-        // The caller may have given up.
+        // Ignore a send error, because the caller may have given up.
         let _ = self.reply.send(reply);
     }
 }

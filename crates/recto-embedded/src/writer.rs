@@ -138,7 +138,8 @@ impl Writer<'_> {
 
     /// Applies and commits a group in one transaction.
     fn commit(&mut self, group: &[Request]) -> Result<Vec<Reply>, Failure> {
-        // First, so that reads continue even if writes are not possible.
+        // Reopen a stopped engine before all checks, so that reads continue even if writes are not
+        // possible.
         self.shared.resume().map_err(Failure::Begin)?;
         if let Some(cause) = &self.lost_relaxed {
             return Err(Failure::Closed(lost_relaxed(cause)));
@@ -203,8 +204,9 @@ impl Writer<'_> {
                     now_micros,
                 },
             };
-            // Catch panics here, where the transaction is complete: it is rolled back, and the engine continues. A
-            // transaction that unwinds would leave a file that can be opened again only after all of it is verified.
+            // Catch a panic of the request here, so that the transaction is rolled back and the
+            // engine continues. A panic that unwinds through the transaction would leave a file
+            // that must be verified completely before it can be opened again.
             let mut new = None;
             tables.begin_request(index);
             let reply = guarded(|| match &request.work {
@@ -319,7 +321,7 @@ impl<'t> Step<'t> {
         catalog: &Catalog,
         tables: &mut OpenTables<'t>,
     ) -> Result<Vec<Option<Vec<u8>>>, StoreError> {
-        // Opening a table that does not exist would create it.
+        // Check that the table exists, because opening a missing table would create it.
         check_table(&guard.table, catalog)?;
         let rows = tables.rows(&guard.table)?;
         let mut current = Vec::with_capacity(guard.conditions.len());
@@ -361,7 +363,7 @@ impl<'t> Step<'t> {
                     return Ok(());
                 }
                 let options = TableOptions {
-                    // Only a new table gets blocks.
+                    // Keep the stored setting, because only a new table gets blocks for row counts.
                     counts_rows: stored.blocks.is_some(),
                     ..table.options()
                 };

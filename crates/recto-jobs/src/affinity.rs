@@ -117,7 +117,7 @@ mod tests {
         assert_eq!(affinity.shard(&at([0, 7, 7, 7], STAY_NANOS * 10)), 0);
         let left = affinity.shard(&at([1, 7, 7, 7], 0));
         assert_ne!(left, 0);
-        // Losses from before the process came to the shard do not count.
+        // The process stays at this shard: losses from before it came here do not count.
         assert_eq!(affinity.shard(&at([1, 7, 7, 7], 0)), left);
     }
 
@@ -129,7 +129,8 @@ mod tests {
         assert_eq!(begun, [0, 0, 1, 1, 2, 2, 3, 3, 0]);
         affinity.goes_to(2, &at([0; 4], STAY_NANOS * 4));
         assert_eq!(begins(9), 2);
-        // Messages at the same shard do not extend the stay.
+        // Messages at the current shard do not extend the stay, so the next receive begins at the
+        // next shard.
         affinity.goes_to(2, &at([0; 4], STAY_NANOS * 5));
         assert_eq!(begins(10), 3);
     }

@@ -197,7 +197,8 @@ impl QueueStore {
         let queues = self.clone();
         tokio::spawn(async move {
             while let Some(write) = queues.changed_row() {
-                // If the write fails, waiting receivers find the messages a little later.
+                // Ignore a failed write: waiting receivers then find the messages when they poll
+                // again.
                 let sent = queues
                     .store
                     .write_many(vec![write], Atomicity::Each, write_options());
@@ -245,8 +246,8 @@ impl QueueStore {
         }
         state.sent = state.changes;
         let own = state.own.as_mut()?;
-        // Raise a byte once in each write, regardless of the number of changes: after 256 changes it would have its old
-        // value.
+        // Raise a byte once in each write, and not once for each change: after 256 changes, it
+        // would have its old value again.
         for (slot, is_changed) in own.slots.iter_mut().zip(&mut own.is_changed) {
             *slot = slot.wrapping_add(u8::from(std::mem::take(is_changed)));
         }
@@ -284,7 +285,8 @@ impl QueueStore {
             let read = self.read_bell().await;
             let heard = self.heard(&read, last.as_ref(), idle_reads);
             let Some(idle) = heard else {
-                // Another task may read the rows by now, and the guard must not end that.
+                // `heard` has already recorded that no task reads. Disarm the guard: it would
+                // record this again, although another task may have begun to read.
                 ending.0 = None;
                 return;
             };

@@ -114,7 +114,8 @@ impl Shard {
     async fn bury_from(self: &Arc<Self>, from: Segment, left: &mut Left) -> Result<Option<Segment>> {
         let attempts = match self.common.options.get().dead_letters {
             Some(dead_letters) => dead_letters.attempts,
-            // Without a dead-letter queue, messages leave by a redrive, and another process may still be working on it.
+            // Without a dead-letter queue, the moves were begun by a redrive, and another process
+            // may still be executing that redrive, so leave its moves alone.
             None if self.is_shared() => return Ok(None),
             None => u16::MAX,
         };
@@ -128,7 +129,8 @@ impl Shard {
             }
             match self.bury_in(*number, *live, attempts, left).await {
                 Err(error) if is_out_of_reach(&error) => return Err(error),
-                // A receive reports damaged data. Continue with the other segments.
+                // Continue with the other segments, even if the data of this segment is damaged: a
+                // receive reports the damage.
                 _ => {}
             }
         }

@@ -87,7 +87,8 @@ impl Shard {
                     let segment = self.segment(number, live);
                     let answer = segment.state.ask_one(wish, time).await?;
                     if let StateAnswer::Leaving(..) = answer {
-                        // Leaving messages stay. Complete their moves in a separate task.
+                        // A message whose move has begun is not purged. Complete its move in a
+                        // separate task.
                         self.bury(&segment, live);
                     }
                     ClearEvent::State(answer)

@@ -93,8 +93,8 @@ impl Shard {
         load: &Load,
         time: Duration,
     ) -> Result<LogAnswer> {
-        // Hold the segment while the command is in progress, so that it is not dropped from the cache and opened a
-        // second time.
+        // Hold the segment while the command is in progress, so that the cache does not drop the
+        // segment and open it a second time.
         let segment = self.segment(segment, live);
         let log = &segment.log;
         if let LogWish::Append { chunk, .. } = &wish

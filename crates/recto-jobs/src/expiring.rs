@@ -35,7 +35,8 @@ impl Shard {
                 continue;
             }
             match self.expire_in(*number, *live, by).await {
-                // A receive reports damaged data. Continue with the other segments.
+                // Continue with the other segments if the data of this segment is damaged: a
+                // receive reports the damage.
                 Err(error) if error.kind() != QueueErrorKind::Corrupt => return Err(error),
                 _ => {}
             }
@@ -85,7 +86,8 @@ impl Shard {
         if expired > 0 {
             segment.state.ask_one(StateWish::Expire { by }, time).await?;
             self.common.counters.expired.add(expired);
-            // Other messages of the group may wait for this.
+            // Notify receivers, because later messages of the expired messages' groups may be
+            // available now.
             self.tells();
         }
         self.release_if_done(segment).await;

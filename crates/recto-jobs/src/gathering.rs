@@ -62,7 +62,8 @@ impl Shard {
     /// The store is unreachable.
     async fn gather(self: &Arc<Self>, left: &mut Left) -> Result<()> {
         let most = self.queues.protocol.scattered_segments;
-        // The process that opens many segments knows of them, so the cached head suffices here.
+        // The cached head suffices here: a process that opens many segments knows them, and merges
+        // them.
         if self.common.options.get().is_ordered || self.head(false).await?.live().len() <= most {
             return Ok(());
         }
@@ -78,7 +79,8 @@ impl Shard {
             match self.gather_from(*number, *live, left).await {
                 Ok(is_done) => surplus -= usize::from(is_done),
                 Err(error) if is_out_of_reach(&error) => return Err(error),
-                // A receive reports damaged data. Continue with the other segments.
+                // Continue with the other segments, even if the data of this segment is damaged: a
+                // receive reports the damage.
                 Err(_) => {}
             }
         }
@@ -90,7 +92,8 @@ impl Shard {
         left.looks -= 1;
         let segment = self.segment(number, live);
         segment.load_state(self.is_shared()).await?;
-        // If many messages are left, the log, which is larger than the state, is not read.
+        // If too many messages are left to move, do not read the log, which is larger than the
+        // state.
         if segment.count_left(live.count) > Some(MAX_LEFT_MESSAGES) {
             return Ok(false);
         }
@@ -107,7 +110,8 @@ impl Shard {
             for moved in join_all(moves).await {
                 match moved? {
                     Some(Moved::Done) => {}
-                    // A message that stays keeps the whole segment alive.
+                    // One message that stays keeps the whole segment alive, so do not move the
+                    // others.
                     _ => return Ok(false),
                 }
             }

@@ -236,7 +236,7 @@ impl Shards {
             first.push(shard.first_seen(&head, most).await?);
         }
         let first = merged(first, most);
-        // Read the messages of a segment together.
+        // Group the messages by segment, so that the messages of one segment are read together.
         let mut by_segment: BTreeMap<(ShardNumber, Segment), Vec<usize>> = BTreeMap::new();
         for (index, found) in first.iter().enumerate() {
             let segment = (found.shard.address.shard, found.segment);
@@ -299,7 +299,8 @@ impl Seen {
 impl Shard {
     /// Returns the head, if the queue still has its slot.
     pub(crate) async fn serving(&self) -> Result<Head> {
-        // Fail if the store is closed, even if nothing has to be read.
+        // Taking a snapshot fails if the store is closed, so this call fails then, even if the head
+        // is cached.
         self.queues.store.snapshot()?;
         let head = self.head(true).await?;
         if head.serves(self.tenure) && !self.common.is_deleted.load(Ordering::Acquire) {

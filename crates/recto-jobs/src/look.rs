@@ -134,10 +134,12 @@ impl Shard {
     pub(crate) fn is_quiet_for(&self) -> Option<Duration> {
         let (until, is_due) = self.quiet.until(self.quiet.since(&self.queues.bell))?;
         let left = until.saturating_sub(self.queues.environment.now_micros());
-        // If the clock was set back, this time is wrong.
+        // Ignore the time if it has passed. Ignore it also if it is too far away, because then the
+        // clock was set back.
         let left = Some(left).filter(|left| (1..=micros(LOOK_AGAIN_LISTENING)).contains(left))?;
         let left = Duration::from_micros(left.unsigned_abs());
-        // Add a random delay, so that one of many waiting receivers polls first and the others learn its result.
+        // Unless a message is due at a known time, add a random delay. Then one of many waiting
+        // receivers polls first, and the others learn its result.
         let apart = if is_due {
             Duration::ZERO
         } else {
@@ -187,15 +189,16 @@ impl Shard {
     pub(crate) async fn look(self: &Arc<Self>, wish: Wish<'_>, before: &Look) -> Result<Look> {
         let look = self.look_once(wish, before).await?;
         if look.messages.len() == wish.most || look.is_full() || look.has_failed_half(wish.total) {
-            // A waiting receiver finds the remaining messages.
+            // Wake another waiting receiver, because the shard may have more messages than this
+            // poll returns.
             self.wakes();
         }
         Ok(look)
     }
 
     async fn look_once(self: &Arc<Self>, wish: Wish<'_>, before: &Look) -> Result<Look> {
-        // Every second poll begins at a segment with new messages, so that they need not wait for all failing messages
-        // before them.
+        // Every second poll begins at a segment with new messages, so that new messages need not
+        // wait for all failing messages before them.
         let prefers_new = self.looks.fetch_add(1, Ordering::Relaxed) % 2 == 1;
         if self.is_shared() && self.is_known_lately() && !self.common.options.get().is_ordered {
             let look = self.look_at_known(wish, prefers_new, before.next()).await?;
@@ -207,7 +210,8 @@ impl Shard {
         let head = self.serving().await?;
         self.looked_nanos.store(now_nanos.max(1), Ordering::Relaxed);
         let mut look = before.next();
-        // In an ordered queue, collect the groups that must wait in the next segment.
+        // In an ordered queue, `order` collects the groups that have unresolved messages: their
+        // messages in later segments must wait.
         let mut order = self.common.options.get().is_ordered.then(Order::default);
         let most_segments = order.as_ref().map_or(usize::MAX, |_| MAX_ORDERED_SEGMENTS);
         let mut passed_over = Vec::new();
@@ -216,7 +220,8 @@ impl Shard {
                 return Ok(look);
             }
             let now = self.queues.environment.now_micros();
-            // Ordered queues skip no segment: all messages before a segment must be known.
+            // Skip no segment of an ordered queue, because its groups block messages in later
+            // segments.
             if order.is_none()
                 && let Some(due) = self.waits.after(*number, now)
             {
@@ -230,8 +235,9 @@ impl Shard {
                     continue;
                 }
                 if !is_without_new && !prefers_new {
-                    // The segment may have new messages. If it is read, at least half of the received messages must be
-                    // new, but more than half have failed before. So the receive ends here.
+                    // More than half of the received messages failed before, and this segment may
+                    // have new messages. Then at least half of the messages of a receive must be
+                    // new, so end the receive.
                     return Ok(look);
                 }
             }
@@ -240,7 +246,8 @@ impl Shard {
                 .look_at(&mut look, &segment, *live, wish, prefers_new, order.as_mut())
                 .await;
             match looked {
-                // Hand out the messages that were claimed already. The next poll meets the error.
+                // Return the messages that were claimed before the error. The next poll reports the
+                // error.
                 Err(_) if !look.messages.is_empty() => return Ok(look),
                 Ok(Looked::PassedOver) => passed_over.push((*number, *live)),
                 Ok(Looked::Done) => {}
@@ -282,7 +289,8 @@ impl Shard {
         if !head.serves(self.tenure) || self.common.is_deleted.load(Ordering::Acquire) {
             return Ok(look);
         }
-        // Older segments come first. A segment without cached data has to be read, so stop before it.
+        // Older segments come first, so stop at the first segment without cached data, because it
+        // would have to be read.
         let known = head.live().iter();
         let known = known.map_while(|(number, live)| Some((self.known_segment(*number)?, *live)));
         let (with_new, others): (Vec<_>, Vec<_>) =
@@ -337,7 +345,8 @@ impl Shard {
                 let before = look.messages.len();
                 self.claim(look, segment, live, wish, prefers_new).await?;
                 if look.messages.len() == before {
-                    // No message is in turn, or another receiver was faster. The time of the next message is unknown.
+                    // No message is in turn, or another receiver was faster. The time of the next
+                    // message is unknown, so poll again after `LOOK_AGAIN`.
                     look.may_find(self.queues.environment.now_micros() + micros(LOOK_AGAIN));
                 }
             }
@@ -366,7 +375,8 @@ impl Shard {
         let room = wish.queue.take_room(wish.wanted(look));
         let most = room.count();
         if most == 0 {
-            // An ack wakes the receivers that wait, but the end of a claim does not.
+            // The queue has its maximum number of messages in flight. An ack wakes waiting
+            // receivers, but the end of a claim does not, so poll again after `LOOK_AGAIN`.
             look.may_find(self.queues.environment.now_micros() + micros(LOOK_AGAIN));
             return Ok(());
         }
@@ -377,7 +387,8 @@ impl Shard {
             most: u16::try_from(most).unwrap_or(u16::MAX),
             until: sent.wall.saturating_add(visibility),
             failed_surplus: if wish.total == 1 && !prefers_new {
-                // A single message cannot be half new, so every second such receive takes a failed message first.
+                // A single message cannot be half new, so every second receive of one message takes
+                // a failed message first.
                 -1
             } else {
                 i16::try_from(look.failed_surplus.max(0)).unwrap_or(i16::MAX)
@@ -389,7 +400,8 @@ impl Shard {
                 self.unclaim(segment, claims);
             }
         })?;
-        // From here on, the state counts these claims.
+        // The state now counts the claimed messages as in flight, so release the room that was
+        // reserved for them.
         drop(room);
         let heard = self.queues.clock();
         let StateAnswer::Claimed(deliveries) = answer else {
@@ -487,14 +499,14 @@ impl Shard {
                 Err(unread) => wrong = Some(unread.of(entry.id)),
             }
         }
-        // Bodies are deleted with their segment, by a purge or after all its messages were resolved. They are lost only
-        // if the segment is still live.
+        // A missing body is lost only if its segment is still live. A purge deletes bodies with
+        // their segment, and so does the release of a segment whose messages are all resolved.
         let is_lossy = !lost.is_empty();
         if is_lossy && self.find(segment.number).await?.is_some() {
             self.lose(segment, live, lost);
         }
         look.is_lossy |= is_lossy;
-        // Add the messages last: after an earlier error, the caller gives them back.
+        // Add the messages last: after an error above, the caller gives all claimed messages back.
         for (message, bytes) in found {
             look.bytes += bytes;
             look.messages.push(message);

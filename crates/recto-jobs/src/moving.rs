@@ -119,11 +119,13 @@ impl Shard {
         let found = self.content(segment.number, live, chunk, entry).await?;
         let is_lost = found.is_none();
         if is_lost && self.find(segment.number).await?.is_none() {
-            // The segment was released, and its bodies were deleted with it.
+            // The segment was released, and its bodies were deleted with it, so the message is
+            // resolved.
             return Ok(Some(Moved::Done));
         }
         if is_lost && matches!(goes, MoveTarget::On(_)) && segment.target(seq).is_none() {
-            // The next receive finds that the body is lost, and handles that.
+            // Do not begin a move within the shard for a message without a body. The next receive
+            // finds that the body is lost, and handles the message.
             return Ok(Some(Moved::NotNow));
         }
         let mut content = found.unwrap_or_default();
@@ -143,7 +145,8 @@ impl Shard {
         };
         let (chunk, protocol) = (Chunk(self.queues.random()), self.queues.protocol);
         let (target, claim, arrived) = match goes {
-            // The other queue keeps the message for its full retention, regardless of the message's age.
+            // The message arrives in the other queue now, so that queue keeps it for its full
+            // retention, regardless of the message's age.
             MoveTarget::To(to, claim) => {
                 let now = self.queues.environment.now_micros();
                 (to.to_move(entry.group), claim, Some(now))
@@ -161,7 +164,8 @@ impl Shard {
         }
         let moved = self.run(moving, segment, target, &load).await?;
         if moved == Moved::Full {
-            // Another shard of that queue may have room.
+            // Count a failed append, so that the next messages go to another shard of the target
+            // queue, which may have room.
             target.losses.appends.add(1);
         }
         self.common
@@ -179,7 +183,7 @@ impl Shard {
         load: &Load,
     ) -> Result<Moved> {
         let time = self.queues.request_timeout;
-        // Hold the shard in the cache while the message is being moved there.
+        // Hold the target shard, so that it stays in the cache while the message is moved there.
         let mut target = Arc::clone(target);
         let mut event = MoveEvent::Begin;
         loop {
@@ -201,7 +205,8 @@ impl Shard {
                 }
                 MoveAction::Over(moved) => {
                     self.release_if_done(segment).await;
-                    // Other messages of the group may wait for this.
+                    // Notify receivers, because later messages of the message's group may be
+                    // available now.
                     self.tells();
                     return Ok(moved);
                 }

@@ -106,8 +106,8 @@ impl QueueStore {
         }
         open.store.check_decisions()?;
         if states.iter().any(|state| *state != TableState::AsAsked) {
-            // Either the process that created the tables was interrupted, or another program owns the tables. In the
-            // second case, this call fails.
+            // Some tables are missing or different. Either their creation was interrupted, and
+            // `make_first` completes it, or they belong to another program, and `make_first` fails.
             open.make_first().await?;
         }
         open.begin().await.map(Some)
@@ -162,7 +162,8 @@ impl QueueStore {
     ) -> Result<Self> {
         let open = Self::of(store, environment, request_timeout);
         let states = open.store.compare_tables(&open.first()).await?;
-        // A queue can only exist if all tables exist.
+        // A queue can exist only if all tables exist, so a store that lacks one of them has no
+        // queues.
         let has_tables = !states.contains(&TableState::Missing);
         Ok(Self { has_tables, ..open })
     }
@@ -281,7 +282,8 @@ impl QueueStore {
             tenure,
             known.common(address.place, tenure),
         ));
-        // Remove unused entries, so that the map grows with the shards in use, and not with all that were ever used.
+        // Remove unused entries, so that the size of the map depends on the shards in use, and not
+        // on all shards that were ever used.
         known.shards.retain(|_, shard| shard.strong_count() > 0);
         known.shards.insert((address, tenure), Arc::downgrade(&shard));
         shard

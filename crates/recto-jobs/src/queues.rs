@@ -110,8 +110,9 @@ impl Queues {
         let keeper = queues.has_ring().then(|| Arc::new(Keeper::new(&queues)));
         let (open, ended) = Self::of(queues, keeper);
         if !open.0.queues.store.limits().remote {
-            // Complete the deletions that an earlier process began. If other processes make changes, too, the
-            // maintenance does this, so that a process that opens queues for one request needs no further reads.
+            // In a local store, complete the deletions that an earlier process began. In a shared
+            // store, the maintenance does this, so that a process that opens queues for one request
+            // needs no further reads.
             open.clear_deleted().await?;
             open.record_time().await;
         }
@@ -237,7 +238,8 @@ impl Queues {
         };
         match self.ask(wish).await? {
             RegistryAnswer::Changed(version) => {
-                // Apply the new options for all users of the queue in this process.
+                // Read the queue again, which applies the new options for all its users in this
+                // process.
                 self.queue(queue).await.map_err(QueueError::in_part)?;
                 self.record_time().await;
                 Ok(version)
@@ -284,7 +286,7 @@ impl Queues {
                         registry.places().filter_map(|(_, row)| row.held.id()).collect()
                     })
                     .await?;
-                // Remove its work units, too.
+                // Forget the queue and its work units, which were deleted with it.
                 self.kept().retain(|id, _| *id != queue && left.contains(id));
                 self.clear_deleted().await
             }

@@ -47,7 +47,8 @@ impl Shard {
             if missing.is_empty() || !self.queues.has_ring() {
                 break;
             }
-            // The bodies may have been moved to another table, or even back again, since the head was read.
+            // Since the head was read, the bodies may have been moved to another table, or even
+            // back again, so look up their table again.
             match self.find(segment).await? {
                 Some(now) if now.table != table || moves == 0 => table = now.table,
                 _ => break,

@@ -128,7 +128,7 @@ impl Shards {
                     found: Some(found),
                 }
             });
-            // If the caller no longer listens, the value is dropped, and the messages are given back.
+            // If the caller no longer listens, `held` is dropped, which gives its messages back.
             let _ = tell.send(held);
         });
         let held = told.await.unwrap_or_else(|_| Err(QueueError::ended()))?;
@@ -145,14 +145,15 @@ impl Shards {
             let (has_some, wanted) = (!found.look.messages.is_empty(), most - found.look.messages.len());
             if wanted == 0 || found.look.is_full() || found.look.has_failed_half(most) {
                 if quiet.is_none() {
-                    // A waiting receiver finds the remaining messages.
+                    // This receive ends, but the shard may have more messages, so wake another
+                    // waiting receiver.
                     self.common().news.notify_one();
                     break;
                 }
                 continue;
             }
-            // Another receiver polled and found nothing, and no notification came since. A receiver that does not wait
-            // polls anyway.
+            // Another receiver polled this shard and found nothing, and no notification came since,
+            // so a receiver that can wait skips the shard.
             if let Some(pause) = quiet.filter(|_| waits) {
                 found.pauses(pause);
                 continue;

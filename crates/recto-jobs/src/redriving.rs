@@ -119,7 +119,8 @@ fn count_moved(moves: Vec<Result<Option<Moved>>>, moved: &mut usize) -> Result<(
     *moved += moves.iter().filter(is_done).count();
     for one in moves {
         match one.map_err(QueueError::in_part)? {
-            // A receiver got the message in the meantime, or another process moves it.
+            // `NotNow` and `None` are no errors: a receiver got the message in the meantime, or
+            // another task or process moves it.
             Some(Moved::Done | Moved::NotNow) | None => {}
             Some(other) => return Err(not_taken(other)),
         }

@@ -181,7 +181,7 @@ impl Ground for StateGround {
     }
 
     fn step(&self, round: &mut Round<State>, event: Event<State>) -> Vec<Action<State>> {
-        // Any command may make a message due earlier.
+        // Any command may make a message due earlier, so forget until when the segment has no work.
         self.waits.forget(self.segment);
         self.with_context(|context| round.step(event, context))
     }
@@ -245,7 +245,8 @@ pub(crate) async fn read_log(
     let mut read = 1;
     loop {
         match read_log_once(queues, address, register, copy).await {
-            // Another segment may have taken the cell between the two requests.
+            // Read again, because another segment may have taken the versioned cell between the
+            // requests for the header and for the rows.
             Err(error) if error.kind() == QueueErrorKind::Corrupt && read < MAX_LOG_READS => read += 1,
             read => return read,
         }
@@ -266,11 +267,11 @@ async fn read_log_once(
     };
     let header = stored::decode_log_header(version, &content)?;
     if header.needed_from(copy) == header.rows() {
-        // The copy has all rows, so nothing has to be read.
+        // The copy has all rows, so no row has to be read.
         return Ok(stored::decode_log(header, copy, [])?);
     }
-    // Stop at the last row of the header. Later rows may have been appended since, or may be from earlier segments with
-    // this cell.
+    // Read no rows behind the last row of the header. They may have been appended since, or may be
+    // from earlier segments with this versioned cell.
     let mut slice = Slice {
         from: Bound::Before(row_clustering(header.needed_from(copy))),
         to: Bound::Before(row_clustering(header.rows())),

@@ -101,7 +101,8 @@ impl RegistryGround {
                 _ => break,
             }
         }
-        // Each row includes the static columns. If there is no row, read them separately.
+        // Each row includes the static columns, which contain the header. If there is no row, read
+        // the header separately.
         let header = match header {
             None => read_header(&self.queues, &*snapshot, table, &partition).await?,
             found => found,

@@ -80,8 +80,9 @@ impl Shard {
         let is_gone =
             |head: &Head| head.ever_had(origin.segment) && !head.live().contains_key(&origin.segment);
         if source.head.with_copy(|head| head.is_some_and(is_gone)) {
-            // A released segment never returns. Without this check, the head would be read once for each message that
-            // was moved together with others.
+            // A released segment never returns, so the cached head suffices. Without this check,
+            // the head would be read for each message of a segment whose messages were moved
+            // together.
             return Ok(StateAnswer::Gone);
         }
         match source.find(origin.segment).await? {

@@ -206,7 +206,8 @@ impl<G: Ground> Rounds<G> {
         let is_driven = std::mem::replace(&mut inner.is_driven, true);
         drop(inner);
         if !is_driven {
-            // Create the guard here, because a task may be dropped before it starts to run.
+            // Create the guard before the task starts: if the task is dropped before it runs, the
+            // guard still fails the waiting commands.
             let ending = Ending(Some(Arc::clone(self)));
             tokio::spawn(Arc::clone(self).drive(ending));
         }
@@ -218,8 +219,8 @@ impl<G: Ground> Rounds<G> {
         let mut inner = self.lock();
         let mut is_unsent = true;
         for ticket in tickets {
-            // A command that was answered in the meantime counts as sent, because the caller gets one error for all its
-            // commands.
+            // The caller gets one error for all its commands, so a command that was answered in the
+            // meantime counts as sent.
             if inner.withdraw(*ticket) {
                 inner.waiting.remove(ticket);
             } else {
@@ -258,7 +259,8 @@ impl<G: Ground> Rounds<G> {
                 }
                 Action::Answer(ticket, answer) => {
                     if let Some(waiting) = inner.waiting.remove(&ticket) {
-                        // A caller that no longer listens does not need the response.
+                        // Ignore a failed send: a caller that no longer listens does not need the
+                        // response.
                         let _ = waiting.told.send(Ok(answer));
                     }
                 }
@@ -361,7 +363,8 @@ impl<G: Ground> Rounds<G> {
         };
         let is_waited_for = inner.waiting.values().any(|waiting| !waiting.told.is_closed());
         if matches!(next, Next::Again(_)) && !is_waited_for {
-            // The next command starts with a read.
+            // No caller waits, so stop repeating the request. `fail` makes the next command start
+            // with a read.
             inner.fail(&QueueError::ended(), protocol);
             return Next::Over;
         }

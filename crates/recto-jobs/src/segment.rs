@@ -79,7 +79,7 @@ impl LiveSegment {
     /// Reads the log and the state unless they are known. If `anew` is set, other processes may have written since, so
     /// both are read again, except parts that cannot have changed.
     pub(crate) async fn load(&self, anew: bool) -> Result<()> {
-        // A sealed log does not change.
+        // A sealed log does not change, so a known sealed log is not read again.
         let is_sealed = self.with_log(|log| log.sealed().is_some()) == Some(true);
         let is_read = !is_sealed && (anew || self.log.with_copy(|log| log.is_none()));
         let log = async {
@@ -90,7 +90,8 @@ impl LiveSegment {
         };
         let is_state_known = self.state.with_copy(|state| state.is_some());
         if anew && is_state_known && self.is_empty() {
-            // Resolved messages stay resolved. The state has to be read only if messages were sent.
+            // All known messages are resolved, and stay resolved, so read the state only if the log
+            // shows new messages.
             log.await?;
             return if self.is_empty() {
                 Ok(())
@@ -354,7 +355,7 @@ impl LiveSegment {
                 recent.extend(log.fingerprints());
             }
         }
-        // Another task may have set the same ids first.
+        // Ignore a failed `set`: then another task has set the same ids first.
         let _ = ground.recent.set(recent);
         Ok(())
     }

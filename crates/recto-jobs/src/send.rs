@@ -78,7 +78,8 @@ impl Shards {
         for append in appends {
             let numbers = append.numbers.clone();
             if let Some(error) = failed.as_ref().filter(|_| is_ordered) {
-                // In a group, no message may exist without the messages before it.
+                // No message of a group may exist without the messages before it, so in an ordered
+                // queue, messages after a failed message are not sent.
                 results.extend(
                     numbers
                         .into_iter()
@@ -149,7 +150,8 @@ impl Shards {
         } else {
             entry.deduplication.or(entry.group)
         };
-        // If there is only one shard, all messages go there together, in the order in which they are sent.
+        // With one shard, every destination is `Any`, so messages with and without a name share
+        // appends, in the order in which they are sent.
         let name = name.filter(|_| self.count() > 1);
         name.map_or(Destination::Any, |name| Destination::Only(self.of_name(name)))
     }
@@ -169,7 +171,7 @@ impl Shards {
             sent = shard.append(append.reach, &entries, &bodies).await;
             match &sent {
                 Ok(_) => break,
-                // The messages that are sent next go to another shard.
+                // Count a failed append, so that the next messages go to another shard.
                 Err(_) => shard.losses.appends.add(1),
             }
             let is_full = |error: &QueueError| error.kind() == QueueErrorKind::Full;
@@ -206,7 +208,7 @@ fn entry(queues: &QueueStore, message: &NewMessage, sent: Micros, options: &Shar
         index: 0,
         size: u32::try_from(message.bytes()).unwrap_or(u32::MAX),
         sent,
-        // 0 means that the message is due regardless of any clock.
+        // 0 means that the message is due at once, regardless of any clock.
         not_before: if delay == 0 { 0 } else { sent.saturating_add(delay) },
         group: message.group.as_deref().map(fingerprint),
         deduplication: message.deduplication_id.as_deref().map(|id| {
@@ -323,7 +325,8 @@ impl Shard {
 /// Returns the error of messages that come after failed messages in an ordered queue.
 fn not_sent_behind(error: &QueueError) -> QueueError {
     let kind = match error.kind() {
-        // These kinds describe the failed messages. The messages after them were not sent at all.
+        // These kinds describe the failed messages. The messages after them were not sent at all,
+        // so their error has another kind.
         QueueErrorKind::OutcomeUnknown | QueueErrorKind::InvalidArgument | QueueErrorKind::Store => {
             QueueErrorKind::Unavailable
         }
@@ -349,6 +352,7 @@ fn fingerprint(name: &str) -> Fingerprint {
 /// Returns the fingerprint of a deduplication id that applies only within a group.
 fn fingerprint_in(group: &str, id: &str) -> Fingerprint {
     let length = group.len();
-    // The length makes the text of each pair unique.
+    // Without the length, different pairs would have the same text, for example `ab` with `c` and
+    // `a` with `bc`.
     fingerprint(&format!("{length}:{group}{id}"))
 }

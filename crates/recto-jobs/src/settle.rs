@@ -164,7 +164,8 @@ impl Shard {
                 None => Ok(false),
             };
             buried.push(match moved {
-                // A message that cannot be read stays where it is.
+                // Skip a message that cannot be read: it stays where it is, and the other messages
+                // are still handled.
                 Err(error) if error.kind() == QueueErrorKind::Corrupt => false,
                 moved => moved.map_err(QueueError::in_part)?,
             });
@@ -200,7 +201,8 @@ impl Shard {
         for (index, receipt) in receipts.iter().enumerate() {
             by_segment.entry(receipt.segment).or_default().push(index);
         }
-        // A segment that is not in the list was released, so all its messages are resolved.
+        // A segment that the head no longer lists was released, so all its messages are resolved.
+        // `done_before` is the outcome of their receipts.
         let done_before = if what.needs_message() {
             Settled::Stale
         } else {
@@ -218,7 +220,8 @@ impl Shard {
         for (number, indexes) in by_segment {
             let Some(live) = head.live().get(&number) else {
                 if !head.ever_had(number) {
-                    // No such segment ever existed, for example because the store was restored since.
+                    // The segment never existed in this store, for example because the store was
+                    // restored from a backup. So its receipts are stale.
                     for index in indexes {
                         settled[index] = Settled::Stale;
                     }
@@ -283,7 +286,7 @@ impl Shard {
             }
         }
         drop(leases);
-        // Do not count messages that were resolved before, as far as this process knows.
+        // Count only messages that were not resolved before, as far as this process knows.
         let done = open
             .iter()
             .zip(&answers)
@@ -294,8 +297,8 @@ impl Shard {
             ReceiptOperation::Extend { .. } | ReceiptOperation::GiveBack => {}
         }
         if what == ReceiptOperation::Ack && !self.common.options.get().is_ordered {
-            // An ack in an unordered queue makes no other message available. It can only make room for more messages in
-            // flight, so other processes need no notification.
+            // An ack in an unordered queue makes no other message available. It can only make room
+            // for more messages in flight, so other processes need no notification.
             self.wakes();
         } else {
             self.tells();

@@ -75,7 +75,8 @@ impl Shard {
             moving: Mutex::default(),
             losses: Arc::default(),
             looked_nanos: AtomicU64::new(0),
-            // Random, so that processes that poll only once do not all begin in the same way.
+            // Begin with 0 or 1 at random: of many processes that poll only once, half then prefer
+            // new messages.
             looks: AtomicU64::new(u64::from(queues.drawn_below(2) == 1)),
             quiet: Quiet::default(),
             first_due: Mutex::default(),

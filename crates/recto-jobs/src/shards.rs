@@ -121,8 +121,8 @@ impl Shards {
     /// Returns the shard to which this process sends messages that may go to any shard.
     pub(crate) fn to_send(&self) -> usize {
         if self.0.len() == 1 {
-            // The set may contain one of several shards only, and its index says nothing about where this process
-            // sends.
+            // Do not use `sends`, whose shard numbers are those of the whole queue: this set may
+            // contain only one shard of the queue.
             return 0;
         }
         self.common().sends.shard(&self.choice(|losses| &losses.appends))

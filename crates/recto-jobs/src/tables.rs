@@ -231,7 +231,7 @@ fn bodies(number: BodyTable) -> Table {
         column("message", Type::Blob, ASCENDING),
         column("body", Type::Blob, ColumnKind::Regular(WriteKind::Plain)),
     ];
-    // No automatic snapshots, because Recto empties the whole table again and again.
+    // Disable automatic snapshots, because Recto empties the whole table again and again.
     let options = TableOptions {
         automatic_snapshots: false,
         ..TableOptions::default()

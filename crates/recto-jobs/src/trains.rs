@@ -57,7 +57,8 @@ mod tests {
     #[test]
     fn later_callers_wait_until_all_writes_have_ended() {
         let trains = Trains::default();
-        // Two callers may send together: neither waits for the other.
+        // While no write is in progress, two callers may send together: neither waits for the
+        // other.
         assert!(trains.wait().now_or_never().is_some());
         assert!(trains.wait().now_or_never().is_some());
         let (first, second) = (trains.depart(), trains.depart());

@@ -38,7 +38,8 @@ impl Queues {
             }
             other => return Err(unexpected(&other)),
         };
-        // If this fails, the work unit stays: another process may have begun it, too, and found a table.
+        // If no table is free, the work unit stays in the registry, because another process may
+        // have begun it, too, and found a table.
         self.take_table(begun).await?;
         self.unit_of(queue, name.as_str()).await
     }
@@ -98,7 +99,7 @@ impl Queues {
     ) -> Option<Queue> {
         let (.., queue) = registry.queue(unit.queue)?;
         let known = self.known(registry, place, row, queue);
-        // The first value stays. Later values are equal to it.
+        // Ignore a failed `set`: the id is already set, to the same value.
         let _ = known.shards.common().unit.set(unit.id);
         self.keep(unit.id, &known.shards);
         Some(Queue {

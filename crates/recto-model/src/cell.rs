@@ -125,7 +125,7 @@ pub fn validate(ty: &Type, cell: &[u8]) -> Result<(), CellError> {
 /// fields, and its drivers show null. Returns `None` for a cell without such fields.
 pub fn with_empty_fields_null(ty: &Type, cell: &[u8]) -> Option<Vec<u8>> {
     let mut lengths = Vec::new();
-    // The decoder reports the error of a cell that ends within a value.
+    // Ignore the error of a cell that ends within a value, because the decoder reports it.
     let _ = nested::find_empty_fields(ty, cell, 0, &mut lengths);
     if lengths.is_empty() {
         return None;

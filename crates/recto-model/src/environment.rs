@@ -120,7 +120,7 @@ struct System;
 
 impl Source for System {
     fn now_micros(&self) -> i64 {
-        // A clock that is set before 1970 returns a negative time, and no error.
+        // Return a negative time if the clock is set to a time before 1970, instead of an error.
         match SystemTime::now().duration_since(UNIX_EPOCH) {
             Ok(since) => i64::try_from(since.as_micros()).unwrap_or(i64::MAX),
             Err(before) => i64::try_from(before.duration().as_micros()).map_or(i64::MIN, |micros| -micros),

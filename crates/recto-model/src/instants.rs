@@ -25,8 +25,8 @@ pub fn is_time(ty: &Type) -> bool {
     matches!(ty, Type::Timestamp | Type::TimeUuid | Type::Date)
 }
 
-/// Returns the time of a cell of such a type, in milliseconds since 1970, rounded down. Returns 0 if the
-/// bytes are not a cell of the type.
+/// Returns the time of a cell of a type that is a point in time, in milliseconds since 1970,
+/// rounded down. Returns 0 if the bytes are not a cell of the type.
 pub fn ms_of(ty: &Type, cell: &[u8]) -> i64 {
     match ty {
         Type::Date => cell.try_into().map_or(0, |day| {
@@ -37,7 +37,8 @@ pub fn ms_of(ty: &Type, cell: &[u8]) -> i64 {
     }
 }
 
-/// Returns the first value of such a type that is not before a time. `None` if all values are before it.
+/// Returns the first value of a point-in-time type that is not before a time. `None` if all values
+/// are before it.
 pub fn first_from(ty: &Type, ms: i64) -> Option<Vec<u8>> {
     match ty {
         Type::Date => {
@@ -52,8 +53,8 @@ pub fn first_from(ty: &Type, ms: i64) -> Option<Vec<u8>> {
     }
 }
 
-/// Returns the last value of such a type that is before a time, or the last value of all. `None` if no value
-/// is before the time.
+/// Returns the last value of a point-in-time type that is before a time, or the last value of all.
+/// `None` if no value is before the time.
 pub fn last_before(ty: &Type, ms: Option<i64>) -> Option<Vec<u8>> {
     let Some(ms) = ms else {
         return Some(last(ty));

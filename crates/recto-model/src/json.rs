@@ -84,7 +84,7 @@ impl JsonError {
     fn of_text(expected: impl Into<String>, text: &str) -> Self {
         Self {
             expected: expected.into(),
-            // Print the text as JSON, so that control characters do not reach a terminal.
+            // Show the text as JSON, so that control characters do not reach a terminal.
             found: Json::String(shortened(text)).to_string(),
         }
     }

@@ -30,8 +30,8 @@ use crate::cell::{DecimalCell, minimal_varint};
 /// If `ty` is not [orderable](Type::is_orderable).
 pub fn compare(ty: &Type, left: &[u8], right: &[u8]) -> Ordering {
     match ty {
-        // A date's cell is an unsigned number, and a time is never negative. So the order of the bytes is the
-        // order of the values.
+        // A date's cell is an unsigned number, and a time is never negative, so compare the bytes,
+        // whose order is the order of the values.
         Type::Ascii | Type::Text | Type::Blob | Type::Inet | Type::Date | Type::Time => left.cmp(right),
         Type::Boolean => (left != [0]).cmp(&(right != [0])),
         Type::TinyInt => by(left, right, i8::from_be_bytes),

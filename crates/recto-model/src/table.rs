@@ -404,8 +404,8 @@ impl Bound {
         if ordering.is_ne() {
             return ordering;
         }
-        // One bound's cells are a prefix of the other's, or both are equal. The shorter bound is
-        // outside all rows that begin with its cells.
+        // The cells of one bound are a prefix of the cells of the other bound, or both are equal.
+        // The shorter bound is outside all rows that begin with its cells.
         let (left, right) = (self.cells().len(), other.cells().len());
         match (self, other) {
             (Self::Before(_), Self::Before(_)) => left.cmp(&right),

@@ -103,7 +103,8 @@ impl Stores {
             cells: cells(&[BODY]),
             replace: false,
         };
-        // Retry: a range map that was read concurrently may be newer than the cached one.
+        // Retry with a newer timestamp, because a concurrent read may have cached a newer range
+        // map.
         for _ in 0..3 {
             let write = PartitionWrite {
                 table: Arc::clone(table),
@@ -142,7 +143,7 @@ impl Stores {
 fn processor_of(process: &str) -> f64 {
     const TICKS_A_SECOND: f64 = 100.0;
     let told = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    // The fields come after the process name, which may contain any character.
+    // Look for the fields after the process name, because the name may contain any character.
     let behind = told.rsplit_once(") ").map_or("", |(_, behind)| behind);
     let fields = behind.split(' ').skip(11).take(2);
     fields.filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>() / TICKS_A_SECOND

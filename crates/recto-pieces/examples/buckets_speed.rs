@@ -287,7 +287,7 @@ async fn load(open: &Open, buffers: Vec<Buffer>, plan: &Load, watches: bool) -> 
             return send(open, calls.collect()).await;
         }
         for buffer in buffers {
-            // Without buckets, this call returns at once.
+            // A store without buckets makes no room, so this call returns at once.
             let room = open
                 .store
                 .make_room(buffer.sample, ROOM_EACH as u32, Duration::from_secs(60));
@@ -305,7 +305,7 @@ async fn load(open: &Open, buffers: Vec<Buffer>, plan: &Load, watches: bool) -> 
     };
     let write = async {
         writes.await;
-        // This write returns when all rows are on disk.
+        // The last write is not relaxed, so it returns when all rows are on disk.
         let last = put(&("last".to_owned(), 0, 0, "last".to_owned()), 1);
         let write = PartitionWrite {
             table: Arc::clone(&open.table),

@@ -96,7 +96,7 @@ impl Measured {
         loop {
             match self.store.write(self.write(ats.clone()), options).await.unwrap() {
                 WriteOutcome::Done | WriteOutcome::Counted(_) => return,
-                // The bucket was split concurrently.
+                // A concurrent split moved the bucket of the rows, so repeat the write.
                 WriteOutcome::Unknown(error) if error.kind() == StoreErrorKind::Moved => {}
                 outcome => panic!("{outcome:?}"),
             }
@@ -171,7 +171,7 @@ async fn main() {
         for first in (0..rows).step_by(usize::try_from(CALL).unwrap()) {
             measured.put(first..rows.min(first + CALL)).await;
         }
-        // Wait until no bucket is split any more.
+        // Wait until the store makes no more splits.
         let mut made = 0;
         while made != measured.store.bucket_metrics().made {
             made = measured.store.bucket_metrics().made;

@@ -219,11 +219,11 @@ impl Partition {
         if self.place.pieced.times.is_some() {
             return self.read_copy(seek, deadline).await;
         }
-        // Only one of several concurrent tasks reads.
+        // Let only one of several concurrent tasks read the range map.
         let gate = pieces.copies.gate(id);
         let held = gate.lock().await;
         let read = match self.living(seek) {
-            // Another task read it meanwhile.
+            // Another task read the range map while this task waited.
             Some(copy) => Ok(Taken { requests: 1, ..copy }),
             None => self.read_copy(seek, deadline).await,
         };
@@ -239,7 +239,8 @@ impl Partition {
     /// The range map cannot be read in time, or is damaged.
     pub(crate) async fn read_copy(&self, seek: &Seek, deadline: Deadline) -> Result<Taken> {
         let pieces = &self.pieces;
-        // The semaphore is never closed, so this cannot fail.
+        // Ignore the result: only a closed semaphore returns an error, and this one is never
+        // closed.
         let _turn = pieces.reading.acquire().await;
         let asked = pieces.clock();
         let (directory, requests) = pieces

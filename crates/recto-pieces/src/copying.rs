@@ -77,7 +77,8 @@ impl PieceStore {
     ) -> Result<()> {
         let mut slice = slice_of(place, (copying.from, shard), &copying.span)?;
         loop {
-            // The semaphore is never closed, so this cannot fail.
+            // Ignore the result: only a closed semaphore returns an error, and this one is never
+            // closed.
             let _turn = self.copying.acquire().await;
             let read = self.read_rows(&slice).await?;
             self.put_rows(place, (copying.to, shard), sampling, &read).await?;
@@ -117,7 +118,7 @@ impl PieceStore {
                 tokio::task::yield_now().await;
             }
         }
-        // The keys of each shard are already in order.
+        // Sort, because the keys are ordered only within each shard.
         keys.sort();
         Ok(Some(keys))
     }
@@ -270,7 +271,7 @@ pub(crate) fn put_of(clustering: Cells, cells: Cells, stamp: Stamp, ttl_seconds:
     let put = Operation::Put {
         clustering,
         cells,
-        // The same write sets the columns to null that are null.
+        // Replace the whole row, so that columns which are null in `cells` become null.
         replace: true,
     };
     mutation(put, stamp, ttl_seconds)

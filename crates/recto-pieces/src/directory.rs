@@ -202,7 +202,8 @@ impl PieceStore {
             Ok(CasOutcome::Unknown(_)) => Ok(Decision::Unknown),
             Ok(CasOutcome::Refused(error)) | Err(error) => {
                 let error = PiecesError::from(error);
-                // After a transient error, the caller reads the range map again and decides by its content.
+                // The caller reads the range map again after a transient error, and decides by its
+                // content.
                 if error.is_passing() {
                     return Ok(Decision::Unknown);
                 }
@@ -269,7 +270,8 @@ impl Tables {
             return Ok(Window::Torn);
         }
         let Some(row) = read.rows.iter().next() else {
-            // If `first` is given, the window existed a moment ago.
+            // If `first` is given, the window existed a moment ago, so another process changed the
+            // range map during the read.
             return Ok(if first.is_some() {
                 Window::Torn
             } else {
@@ -309,7 +311,7 @@ impl Tables {
             let index = before
                 .pieces
                 .binary_search_by(|other| other.start.cmp(&piece.start));
-            // Version 0 is not stored.
+            // A range map of version 0 is not stored, so none of its key ranges exist.
             index
                 .ok()
                 .filter(|_| before.version > 0)

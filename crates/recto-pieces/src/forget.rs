@@ -93,7 +93,8 @@ impl PieceStore {
                 ..WriteOptions::default()
             };
             match self.store.cas(cas, options).await {
-                // The next round reads the current content.
+                // After any outcome, read the range map again: the next round deletes its remaining
+                // content.
                 Ok(CasOutcome::Applied | CasOutcome::Unknown(_) | CasOutcome::NotApplied { .. }) => {}
                 Ok(CasOutcome::Refused(error)) | Err(error) => {
                     let error = PiecesError::from(error);

@@ -100,7 +100,8 @@ impl Bucketful<'_> {
         edges.first()?;
         let mut figures = self.figures(&edges);
         if due == Due::Ahead {
-            // New rows are about to arrive in the other parts, so their content is unknown.
+            // The split is made for rows that are about to arrive in the other parts, so their
+            // content is unknown.
             let stays = match stays {
                 Stays::First => 0,
                 Stays::Last => edges.len(),

@@ -41,7 +41,8 @@ impl PieceStore {
                     dated.sample.bytes = bytes_of(&place.pieced, row);
                     sampling.is_sampled(hash(&dated.sample.key), dated.sample.bytes)
                 }
-                // A missing row may still arrive, even if its timestamp is old: a load gives its rows the timestamp of
+                // Keep the sample of a missing row, because the row may still arrive. An old
+                // timestamp proves nothing, because a load writes all its rows at the timestamp of
                 // the load.
                 _ => true,
             };

@@ -64,7 +64,7 @@ pub const MAX_COUNTED_KEYS: usize = 32_768;
 pub const MAX_COPIES_AT_ONCE: usize = 2;
 /// Maximum number of jobs (splits and removals of old buckets) of a process, including waiting jobs.
 pub const MAX_JOBS: usize = 1_024;
-/// Maximum number of these jobs that remove old buckets, because such a job waits for an hour.
+/// Maximum number of jobs of a process that remove old buckets. Each of them waits for an hour.
 pub const MAX_CLEARINGS: usize = 768;
 /// Maximum number of notices about partitions that wait for a job. A further notice is dropped. The next visit to the
 /// partition creates it again.

@@ -81,7 +81,7 @@ pub struct Summary {
     pub buckets: u64,
     /// Estimated content of these buckets together.
     pub figures: Figures,
-    /// Estimated content of the largest of them.
+    /// Estimated content of the largest bucket.
     pub largest: Figures,
     /// Number of buckets that exceed their maximum size.
     pub too_large: u64,

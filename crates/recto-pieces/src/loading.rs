@@ -50,7 +50,8 @@ impl Loads {
                 span: lies.span.clone(),
                 bytes: 0,
             });
-        // During a split, all rows still go to the old bucket.
+        // Reset the count only if no split of the bucket is under way: until then, all rows still
+        // go to the old bucket.
         if lies.is_at_rest && loaded.span != lies.span {
             loaded.span = lies.span.clone();
             loaded.bytes = 0;
@@ -77,7 +78,7 @@ impl PieceStore {
         let mut left = (deadline.left(&self.environment) / 2).min(MAX_LOAD_WAIT);
         let mut rows = group.rows.iter().peekable();
         while let Some(row) = rows.next() {
-            // Time buckets are never split.
+            // Time buckets are never split, so no load waits for them.
             if row.partition.place.pieced.times.is_some() {
                 continue;
             }
@@ -100,7 +101,7 @@ impl PieceStore {
                 let pause = left.min(LOOK_EVERY);
                 tokio::time::sleep(pause).await;
                 left -= pause;
-                // The write itself reports a failure of this read.
+                // Ignore an error of this read, because the write itself reports it.
                 drop(
                     row.partition
                         .take(&row.seek(), self.deadline(ReadOptions::default().timeout))

@@ -47,7 +47,7 @@ impl Partition {
             ..Mended::default()
         };
         pieces.retain(place).await?;
-        // Time buckets are never split, so none is left to clear.
+        // Time buckets are never split, so splits leave no buckets to clear.
         let is_by_time = place.pieced.times.is_some();
         for _ in 0..MAX_CUT_ROUNDS {
             if is_by_time || pieces.cut_all(place).await? == 0 {
@@ -125,7 +125,7 @@ impl PieceStore {
     async fn serially(&self, place: &Place, key: &Key) -> Result<Directory> {
         let (seek, deadline) = (Seek::At(key.clone()), self.deadline(MAX_STEP_TIME));
         let mut window = self.read_directory(place, &seek, true, deadline).await?;
-        // The previous window had the earlier key ranges.
+        // Remove key ranges before `key`, because the previous window had them already.
         window.pieces.retain(|piece| piece.start >= *key);
         Ok(window)
     }

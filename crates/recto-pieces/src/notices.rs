@@ -73,7 +73,7 @@ impl Notices {
     }
 
     pub(crate) fn add(&self, place: &Arc<Place>, notice: Notice, key: &[u8]) {
-        // Time buckets are never split.
+        // Time buckets are never split, so the splitter has no work for them.
         if place.pieced.times.is_some() {
             return;
         }
@@ -108,8 +108,8 @@ impl Notices {
         }
     }
 
-    /// Removes and returns further notices about grown buckets of a partition, at most [`MAX_TAKEN`], for a job that
-    /// already handles such a notice.
+    /// Removes and returns further notices about grown buckets of a partition, at most
+    /// [`MAX_TAKEN`]. A job that handles one notice about a grown bucket calls this function.
     pub(crate) fn take_grown(&self, place: &PlaceId) -> Vec<(Bucket, Key)> {
         let mut inner = self.lock();
         let from = (Arc::clone(place), Notice::Grown(Bucket(0)));
@@ -153,7 +153,7 @@ impl Inner {
             .count();
         let is_free = |address: &&(PlaceId, Notice)| {
             let (place, notice) = address;
-            // A removal of old buckets waits for an hour, so leave jobs for other work.
+            // The removal of old buckets waits for an hour, so limit the jobs that it occupies.
             let is_too_much = notice.kind() == Kind::Clearing && clearings >= MAX_CLEARINGS;
             !is_too_much && !self.busy.contains(&(Arc::clone(place), notice.kind()))
         };

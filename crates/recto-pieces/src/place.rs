@@ -363,7 +363,7 @@ impl Place {
     /// # Errors
     /// The cells are not a clustering key of the table.
     pub(crate) fn key(&self, clustering: &Cells) -> Result<Key> {
-        // Most encoded keys are barely longer than their cells.
+        // Most encoded keys are barely longer than their cells, so this capacity rarely grows.
         let mut encoded = Key::with_capacity(clustering.byte_len() + 2 * clustering.len());
         self.pieced.push_key(clustering, &mut encoded)?;
         Ok(encoded)

@@ -98,7 +98,8 @@ impl Way<'_> {
                 ReadAction::Take => {
                     let (taken, read_beside) = self.take(&seek, read).await?;
                     ahead = read_beside;
-                    // The two reads run concurrently, so the longer one counts.
+                    // The range map and the first rows are read concurrently, so count the round
+                    // trips of the longer read.
                     let beside = ahead
                         .as_mut()
                         .map(|ahead| std::mem::take(&mut ahead.read.round_trips));
@@ -159,7 +160,7 @@ impl Way<'_> {
         let begun = (nothing(&place.pieced), 0);
         let reading = self.slices(&slices, known.as_ref(), before, begun, None);
         let (taken, read) = join(self.partition.take(seek, self.deadline), reading).await;
-        // A failed read is repeated with the range map.
+        // Ignore an error, because the slices are read again when the range map is known.
         let ahead = read.ok().map(|(read, count)| {
             slices.truncate(count);
             Ahead { slices, read }
@@ -213,7 +214,8 @@ impl Way<'_> {
                 .map(|one| shards::slice(self.snapshot, pieced, one, &options));
             let answers = join_all(answers).await;
             let (rows, round_trips) = (read.rows.len(), read.round_trips);
-            // Concurrent requests take as long as the slowest one. A local store reports 0 round trips.
+            // Concurrent requests take as long as the slowest request. A local store reports 0
+            // round trips, which count as one.
             let trips = answers.iter().flatten().map(|answer| answer.round_trips);
             let trips = trips.max().unwrap_or(0).max(1);
             count += self.take_all(&mut read, answers, before)?;
@@ -280,7 +282,8 @@ fn rows_of(pieced: &PiecedTable, copy: &DirectoryCopy, span: &Span) -> Option<u6
     for (of, piece) in copy.directory().spans_of(span) {
         if let Some(common) = of.common(span) {
             let part = part_of(pieced, &of, &common).unwrap_or(1.0);
-            // `part` is at most 1, so this is at most the number of rows of the key range.
+            // The cast loses nothing: `part` is at most 1, so the product is at most the number of
+            // rows of the key range.
             rows = rows.saturating_add((piece.figures?.rows as f64 * part).ceil() as u64);
         }
     }
@@ -317,7 +320,7 @@ fn append(read: &mut RowsRead, more: RowsRead, limit: u32) {
     let fits = more.rows.len() <= room;
     read.exhausted &= more.exhausted && fits;
     if fits && read.rows.is_empty() {
-        // Most pages have only one result.
+        // Most pages need the rows of only one request, so take these rows without a copy.
         read.rows = more.rows;
     } else {
         let rows = more.rows.iter().take(room);

@@ -59,7 +59,8 @@ impl Registered {
 
     fn add(&self, place: &PlaceId, bucket: Bucket) {
         let mut known = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        // The process writes forgotten entries once more.
+        // Clearing the entries is harmless: the process writes each forgotten entry to the registry
+        // once more.
         if known.len() >= MAX_REGISTERED {
             known.clear();
         }
@@ -73,7 +74,8 @@ impl Registered {
 
     fn know(&self, place: &PlaceId, low: Low) {
         let mut known = self.floors.lock().unwrap_or_else(PoisonError::into_inner);
-        // The process reads forgotten retention bounds once more.
+        // Clearing the bounds is harmless: the process reads each forgotten retention bound once
+        // more.
         if known.len() >= MAX_REGISTERED {
             known.clear();
         }
@@ -143,7 +145,7 @@ impl PieceStore {
         let is_below = low.floor.as_ref().is_some_and(|floor| floor.hides(key));
         if !is_below && !self.registered.has(&place.id, bucket.bucket) {
             let stamp = (self.stamps)();
-            // Scans find the partition at bucket 0.
+            // Mark bucket 0, because scans find a partition only there.
             let root = place.pieced.mark_root(&place.partition, stamp);
             let both = vec![root, self.entry_of(place, &bucket, stamp)];
             let how = (Atomicity::Each, WriteOptions::default());
@@ -159,7 +161,8 @@ impl PieceStore {
     async fn read_low(&self, place: &Place, is_anew: bool, deadline: Deadline) -> Result<Low> {
         let now = self.clock();
         let known = self.registered.low(&place.id).filter(|_| !is_anew);
-        // An early read leaves more time to write by the retention bound.
+        // Read the retention bound again after half of its lifetime, so that the write has the
+        // other half left.
         let is_young = |low: &Low| {
             let long = self.protocol.long_life_ms / 2;
             now.boot_ms.saturating_sub(low.asked.boot_ms) < long
@@ -211,7 +214,7 @@ impl PieceStore {
         }
     }
 
-    /// Returns a window that contains only this bucket.
+    /// Returns a window of a range map that contains only this time bucket.
     pub(crate) fn window_at(&self, place: &Place, bucket: TimeBucket, floor: Option<Floor>) -> Directory {
         let piece = piece_of(place, bucket.start, bucket.bucket);
         Directory {
@@ -220,8 +223,9 @@ impl PieceStore {
         }
     }
 
-    /// Returns a cached range map with such a window. It counts as known at all times: no deletion ever went to another
-    /// bucket. So any write may use it, with any timestamp and any basis.
+    /// Returns a cached range map that contains only this time bucket. It counts as known at all
+    /// times: no deletion ever went to another bucket. So any write may use it, with any timestamp
+    /// and any basis.
     fn taken(&self, place: &Place, bucket: TimeBucket, low: Low) -> Taken {
         let window = self.window_at(place, bucket, low.floor);
         Taken {
@@ -361,7 +365,7 @@ impl PieceStore {
         let most = MAX_WINDOW_PIECES as u32;
         match seek {
             Seek::At(key) => {
-                // The start of the bucket follows from a complete key.
+                // A complete key determines the start of its time bucket, so no read is necessary.
                 let before = match times.bucket_of(key) {
                     Ok(bucket) => Some(bucket.start),
                     Err(_) if key.is_empty() => None,
@@ -439,7 +443,7 @@ impl PieceStore {
 
     fn window_of(&self, pieces: Vec<Piece>, end: Option<Key>) -> Directory {
         Directory {
-            // A later read has a higher version, so it supersedes an earlier one.
+            // Use the time as the version, so that a later read supersedes an earlier read.
             version: self.clock().boot_ms.max(1),
             next_bucket: Bucket(i64::MAX as u64),
             life_ms: self.protocol.long_life_ms,

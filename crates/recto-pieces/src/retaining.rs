@@ -149,14 +149,15 @@ impl PieceStore {
                 Ok(Decision::Applied)
             }
             None => {
-                // Sums that begin at an edge that no longer exists are useless.
+                // Remove block sums before the key ranges: a block must never begin at an edge that
+                // no longer exists.
                 self.forget_sums(place, gone).await?;
                 let decision = self.decide(place, known, (put, gone), attempts).await?;
                 if !gone.is_empty() && !known.is_whole() {
                     self.forget_sums(place, gone).await?;
                     let left = [put.pieces.first(), put.pieces.last()].into_iter().flatten();
                     let left: Vec<Key> = left.map(|piece| piece.start.clone()).collect();
-                    // Ignore errors, because readers of sums check them.
+                    // Ignore an error, because readers check block sums and can do without them.
                     let _ = self.sum_up(place, &left).await;
                 }
                 Ok(decision)
@@ -179,7 +180,8 @@ impl PieceStore {
         let mut stamp = (self.stamps)();
         for _ in 0..MAX_DROP_ROUNDS {
             if bucket == Bucket(0) {
-                // Scans must find the partition there at all times.
+                // Mark bucket 0 at a later timestamp than the deletion, so that scans find the
+                // partition at all times.
                 let mark = Stamp(stamp.0.saturating_add(1));
                 self.write_step(place.pieced.mark_root(&place.partition, mark))
                     .await?;
@@ -241,7 +243,7 @@ impl PieceStore {
                 end: span.end.clone(),
             },
         };
-        // If a key range begins at the step, a bucket already ends there.
+        // If a key range begins at the last step, a bucket already ends there, so no split is due.
         if span.start == *next {
             return Ok(());
         }

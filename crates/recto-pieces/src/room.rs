@@ -16,7 +16,7 @@ use crate::place::{PieceStore, Place};
 /// chance to be split again.
 const PART_QUARTERS: u64 = 3;
 
-/// Rows that are about to arrive, represented by one of them.
+/// Representative row of several rows that are about to arrive.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Coming {
     /// Key of the representative row.
@@ -35,7 +35,7 @@ impl PieceStore {
     /// A split cannot be made in time.
     pub(crate) async fn make_room(&self, place: &Arc<Place>, mut coming: Vec<Coming>) -> Result<()> {
         let bytes: u64 = coming.iter().map(|one| one.bytes).sum();
-        // The splitter handles the rows that exist already, as usual.
+        // If few rows are about to arrive, make no room: the splitter handles grown buckets.
         if bytes < place.pieced.sampling.unit {
             return Ok(());
         }
@@ -143,7 +143,7 @@ fn cut_for(place: &Place, span: &Span, there: Vec<Coming>, coming: &[Coming]) ->
             Stays::First
         },
         sampling: pieced.next_sampling(bytes.checked_div(rows).unwrap_or(pieced.sampling.mean)),
-        // The content after the arrival of all rows is unknown yet.
+        // Leave the figures empty, because the content after the arrival of all rows is unknown.
         figures: Vec::new(),
         edges,
     })

@@ -56,10 +56,11 @@ pub(crate) fn is_changed(key: &[u8], became: Became, sampling: Sampling) -> bool
     let hash = hash(key);
     let is_sampled = match became {
         Became::Put(bytes) => sampling.is_sampled(hash, bytes),
-        // The size of the deleted row is unknown.
+        // The size of the deleted row is unknown, so decide as for a row of
+        // `MAX_DELETED_ROW_BYTES`.
         Became::Gone => sampling.marks_gone(hash),
     };
-    // No key range can begin at a longer key.
+    // A row with a longer key is never sampled, because no key range can begin at such a key.
     is_sampled && key.len() <= MAX_EDGE_BYTES
 }
 
@@ -172,8 +173,8 @@ fn dated((row, stamp): (RowRef<'_>, &i64)) -> Result<Dated> {
 }
 
 fn sample_of(row: RowRef<'_>) -> Option<Sample> {
-    // If a row was deleted before it was sampled, its sample has no size. A negative size is invalid and counts as
-    // none.
+    // A sample without a size belongs to a row that was deleted before it was sampled. A negative
+    // size is invalid. Both count as size 0.
     let bytes = row.get(BYTES).and_then(|bytes| bytes.try_into().ok());
     Some(Sample {
         key: row.get(KEY)?.to_vec(),

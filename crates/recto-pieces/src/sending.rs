@@ -36,8 +36,8 @@ impl PieceStore {
             return way.go_straight(straight).await;
         }
         let alone = group.rows.len() == 1 && group.others.is_empty();
-        // Do not guess for parts of an atomic group: if this process died after a wrong guess, no process would repeat
-        // the group.
+        // Do not guess the buckets of several rows in an atomic group. If this process died after a
+        // wrong guess, no process would repeat the group.
         let may_guess = alone || group.atomicity == Atomicity::Each;
         let guess = |(row, living): (&RowWrite, &Option<Taken>)| {
             let is_unknown = may_guess && living.is_none();
@@ -48,7 +48,8 @@ impl PieceStore {
             guesses: &guesses,
             ..way
         };
-        // Box the future, because it is large and most rows take the direct path.
+        // Allocate this large future on the heap, because most rows take the direct path above and
+        // do not need it.
         way.drive().boxed().await
     }
 
@@ -263,7 +264,8 @@ impl<'g> Way<'g> {
                 }
             }
             self.ask(state, &asked);
-            // The retry reads all range maps again.
+            // A row may not use the range map that was read. If nothing was sent yet, end here: the
+            // caller's retry reads all range maps again.
             if state.is_moved && !state.is_on_its_way && asked.is_empty() {
                 return Ok(Ended::Moved { is_sent: false });
             }
@@ -306,7 +308,8 @@ impl<'g> Way<'g> {
     fn act(&self, state: &mut State, row: usize, action: WriteAction) -> Result<Option<WriteEvent>> {
         match action {
             WriteAction::Take | WriteAction::Read => {
-                // For its first range map, a row can use one that this process has cached meanwhile.
+                // A first request may use a range map that another task has cached meanwhile. A
+                // repeated request needs a new read.
                 let is_first = state.copies[row].is_none();
                 let of = &self.group.rows[row];
                 let looks = || self.living[row].clone().or_else(|| of.living());
@@ -377,8 +380,8 @@ impl<'g> Way<'g> {
         }
     }
 
-    /// Returns whether a row may use a range map. Without a range map the row goes to a guessed bucket, which is
-    /// checked against the range map when that is there.
+    /// Returns whether a row may use a range map. A row without a range map goes to a guessed
+    /// bucket. The write compares this bucket with the range map as soon as the range map is read.
     fn is_older(&self, row: usize, copy: Option<&Taken>) -> bool {
         copy.is_none_or(|copy| self.group.since.allows(copy, &self.group.rows[row]))
     }
@@ -397,7 +400,8 @@ impl<'g> Way<'g> {
     fn sending(&self, writes: &[(usize, BTreeSet<Bucket>)], copies: &[Option<Taken>]) -> Sending {
         let mut sending = Sending::default();
         let now_ms = self.pieces.clock().boot_ms;
-        // Keep the order of the rows: it is the order of their timestamps if one row is written twice.
+        // Keep the order of the rows: if the group writes a row twice, this is the order of the
+        // timestamps.
         for (number, buckets) in writes {
             let row = &self.group.rows[*number];
             let place = &row.partition.place;
@@ -464,7 +468,8 @@ impl<'g> Way<'g> {
                 .write_together(further, (Atomicity::Each, self.group.options), self.deadline);
         let further = has_further.then(|| further.boxed());
         all_done(std::iter::once(together.boxed()).chain(further)).await?;
-        // A failed deletion leaves a sample without a row, so its bucket is split a little sooner.
+        // Ignore errors of these deletions. A sample without a row only causes an earlier split of
+        // its bucket.
         drop(join_all(sending.gone.into_values().map(write)).await);
         Ok(())
     }

@@ -33,7 +33,8 @@ impl PiecedTable {
         if !self.shards.are_several() {
             return bucket;
         }
-        // There are too few shards for a negative number.
+        // The shard column is a signed integer, but the number of shards is too small for a
+        // negative number.
         let number = shard.0.to_be_bytes();
         bucket.iter().chain(std::iter::once(Some(&number[..]))).collect()
     }
@@ -44,7 +45,7 @@ impl PiecedTable {
         let mut cells = cells.iter();
         let partition = cells.by_ref().take(self.key_columns()).collect();
         let bucket = cells.next().flatten().and_then(|cell| cell.try_into().ok());
-        // Without shards, nothing follows the bucket.
+        // A table without shards has no cell after the bucket, so the shard is 0.
         let shard = cells.next().flatten().and_then(|cell| cell.try_into().ok());
         let bucket = Bucket(bucket.map_or(0, u64::from_be_bytes));
         (partition, (bucket, Shard(shard.map_or(0, u32::from_be_bytes))))
@@ -239,7 +240,8 @@ impl<'m> Merge<'m> {
             ..*options
         };
         for source in &asked {
-            // The limit of the slice fits into 32 bits, and `most` does not exceed it.
+            // The cast loses nothing: `most` does not exceed the limit of the slice, which has 32
+            // bits.
             self.sources[*source].rest.limit = most as u32;
         }
         let answers = asked
@@ -253,7 +255,7 @@ impl<'m> Merge<'m> {
             self.take(source, answer)?;
         }
         self.round_trips += round_trips;
-        // The rows of each shard are already in order.
+        // Sort, because the rows are ordered only within each shard.
         self.found.sort_by(|one, other| one.key.cmp(&other.key));
         if self.is_backward() {
             self.found.reverse();

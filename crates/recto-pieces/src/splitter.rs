@@ -47,7 +47,7 @@ impl PieceStore {
 
     async fn job(&self, noticed: Noticed) {
         let (place, key) = (&noticed.place, &noticed.key);
-        // After a failure, the next visit to the partition creates the notice again.
+        // Ignore an error, because the next visit to the partition creates the notice again.
         let _ = match noticed.notice {
             Notice::Grown(bucket) => self.grown(place, (bucket, key.clone())).await,
             Notice::HalfDone => self.at_rest(place, key).await.map(drop),
@@ -92,7 +92,8 @@ impl PieceStore {
         let (mut cuts, mut is_hot) = (Vec::new(), false);
         for (bucket, key, wanted) in due {
             if directory.piece_of(&key).is_none() {
-                // The key is in another window of the range map.
+                // The key is in a window of the range map that was not read, so queue the bucket
+                // again.
                 self.notices.add(place, Notice::Grown(bucket), &key);
                 continue;
             }
@@ -205,8 +206,8 @@ impl PieceStore {
                         None => self.directory_at(place, key).await?,
                     };
                     if !is_decided && known.version != version {
-                        // The new version may be the result of this split, after a write of unknown outcome. Continue
-                        // from the stored state.
+                        // The version changed, perhaps by an earlier write of this split whose
+                        // outcome is unknown. Continue from the stored range map.
                         is_decided = true;
                         machine = Splitting::new([], is_hot, self.room(), self.protocol);
                         machine.step(SplitEvent::Begin);
@@ -244,7 +245,8 @@ impl PieceStore {
             };
             action = machine.step(event);
         }
-        // Check the split buckets again for rows that arrived meanwhile, because no later write may do so.
+        // Rows may have arrived during the split, and perhaps no later write checks the buckets, so
+        // queue the split buckets for another check.
         touched.sort_unstable();
         touched.dedup();
         for key in &touched {
@@ -254,7 +256,7 @@ impl PieceStore {
         }
         self.notices.look(place, &known);
         if !known.is_whole() || known.pieces.len() > MAX_WINDOW_PIECES {
-            // Ignore errors, because readers of sums check them.
+            // Ignore an error, because readers check block sums and can do without them.
             let _ = self.sum_up(place, &touched).await;
         }
         Ok(())
@@ -381,8 +383,8 @@ impl PieceStore {
             if left.is_zero() {
                 return;
             }
-            // The clock advances while the machine is suspended, but timers do not. So sleep for parts of the time
-            // only.
+            // The clock also counts while the machine is suspended, but timers do not. So sleep for
+            // only a part of the time, and then read the clock again.
             tokio::time::sleep((left / 8).max(SHORTEST_SLEEP)).await;
         }
     }

@@ -59,7 +59,7 @@ impl PieceStore {
     pub(crate) async fn sum_up(&self, place: &Place, keys: &[Key]) -> Result<()> {
         let mut done: Option<Option<Key>> = None;
         for key in keys {
-            // The last block contained this key, too.
+            // Skip the key if the last block that was summed up contains it.
             match &done {
                 Some(None) => break,
                 Some(Some(end)) if key < end => continue,
@@ -241,7 +241,7 @@ impl PieceStore {
     }
 
     async fn write_blocks(&self, place: &Place, pieces: &[(Span, Piece)], deadline: Deadline) -> Result<()> {
-        // A block that has become too large is replaced by several blocks that have room for further splits.
+        // Replace an oversized block by several blocks that have room for further splits.
         let each = if pieces.len() <= MAX_BLOCK_PIECES {
             pieces.len().max(1)
         } else {

@@ -173,7 +173,8 @@ impl PieceStore {
                 ..Layout::default()
             });
         }
-        // Time buckets have no sums, because new ones may appear between others at any time.
+        // Read no sums of time buckets: they have none, because new time buckets may appear between
+        // others at any time.
         let is_by_time = place.pieced.times.is_some();
         let mut blocks = if is_by_time {
             Vec::new()
@@ -181,7 +182,7 @@ impl PieceStore {
             self.blocks(place, span, deadline).await?
         };
         if blocks.len() < FEWEST_BLOCKS && !is_by_time {
-            // The last split did not write its sums.
+            // A split that was interrupted may not have written its block sums, so write them now.
             self.sum_up(place, std::slice::from_ref(&span.start)).await?;
             blocks = self.blocks(place, span, deadline).await?;
         }
@@ -367,7 +368,8 @@ impl PieceStore {
                     .map(|(span, piece)| Part::Listed(span, piece))
                     .collect();
                 let all: f64 = pieces.iter().map(|piece| survey.rows_of(piece)).sum();
-                // Scale the rank from the assumed rows of the block to the rows of its key ranges.
+                // Scale the rank, because it counts the assumed rows of the block, and not the rows
+                // of its key ranges.
                 left *= all / rows.max(1.0);
                 match nth(&survey, pieces, is_backward, &mut left) {
                     Some((part, _)) => part,
@@ -394,7 +396,8 @@ impl Survey {
     /// Returns the estimated number of rows of a part.
     fn rows_of(&self, part: &Part) -> f64 {
         let (for_each_row, for_each_piece) = self.scale;
-        // If most recorded contents are of little use, assume that all key ranges have the same number of rows.
+        // If most recorded row counts are of little use, assume that all key ranges have the same
+        // number of rows.
         let scaled = |several: Several| {
             if for_each_row > 0.0 && for_each_row < 4.0 {
                 several.recorded.rows as f64 * for_each_row

@@ -390,7 +390,7 @@ impl PiecedTable {
 
     /// Returns the encoded form of a prefix of a clustering key.
     pub(crate) fn key(&self, clustering: RowRef<'_>) -> Result<Key> {
-        // Most encoded keys are barely longer than their cells.
+        // Most encoded keys are barely longer than their cells, so this capacity rarely grows.
         let mut encoded = Key::with_capacity(clustering.byte_len() + 2 * clustering.len());
         key::encode_clustering(&self.table, clustering, &mut encoded)?;
         Ok(encoded)

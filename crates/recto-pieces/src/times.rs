@@ -107,7 +107,8 @@ impl Times {
         }
     }
 
-    /// Returns the bucket with a number, or `None` if no key belongs to such a bucket.
+    /// Returns the time bucket with a number, or `None` if no key belongs to a bucket with this
+    /// number.
     pub(crate) fn numbered(&self, bucket: Bucket) -> Option<TimeBucket> {
         let found = if bucket == TIMELESS {
             self.presence.and_then(|_| self.timeless().ok())
@@ -130,7 +131,8 @@ impl Times {
                 instants::first_from(&self.ty, start_ms),
                 next_ms.and_then(|next| instants::first_from(&self.ty, next)),
             ),
-            // The newest keys come first.
+            // In a descending table, the newest keys come first, so the bucket begins at its last
+            // time.
             Direction::Descending => {
                 let before = self.width.floor_ms(start_ms.saturating_sub(1));
                 let is_some = before < start_ms;
@@ -290,7 +292,7 @@ impl Keep {
     /// # Errors
     /// The key is not a key of the table.
     pub(crate) fn time_of(&self, key: &[u8]) -> Result<i64> {
-        // In a table with retention, each key has a time.
+        // The default is never used, because each key of a table with retention has a time.
         Ok(self.times.time_of(key)?.unwrap_or(i64::MAX))
     }
 

@@ -234,7 +234,7 @@ impl RowWrite {
             return None;
         }
         let Some(last) = pieces.copies.last(&place.id, &self.seek()) else {
-            // Most partitions were never split.
+            // If no range map is known, guess bucket 0, because most partitions were never split.
             return Some(Guess {
                 bucket: Bucket(0),
                 sampling: place.pieced.sampling,
@@ -247,7 +247,8 @@ impl RowWrite {
         let takers = takers.ok()?;
         let piece = last.directory().piece_of(&self.key)?;
         let only = takers.first().filter(|_| takers.len() == 1)?;
-        // Bucket 0 took all rows at first, so it did not begin to take this row after the write was made.
+        // Bucket 0 takes all rows of a partition at first, so it did not begin to take this row
+        // after the write was made.
         let is_safe = *only == Bucket(0) || since.allows(&last, self);
         is_safe.then_some(Guess {
             bucket: *only,

@@ -89,8 +89,8 @@ fn choices_by(
         };
         match alone {
             Some(alone) if alone.filter_scan.is_empty() => Some(alone),
-            // Without a sort, the order of the first view that can serve the query is the order of the
-            // result. Several views together may serve the query only in that order.
+            // Without a sort, the first view that serves the query determines the order of the
+            // result. So an intersection of views may replace it only in the same order.
             Some(alone) => {
                 let several = together(query).filter(|several| is_sorted || several.order == alone.order);
                 several.or(Some(alone))
@@ -221,7 +221,8 @@ mod tests {
         assert_eq!((choices.fields.len(), looks), (100, 9));
         let at = of(&choices, "at");
         assert!(at.equality && at.range && at.sort == SortChoice::Served);
-        // Rows of one `at` are sorted by `id`. Rows of many values of `at` are not.
+        // Rows with one value of `at` are sorted by `id`, but rows with many values of `at` are
+        // not.
         let id = of(&choices, "id");
         assert!(!id.equality && !id.range && id.sort == SortChoice::Unserved);
         let day = of(&choices, "day");
@@ -239,7 +240,8 @@ mod tests {
         let (pinned, _) = asked(&wide, "day = \"mon\" AND at = 1", "", "");
         assert!(of(&pinned, "id").range && of(&pinned, "id").sort == SortChoice::Served);
         assert_eq!(of(&pinned, "at").sort, SortChoice::Pointless);
-        // A condition that replaces the contradictory ones removes the contradiction.
+        // The condition of a choice replaces the contradictory conditions on its field, so the
+        // contradiction ends.
         let (contradiction, _) = asked(&wide, "day = \"mon\" AND at > 2 AND at < 1", "", "");
         assert!(of(&contradiction, "at").equality && !of(&contradiction, "f0").equality);
     }

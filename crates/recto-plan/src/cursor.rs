@@ -382,8 +382,8 @@ impl AuthenticCursor {
         if self.found.is_by_sort_order {
             return Ok(check_identity(found, &of_version_1())?);
         }
-        // Report a different filter before a different order, because another filter can also have another
-        // order.
+        // Compare the filters first, because another filter can also lead to another order. The
+        // error should name the cause.
         if found.collection == identity.collection && found.query != identity.query {
             return Err(CursorError::OtherQuery);
         }

@@ -262,8 +262,8 @@ impl Plan {
         let (values, is_before) = self.views[source].beyond_other(row).unwrap_or_else(|| {
             let columns = self.views[source].columns.iter();
             let values = columns.map(|column| row.get(*column)).collect();
-            // This row has the cells that the filter fixes, so the next row is directly after it in the direction of
-            // travel.
+            // The row has the cells that the filter fixes in the other views, so the next position
+            // is directly beyond the row.
             (values, travel == Travel::Backward)
         });
         let side = if is_before { Side::Before } else { Side::After };
@@ -282,8 +282,8 @@ impl Plan {
                 return term.direction.apply(ordering);
             }
         }
-        // If one position is a prefix of the other, the shorter position is before or after all rows that begin with
-        // it.
+        // If one position is a prefix of the other, it is before or after all rows that begin with
+        // it, depending on its side.
         let sign = |side| if side == Side::Before { -1 } else { 1 };
         match one.len().cmp(&other.len()) {
             Ordering::Less => sign(left.side).cmp(&0),

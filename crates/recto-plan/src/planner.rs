@@ -47,7 +47,8 @@ impl Plans {
     pub fn rejected(&self, collection: &Collection, taken: usize) -> Vec<RejectedView> {
         let best = &self.plans[taken];
         let is_other = |(index, other): &(usize, &Arc<Plan>)| {
-            // If one view serves the query without a scan, a plan that intersects views needs no explanation.
+            // If one view serves the query without a scan, do not list a plan that intersects views
+            // as rejected.
             *index != taken && (other.views.is_empty() || best.rejects_many())
         };
         let others = self.plans.iter().enumerate().filter(is_other);
@@ -85,8 +86,8 @@ impl Plans {
     /// reject many of the rows that they read.
     fn add_intersecting(&mut self, plans: Vec<Plan>, is_sorted: bool) {
         for plan in plans {
-            // Without a sort, insert the plan only before a worse plan of the same identity, so that the order of the
-            // rows stays the same.
+            // Without a sort, insert the plan only before a worse plan of the same identity, so
+            // that the order of the rows stays the same.
             let is_worse = |other: &Arc<Plan>| rank(other) > rank(&plan) && other.identity == plan.identity;
             let place = self.plans.iter().position(is_worse).filter(|_| !is_sorted);
             let place = place.unwrap_or(self.plans.len());
@@ -167,11 +168,13 @@ pub fn plan(
             ..*wishes
         };
         let plans = plan(collection, sort_orders, query, &any).ok()?;
-        // Several views that serve the query together have no single name.
+        // Suggest only a single view, because an intersection of several views has no name that a
+        // query could use.
         let best = plans.plans.iter().find(|plan| plan.views.is_empty())?;
         Some(best.sort_order.name.clone())
     });
-    // The query fixes a partition, so its sort or another condition is the reason why no view serves it.
+    // The query already fixes a partition, so its sort or another condition, and not a missing
+    // field, is the reason why no view serves it.
     if has_pinned {
         missing_partition_fields.clear();
     }
@@ -250,7 +253,8 @@ fn advice(collection: &Collection, query: &Arc<Query>) -> Advice {
         let sort_order = SortOrder::new(&collection.arranged(view), &*view.name).map(Arc::new);
         sort_order.is_ok_and(|sort_order| plan_on(collection, &sort_order, query, &wishes).is_ok())
     };
-    // A view that leaves out records without a value may serve more, because no column for null separates its fields.
+    // Also try a view that leaves out records without a value: no column for null separates its
+    // fields, so it may serve more.
     for with_filter_scan in [false, true] {
         for nulls in [Nulls::Last, Nulls::Skip] {
             let view = suggested.view(collection, nulls);
@@ -276,7 +280,8 @@ fn plan_on(
         reversed,
         filter_scan,
     } = match lay_out(collection, sort_order, query, wishes.allow_filter_scan) {
-        // Conditions that contradict each other give an empty page, regardless of the rest of the query.
+        // If conditions contradict each other, the result is empty, whether or not the sort order
+        // serves the rest of the query.
         Err(_) if query.contradiction => return Ok(nothing(collection, sort_order, query)),
         laid_out => laid_out?,
     };
@@ -324,7 +329,8 @@ fn check_records(
             collection.fields[field].name
         ));
     }
-    // A query that names the view requests only the records that the view contains.
+    // A query that names a view requests only the records of that view, so it accepts missing
+    // records.
     let lacks = |field: &&usize| wishes.view.is_none() && !query.fields().any(|one| one == **field);
     match sort_order.skips_nulls_of.iter().find(lacks) {
         Some(&field) => Err(format!(
@@ -494,8 +500,8 @@ fn serves_with_pinned(
     }
     let has_records_for =
         |field: &usize| wishes.view.is_some() || pinned.fields().any(|pinned| pinned == *field);
-    // Do not compare this value with the values whose records a view lacks: it is only a placeholder for the value that
-    // the user would add.
+    // Do not look up the placeholder value among the values whose records a view lacks: the user
+    // would add another value.
     sort_order.skips_nulls_of.iter().all(has_records_for)
         && lay_out(collection, sort_order, &pinned, wishes.allow_filter_scan).is_ok()
 }
@@ -544,8 +550,8 @@ impl<'a> Layout<'a> {
                     constraint.map(|constraint| layout.collated(constraint, column))
                 }
                 Holds::Derived(field, _) if query.fields().any(|one| one == field) => {
-                    // A condition on the field excludes null, so all matching rows have the cell of a value that is not
-                    // null.
+                    // A condition on the field excludes null. So all matching rows have the same
+                    // cell in this column: the cell of a value that is not null.
                     let cell = sort_order.derived(column, Some(&[])).unwrap_or_default();
                     layout.pinned.push(Cow::Owned(vec![cell.into_owned()]));
                     continue;
@@ -685,9 +691,9 @@ impl<'a> Layout<'a> {
         let sort_order = self.sort_order;
         let partition_len = sort_order.partition_len();
         let mut order: Vec<OrderTerm> = Vec::new();
-        // The free columns decide the direction in which slices are read. If the sort has no free column, the first
-        // order column of the view in the sort decides. (A sort that has only some columns is completed by the view's
-        // remaining columns; they are reversed if the sort is the reverse of the view's order.)
+        // The free columns decide the direction in which slices are read. If the sort has no free
+        // column, the view's first order column in the sort decides. After a sort of only some
+        // columns follow the view's other columns, reversed if the sort reverses the view's order.
         let mut reversed_by_free = None;
         let mut reversed_by_first = None;
         let mut next_free = self.pinned.len();
@@ -716,7 +722,8 @@ impl<'a> Layout<'a> {
                 reversed_by_first.get_or_insert(against);
             }
             if !self.is_many(column) {
-                // Columns that are derived from the field precede it in the table, and are part of the sort.
+                // Columns that are derived from the field directly precede it in the table, so they
+                // are a part of the sort.
                 let is_derived =
                     |one: &usize| matches!(sort_order.holds[*one], Holds::Derived(of, _) if of == field);
                 let derived: Vec<usize> = (next_free..column).take_while(is_derived).collect();
@@ -810,7 +817,8 @@ impl<'a> Layout<'a> {
         for combination in 0..combinations {
             let values = self.combination(combination);
             let partition_len = self.sort_order.partition_len();
-            // Stores reject reads of a partition that the table cannot have.
+            // Skip an empty partition key if the table cannot contain it, because stores reject
+            // such reads.
             if !self.sort_order.table.allows_empty_partition() && values[0].is_empty() {
                 continue;
             }
@@ -905,7 +913,7 @@ impl<'a> Layout<'a> {
             let operator = if end.inclusive { with } else { without };
             segments::of_tuple(table, pinned, operator, &pair(end))
         };
-        // Both columns have the same direction, so each end leaves one range.
+        // Both columns have the same direction, so each end of the range gives one segment.
         let lower = piece(lower, Operator::GreaterOrEqual, Operator::Greater);
         let upper = piece(upper, Operator::LessOrEqual, Operator::Less);
         segments::intersect(&lower, &upper, table)
@@ -1224,7 +1232,8 @@ order = ["size", "age"]
     fn of_those_that_serve_the_one_with_the_fewest_sources_is_taken() {
         let uniform = ("uniform".to_owned(), 1);
         let mixed = |sources| ("mixed".to_owned(), sources);
-        // Only records that have both fields satisfy the range, so the views lack none of the requested records.
+        // Only records that have both fields satisfy the range, so the views that skip nulls lack
+        // none of the requested records.
         let filter = "team = 1 AND (size, age) > (2, 3)";
         let (places, reasons) = planned(filter, "size");
         assert_eq!(places, [uniform.clone(), mixed(2)]);
@@ -1305,17 +1314,17 @@ order = ["at"]
         assert_eq!(alone("team = 1 AND color = \"red\"", ""), both);
         assert_eq!(alone("team = 1 AND color = \"red\"", "at desc"), both);
         assert_eq!(alone("team = 1 AND color = \"red\"", "at, id desc"), both);
-        // The range is on the column by which both views are sorted.
+        // A range on the column by which both views are sorted is possible.
         assert_eq!(
             alone("team = 1 AND color = \"red\" AND at >= 3 AND at < 9", ""),
             both
         );
         let three = alone("team = 1 AND color = \"red\" AND size = 2", "at");
         assert_eq!(three, Ok(vec!["by_team & by_color & by_size_at".to_owned()]));
-        // The rows of `by_size` have another order.
+        // The view `by_size` has another order, so it cannot be combined with the others.
         assert!(alone("team = 1 AND color = \"red\"", "id").is_err());
         assert!(alone("team = 1 AND note = \"n\"", "").is_err());
-        // Several values give several ranges, which have no common order.
+        // Several values of a field give several ranges, which have no common order.
         assert!(alone("team = 1 AND (color = \"red\" OR color = \"blue\")", "").is_err());
         // A query that names a view uses that view alone.
         let named = Wishes {
@@ -1334,10 +1343,11 @@ order = ["at"]
         assert_eq!(plans, ["by_team & by_color", "by_team", "by_color"]);
         let one = together(0, "team = 1", "at desc", &FREELY).expect("plans");
         assert_eq!(one, ["by_team"]);
-        // Without a sort, the first view decides the order, although it checks rows.
+        // Without a sort, the first view decides the order of the rows, although it checks rows.
         let first = together(0, "size = 1 AND team = 2", "", &FREELY).expect("plans");
         assert_eq!(first[0], "by_team & by_size_at");
-        // Conditions that no view serves are checked on the rows that the views have in common.
+        // Conditions that no view serves are checked on the rows that the combined views have in
+        // common.
         let more = format!("{filter} AND note = \"n\"");
         for sort in ["at desc", ""] {
             let plans = together(0, &more, sort, &FREELY).expect("plans");
@@ -1395,17 +1405,17 @@ order = ["-at"]
             plan(collection, &sort_orders, &query, &wishes).expect_err("it is rejected")
         };
         for (view, filter, sort, missing_partition_fields) in [
-            // Only the partition is missing.
+            // Queries that lack only the fields of a partition.
             (Some("primary"), "", "", &["carrier"][..]),
             (Some("primary"), "at > 1", "at", &["carrier"]),
             (None, "flight = 1 AND at = 7", "flight, at", &["carrier"]),
             (None, "origin = \"JFK\"", "", &["dest"]),
             (Some("by_origin"), "dest > \"L\"", "", &["origin", "dest"]),
-            // The query names a partition, but no view serves its sort or another condition.
+            // Queries that fix a partition, but have a sort or a condition that no view serves.
             (None, "carrier = \"AA\"", "distance", &[]),
             (None, "carrier = \"AA\" AND distance > 5", "", &[]),
             (None, "origin = \"JFK\" AND dest = \"LAX\"", "distance", &[]),
-            // Fixing the carrier or the origin would not help.
+            // Queries that no view would serve even with a fixed carrier or origin.
             (None, "", "distance", &[]),
             (None, "distance > 2000", "", &[]),
             (None, "dest = \"LAX\" AND distance > 2000", "", &[]),

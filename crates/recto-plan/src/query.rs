@@ -398,7 +398,7 @@ impl Query {
             return;
         }
         self.contradiction = true;
-        // Keep the list, so that the plan does not depend on the order of conditions.
+        // Keep the list of values, so that the plan does not depend on the order of the conditions.
         if matches!(constraint, Constraint::In(_)) {
             *slot = constraint;
         }
@@ -580,8 +580,8 @@ impl Constraint {
                 let mut end = |end: &Option<RangeEnd>, is_lower: bool| {
                     let end = end.as_ref()?;
                     let value = rounded(&end.value);
-                    // At the start of an interval, no interval is partly inside the range: each is inside or
-                    // outside.
+                    // If the end of the range is the start of an interval, the range contains each
+                    // interval completely or not at all.
                     let is_start = of == *ty && value == end.value && end.inclusive == is_lower;
                     is_exact &= is_start;
                     Some(RangeEnd {

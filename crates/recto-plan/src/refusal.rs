@@ -175,7 +175,8 @@ impl SuggestedView {
         }
         let is_by_key = order.is_empty();
         if is_by_key {
-            // The key is added to the order in any case. Name it, so that the suggested view shows its order.
+            // The key follows in the order in any case. Name its fields, so that the suggested view
+            // shows its order.
             let fields = collection.key.iter();
             let fields =
                 fields.filter_map(|name| collection.fields.iter().position(|field| field.name == *name));
@@ -203,7 +204,6 @@ impl SuggestedView {
         });
         let partition = self.partition.iter().map(|field| name(*field));
         let mut view = View::new(self.name(collection), partition, order).collated_as(collection);
-        // Fields that are never null need no setting for nulls.
         if self.partition.is_empty() {
             view.bucket = Some(Bucket {
                 strategy: BucketStrategy::Target {
@@ -213,6 +213,7 @@ impl SuggestedView {
                 keep: None,
             });
         }
+        // If no field of the order can be null, the view needs no setting for nulls.
         let is_nullable = |column: &OrderColumn| !collection.is_required(&column.field);
         if view.order.iter().any(is_nullable) {
             view.nulls = nulls;
@@ -270,7 +271,8 @@ impl SuggestedView {
         let new_in_key = key.iter().filter(|name| !collection.key.contains(name));
         let required = new_in_key.cloned().collect();
         if view.partition.is_empty() {
-            // Another collection with all records in one partition would need its own buckets.
+            // Suggest no other collection with all records in one partition, because it would need
+            // its own buckets.
             return None;
         }
         let mut name = format!("{}_{}", collection.name, view.name);

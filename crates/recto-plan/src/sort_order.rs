@@ -36,7 +36,8 @@ pub struct SortOrder {
     /// For each field, the collation that compares its values. Rows are not necessarily sorted by the
     /// collation.
     collation_of_field: Vec<Option<Collation>>,
-    /// For each column, the column that says whether its field is null. Empty if no column has such a column.
+    /// For each column, the column that says whether its field is null. Empty if no column says
+    /// that a field is null.
     null_columns: Vec<Option<usize>>,
     /// Sort fields that can be null in the collection. A record in which one of them is null is not in this
     /// sort order.
@@ -169,7 +170,8 @@ impl SortOrder {
         let Holds::Derived(field, derivation) = self.holds[column] else {
             return None;
         };
-        // A view contains every field by which it sorts.
+        // A view contains every field by which it sorts, so the field of a derived column has a
+        // column.
         let ty = self.type_of(self.column_of_field[field]?);
         Some(derivation.of(ty, cell))
     }
@@ -225,7 +227,7 @@ impl SortOrder {
         })
     }
 
-    /// Returns the names of those of the given columns that contain fields.
+    /// Returns the names of the given columns that contain fields.
     pub fn field_names(&self, columns: &[usize]) -> Vec<String> {
         let of_fields = columns.iter().filter(|column| self.field_of(**column).is_some());
         of_fields.map(|column| self.name_of(*column).to_owned()).collect()

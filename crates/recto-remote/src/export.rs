@@ -79,12 +79,12 @@ pub(crate) fn steps<'a>(
 struct Export<'a> {
     client: &'a Client,
     collection: String,
-    /// Its resume token is after the records that were returned.
+    /// Request whose resume token is after the records that were returned.
     request: ScanRequest,
     response: Option<Response<'a>>,
-    /// Records that arrived after the token.
+    /// Records that arrived after the last token.
     records: Vec<JsonRecord>,
-    /// Their versions, if the request asks for them.
+    /// Versions of the records, if the request asks for versions.
     versions: Option<Vec<Option<i64>>>,
     step_bytes: usize,
     /// Number of cut connections since the last token.

@@ -164,7 +164,8 @@ impl Queues for HttpSession {
                         numbered.map(|(sent, number)| sent.map_err(|error| error.with_change(number)));
                     results.extend(numbered);
                 }
-                // The results of earlier requests are known. Later messages are not sent, because they would arrive first.
+                // Return the results of earlier requests. Do not send the later messages, because
+                // they would arrive before the messages of the failed request.
                 Err(error) if first > 0 => {
                     let numbers = first..first + some.len();
                     results.extend(numbers.map(|number| Err(of_message(&error, number))));
@@ -277,7 +278,8 @@ impl Queues for HttpSession {
         .await
     }
 
-    /// The server reports them with the schema.
+    /// Returns the settings of the tables of queues, which the server reports with the schema.
+    /// `None`: there are no queues.
     async fn table_settings(&self) -> Result<Option<QueueTableSettings>> {
         let queues = self.recorded_schema().await?.queues;
         Ok((!queues.is_empty()).then(|| QueueTableSettings::of_schema(&queues)))

@@ -11,7 +11,8 @@ const PIECE_BYTES: u64 = 256 << 10;
 /// Rejected rows of a load. The file gets its name when all rows have arrived.
 #[derive(Debug)]
 pub(crate) struct RejectFile {
-    /// Its name, or the name without the extension, which the server reports at the end.
+    /// Name of the file. If the user named none, the name lacks the extension, which the server
+    /// reports at the end.
     path: PathBuf,
     is_named: bool,
     received: PathBuf,
@@ -52,7 +53,8 @@ impl RejectFile {
         } else {
             with_suffix(&self.path, &format!(".{ending}"))
         };
-        // If the same load is repeated, the server sends the same rejects again.
+        // Accept an existing file with the same content, because the server sends the same rejects
+        // again if a load is repeated.
         let is_other = path.exists() && !same_content(&path, &self.received).unwrap_or(false);
         if is_other {
             let message = format!(

@@ -82,7 +82,8 @@ impl HttpSession {
             .map_err(|errors| unexpected_reply(self.client.server()).with_source(errors))
     }
 
-    /// Returns an error about a missing collection in the words of every session.
+    /// Returns an error about a collection, in the words of every session if the collection is
+    /// missing.
     async fn about(&self, collection: &str, error: Error) -> Error {
         if error.kind() != ErrorKind::NotFound {
             return error;
@@ -107,7 +108,8 @@ impl HttpSession {
         }
     }
 
-    /// Returns an error about a missing collection of several.
+    /// Returns an error about one of several collections, in the words of every session if the
+    /// collection is missing.
     async fn about_all(&self, collections: &[String], error: Error) -> Error {
         if error.kind() != ErrorKind::NotFound {
             return error;
@@ -154,8 +156,9 @@ impl HttpSession {
         })
     }
 
-    /// Returns the result of a write whose reply was lost after its status of success: all changes were made. For records with
-    /// versions it is an error, because some changes may have been refused.
+    /// Returns the result of a write whose reply was lost after its status of success: all changes
+    /// were made. For records with versions, returns an error, because the server may have rejected
+    /// some of the changes.
     async fn written_without_reply(&self, changes: &[RecordChange]) -> Result<Written> {
         let schema = self.schema().await.unwrap_or_default();
         let has_version = |change: &RecordChange| {
@@ -176,7 +179,7 @@ impl HttpSession {
     }
 }
 
-/// Returns whether a change is of a record that has a version, in any collection.
+/// Returns whether a change can only be of a record that has versions, whatever its collection.
 fn is_of_version(change: &RecordChange) -> bool {
     let action = &change.action;
     change.if_version.is_some() || matches!(action, Action::Insert { .. } | Action::Update { .. })
@@ -253,12 +256,12 @@ struct LoadBody {
     rejects: Option<String>,
 }
 
-/// Returns the version that is the text in JSON.
+/// Returns the version in a text of JSON.
 pub(crate) fn number(text: Option<String>) -> Option<i64> {
     text?.parse().ok()
 }
 
-/// Returns the version that is the entity tag.
+/// Returns the version in the entity tag.
 fn version(headers: &HeaderMap) -> Option<i64> {
     let tag = headers.get(ETAG)?.to_str().ok()?;
     tag.strip_prefix('"')?.strip_suffix('"')?.parse().ok()
@@ -312,7 +315,8 @@ impl Session for HttpSession {
 
     async fn schema(&self) -> Result<Arc<Schema>> {
         let mut schema = self.recorded_schema().await?;
-        // The server reports the settings of queues with the schema. They are not part of the recorded schema.
+        // Remove the settings of queues. The server reports them with the schema, but they are not
+        // part of the recorded schema.
         schema.queues = StoreQueues::default();
         Ok(Arc::new(schema))
     }

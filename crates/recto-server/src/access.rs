@@ -37,7 +37,8 @@ impl Access {
         let mut rows = BTreeMap::new();
         let (mut is_restricted, mut reads_all) = (false, true);
         for (collection, right) in needed {
-            // The reply to a query must not name a collection that the token cannot see.
+            // Restrict a session that reads, unless the token sees every collection. A reply must
+            // not name a collection that the token cannot see.
             is_restricted |= right == Right::Read && !self.sees_every_collection();
             reads_all &= self.reads_all_of(collection);
             let grant = self.granted_right(collection, right)?;

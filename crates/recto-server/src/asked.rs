@@ -8,8 +8,8 @@ use recto::design::{Log, MAX_SHAPES, Tally};
 
 /// Maximum number of different queries that are counted for each collection.
 const MAX_TALLIED: usize = 256;
-/// Maximum length of a counted shape, filter and sort order together, in bytes. Longer ones are not
-/// typical queries of a list for people.
+/// Maximum length of a counted shape, filter and sort order together, in bytes. A longer shape is
+/// not a typical query of a list for people.
 const MAX_TALLIED_BYTES: usize = 1 << 10;
 
 /// Number of requests for each query, by collection.

@@ -74,7 +74,7 @@ pub enum LogLevel {
 /// Configuration of a server.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Address to listen on.
+    /// Address that the server listens on.
     pub listen: SocketAddr,
     /// True if the server rejects every request that would change the store, and leaves maintenance
     /// to other processes.

@@ -23,7 +23,8 @@
 //! | `operation` | health, readiness, metrics, logs |
 //! | `console` | pages for people |
 
-// In a build without logs and some pages, the code that only they use is dead.
+// A build without the feature `full` has no logs and fewer pages, so code that only they use is
+// dead.
 #![cfg_attr(not(feature = "full"), allow(dead_code, unused_variables))]
 
 pub mod access;

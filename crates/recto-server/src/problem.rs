@@ -276,8 +276,8 @@ impl Problem {
         match kind {
             ErrorKind::Conflict => problem.kind = ProblemType::QueueConflict,
             ErrorKind::Changed => problem.kind = ProblemType::QueueChanged,
-            // The request is not too large: the store has no space for more queues, units or
-            // messages.
+            // Report a full store: the store has no space for more queues, units or messages. The
+            // request itself is not too large.
             ErrorKind::LimitExceeded => {
                 problem.kind = ProblemType::Full;
                 problem.status = usual_status(problem.kind);
@@ -333,7 +333,7 @@ impl Problem {
         ))
     }
 
-    /// Replaces a name in the message, for a request that has another name for the same thing.
+    /// Replaces a name in the message by the name that the request uses for the same thing.
     pub(crate) fn renamed(mut self, from: &str, to: &str) -> Self {
         self.detail = self.detail.replace(from, to);
         self

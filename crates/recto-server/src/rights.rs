@@ -22,7 +22,8 @@ static EVERYTHING: LazyLock<Grant> = LazyLock::new(|| Grant {
     rows: String::new(),
 });
 
-/// The access of a request, which its extensions have. The guard of a server without tokens puts [`Access::all`] there.
+/// Access of a request, which the guard puts into the extensions of the request. On a server
+/// without tokens, it is [`Access::all`].
 #[derive(Debug, Clone)]
 pub struct Access {
     /// Name of the token, for logs.
@@ -41,14 +42,14 @@ pub struct Access {
 pub(crate) struct Validity(watch::Receiver<bool>);
 
 impl Validity {
-    /// Validity that ends when this is true, or when its sender is dropped.
+    /// Creates a validity that ends when `is_over` becomes true, or when its sender is dropped.
     pub(crate) fn new(is_over: watch::Receiver<bool>) -> Self {
         Self(is_over)
     }
 
     /// Returns when the token is revoked or changed, or expires.
     pub(crate) async fn ended(mut self) {
-        // An error means that the token no longer exists.
+        // Treat an error as the end too: the sender was dropped, so the token no longer exists.
         let _ = self.0.wait_for(|over| *over).await;
     }
 }
@@ -88,15 +89,17 @@ impl Access {
         }
     }
 
-    /// Returns access with these grants, by collection ([`EVERY_COLLECTION`] for those without a grant), by queue
-    /// ([`QUEUE_PREFIX`] and its name), and for the [`STORE`]. With a grant for some rows only, it has no rights with the store.
+    /// Returns access with these grants, by collection ([`EVERY_COLLECTION`] for those without a
+    /// grant), by queue ([`QUEUE_PREFIX`] and its name), and for the [`STORE`]. With a grant for
+    /// some rows only, the access has no rights with the store.
     pub fn granted(name: impl Into<Arc<str>>, mut grants: BTreeMap<String, Grant>) -> Self {
         let store = grants.remove(STORE).map(|grant| grant.rights);
         let mut queues = BTreeMap::new();
         grants.retain(|name, grant| match name.strip_prefix(QUEUE_PREFIX) {
             None => true,
             Some(queue) => {
-                // Messages are not rows. A grant with a row filter permits nothing.
+                // Ignore a grant with a row filter, because messages are not rows, so it permits
+                // nothing in a queue.
                 if grant.rows.is_empty() {
                     queues.insert(queue.to_owned(), std::mem::take(&mut grant.rights));
                 }
@@ -117,7 +120,7 @@ impl Access {
         }
     }
 
-    /// Returns whether it has this right with the store.
+    /// Returns whether the access has this right with the store.
     pub fn allows_store(&self, right: Right) -> bool {
         if self.is_read_only && right.changes() {
             return false;
@@ -128,7 +131,7 @@ impl Access {
         }
     }
 
-    /// Returns whether it has any right with the store.
+    /// Returns whether the access has any right with the store.
     pub(crate) fn operates_store(&self) -> bool {
         Right::OF_STORE.into_iter().any(|right| self.allows_store(right))
     }
@@ -150,7 +153,7 @@ impl Access {
         }
     }
 
-    /// Returns whether it has this right with every queue, also with queues of the future.
+    /// Returns whether the access has this right with every queue, also with queues of the future.
     pub(crate) fn allows_every_queue(&self, right: Right) -> bool {
         if self.is_read_only && right.changes() {
             return false;
@@ -163,7 +166,7 @@ impl Access {
         }
     }
 
-    /// Returns whether it has this right with some queue.
+    /// Returns whether the access has this right with some queue.
     pub(crate) fn allows_some_queue(&self, right: Right) -> bool {
         if self.is_read_only && right.changes() {
             return false;
@@ -201,7 +204,7 @@ impl Access {
         }
     }
 
-    /// Returns the grants by collection; none if it has all rights.
+    /// Returns the grants by collection; none if the access has all rights.
     pub(crate) fn grants(&self) -> impl Iterator<Item = (&String, &Grant)> {
         let some = match &self.grants {
             Grants::All => None,
@@ -210,7 +213,7 @@ impl Access {
         some.into_iter().flatten()
     }
 
-    /// Returns the grants by queue; none if it has all rights.
+    /// Returns the grants by queue; none if the access has all rights.
     pub(crate) fn queue_grants(&self) -> impl Iterator<Item = (&String, &Vec<Right>)> {
         let some = match &self.grants {
             Grants::All => None,
@@ -228,7 +231,7 @@ impl Access {
         }
     }
 
-    /// Returns whether it has this right in the collection, for all rows or for some.
+    /// Returns whether the access has this right in the collection, for all rows or for some.
     pub fn allows(&self, collection: &str, right: Right) -> bool {
         let is_rejected = self.is_read_only && right.changes();
         let grant = self.grant(collection).filter(|_| !is_rejected);
@@ -247,7 +250,7 @@ impl Access {
         self.is_read_only
     }
 
-    /// Returns whether it may read all rows of every collection.
+    /// Returns whether the access may read all rows of every collection.
     pub(crate) fn reads_everything(&self) -> bool {
         let unrestricted = |grant: &Grant| grant.rows.is_empty() && grant.rights.contains(&Right::Read);
         match &self.grants {
@@ -290,7 +293,8 @@ impl Access {
         ]
     }
 
-    /// Returns whether it has any right in the collection. Without one, requests find no such collection.
+    /// Returns whether the access has any right in the collection. Without one, requests find no
+    /// such collection.
     pub fn sees(&self, collection: &str) -> bool {
         self.grant(collection)
             .is_some_and(|grant| !grant.rights.is_empty())

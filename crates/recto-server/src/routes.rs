@@ -22,7 +22,7 @@ async fn nothing_here(uri: Uri, headers: HeaderMap) -> Response {
     answer(Problem::no_resource(uri.path()), wants_page(&headers))
 }
 
-/// (Which methods there are, the framework adds.)
+/// Answers a request whose method the resource does not have. axum adds the header `Allow`.
 async fn wrong_method(method: Method, headers: HeaderMap) -> Response {
     answer(Problem::wrong_method(&method), wants_page(&headers))
 }

@@ -197,7 +197,7 @@ impl Server {
         }
         drop(self.listener);
         self.guard.stop();
-        // An error means that no connection remains.
+        // Ignore an error, which means that no connection remains.
         let _ = tell.send(true);
         crate::log::info!(connections = threads.connections(), "stopping");
         let limit = self.config.limits.shutdown_time;
@@ -246,7 +246,8 @@ async fn accept(
     let permit = Arc::clone(permits).acquire_owned().await.ok()?;
     match listener.accept().await {
         Ok((stream, peer)) => {
-            // The server writes whole responses, so a wait for a full segment would only delay them.
+            // Do not collect small segments: the server writes whole responses, so a wait for a
+            // full segment would only delay them.
             let _ = stream.set_nodelay(true);
             Some((stream, peer, permit))
         }
@@ -284,8 +285,8 @@ async fn finish(threads: Threads, limit: Duration, guard: &Guard, upkeep: &Upkee
     let streaming = metrics.streaming.load(Ordering::Relaxed);
     let connections = threads.connections();
     let work = upkeep.running();
-    // Responses in flight and other work log their state when they are dropped. The shutdown does not wait for a thread
-    // that hangs.
+    // Drop the responses in flight, which then log their state. Limit the wait, so that a thread
+    // that hangs does not prevent the shutdown.
     let _ = tokio::time::timeout(END_TIME, threads.end()).await;
     upkeep.cut().await;
     let under_way = work.join(", ");
@@ -349,7 +350,7 @@ async fn reload(tokens: Option<Arc<Tokens>>, tls: Option<Arc<Tls>>, observer: Ar
     loop {
         tokio::time::sleep(RELOAD_INTERVAL).await;
         let (tokens, tls) = (tokens.clone(), tls.clone());
-        // Reading files blocks the thread.
+        // Read the files in a blocking task, because reading blocks its thread.
         let read = tokio::task::spawn_blocking(move || {
             let tokens = tokens.map_or(Ok(None), |tokens| tokens.reload());
             let tls = tls.map_or(Ok(false), |tls| tls.reload());

@@ -88,7 +88,8 @@ impl Upkeep {
         let mut compared = self.compared.lock().unwrap_or_else(PoisonError::into_inner);
         for view in &report.views {
             let of_collection = compared.entry(view.collection.clone()).or_default();
-            // Remove results of views that no longer exist.
+            // Keep only results of this report, so that results of views that no longer exist are
+            // removed.
             of_collection.retain(|one| one.at_micros == at_micros);
             let found = view.clone();
             of_collection.push(Compared { found, at_micros });
@@ -121,7 +122,7 @@ impl Upkeep {
     /// Runs an operation until it ends or is [canceled](Self::cut).
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
-        // Remove the tasks that have ended.
+        // Remove the tasks that have ended, so that the set of tasks does not grow.
         while tasks.try_join_next().is_some() {}
         match &self.runtime {
             Some(runtime) => tasks.spawn_on(work, runtime),

@@ -102,7 +102,8 @@ impl Limits {
                     write.table.name()
                 )
             })?;
-            // Both stores use this stamp for cells that were never written (Cassandra: `NO_TIMESTAMP`).
+            // The embedded store and Cassandra give this timestamp to cells that were never written
+            // (Cassandra: `NO_TIMESTAMP`), so no write may have it.
             require(mutation.stamp != Some(Stamp(i64::MIN)), || {
                 format!(
                     "a write to table {} has the reserved write timestamp",

@@ -19,7 +19,7 @@ thread_local! {
 /// The payload of the panic of `work`.
 #[inline]
 pub fn caught<T>(work: impl FnOnce() -> T) -> thread::Result<T> {
-    // The hook must not be changed while a panic unwinds.
+    // Do not install the hook while a panic unwinds, because changing the hook then panics again.
     if !QUIET_HOOK.is_completed() && !thread::panicking() {
         QUIET_HOOK.call_once(keep_caught_panics_quiet);
     }

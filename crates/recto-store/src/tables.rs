@@ -82,7 +82,8 @@ fn fixed_options(table: &Table) -> TableOptions {
             shards: buckets.shards,
             ..Buckets::from(BucketBound::Rows(1))
         }),
-        // A store that counts rows says so of each request.
+        // Ignore the setting for row counts: an existing table keeps its setting, and only a new
+        // table gets row counts.
         counts_rows: false,
         allows_empty_partition: false,
         ..options

@@ -278,7 +278,8 @@ impl Sequence {
         &self.order
     }
 
-    /// Compares two rows by the order of the sequence, whether or not they are in it.
+    /// Compares two rows by the order of the sequence, whether or not the sequence contains the
+    /// rows.
     pub fn compare(&self, left: &Row, right: &Row) -> Ordering {
         compare_rows(&self.collated, &self.order, left, right)
     }
@@ -301,7 +302,7 @@ impl Sequence {
         self.cut(self.rows.len().saturating_sub(count), self.rows.len())
     }
 
-    /// Returns the `count` rows after `row`, whether or not it still exists.
+    /// Returns the `count` rows after `row`, whether or not `row` still exists.
     pub fn after(&self, row: &Row, count: usize) -> Cut<'_> {
         let from = self
             .rows
@@ -309,7 +310,7 @@ impl Sequence {
         self.cut(from, (from + count).min(self.rows.len()))
     }
 
-    /// Returns the last `count` rows before `row`, whether or not it still exists.
+    /// Returns the last `count` rows before `row`, whether or not `row` still exists.
     pub fn before(&self, row: &Row, count: usize) -> Cut<'_> {
         let to = self
             .rows

@@ -139,7 +139,8 @@ impl FromStr for StoreAddress {
             )
             .with_hint(KINDS));
         }
-        // Checked before the text is used as a folder and shown, because it may contain a password.
+        // Reject a misspelled address here: as a folder name, it would appear in messages, together
+        // with any password in it.
         let scheme = text
             .split_once(':')
             .map(|(scheme, _)| scheme.to_ascii_lowercase());
@@ -184,7 +185,8 @@ fn invalid(message: impl Into<String>) -> Error {
 
 fn parse_cassandra(text: &str) -> Result<CassandraAddress> {
     let (text, query) = text.split_once('?').unwrap_or((text, ""));
-    // Checked before any error repeats a part of the address, because that part could belong to a password.
+    // Check this first, because later errors repeat parts of the address, which could
+    // belong to a password.
     if text
         .split_once('/')
         .is_some_and(|(_, keyspace)| keyspace.contains('@'))

@@ -408,7 +408,8 @@ fn becomes(
         }
         ChangeAction::Put(cells) => {
             let record = core.record_of(&cells);
-            // A writer that does not know a field leaves the field unchanged.
+            // The record type may lack fields of the collection. The put lists the fields that it
+            // knows, so that the other fields stay unchanged.
             let fields: Vec<usize> = (0..record.len()).filter(|field| core.knows(*field)).collect();
             let known = FieldCells {
                 cells: fields.iter().map(|&field| record.get(field)).collect(),

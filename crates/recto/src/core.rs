@@ -26,7 +26,8 @@ pub(crate) struct CollectionCore {
     pub(crate) definition: Arc<Collection>,
     /// Recorded schema from which this was created.
     pub(crate) recorded: Recorded,
-    /// Sort orders that can be read: that of the base table, then those of the ready views in the order of the schema.
+    /// Sort orders that can be read: first the sort order of the base table, then the sort orders
+    /// of the ready views in the order of the schema.
     pub(crate) sort_orders: Vec<Arc<SortOrder>>,
     /// Views that writes must maintain; `None` if the collection has none and its records do not change.
     pub(crate) viewed: Option<Arc<Viewed>>,
@@ -56,7 +57,7 @@ impl CollectionCore {
         let changes = definition.writes == WriteMode::Update;
         let mut sort_orders = vec![Arc::new(SortOrder::base(&definition))];
         for kept in recorded.views.ready(&definition) {
-            // A view whose table cannot exist cannot be read.
+            // Skip a view whose definition is invalid, because it has no table that could be read.
             let arranged = kept.arranged(&definition);
             if let Ok(mut view) = SortOrder::new(&arranged, arranged.table_name(kept.number)) {
                 view.is_verified = kept.view.verify && changes && !shared.store.limits().transactions;
@@ -159,7 +160,7 @@ impl CollectionCore {
             && self.definition.fields.starts_with(&definition.fields)
             && serves(&self.base().table, &definition.base_table());
         was_so.then(|| Self {
-            // Writes maintain the views as they are now.
+            // Writers with an earlier definition also maintain the current views.
             viewed: self.viewed.clone(),
             ..Self::arranged(
                 Arc::clone(&self.shared),

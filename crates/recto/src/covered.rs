@@ -157,7 +157,7 @@ impl<'a> Covered<'a> {
         .filter(|_| is_ours)
     }
 
-    /// Stores these ranges, and deletes earlier progress.
+    /// Stores new ranges, and deletes earlier progress.
     pub(crate) async fn begin(&self, pieces: &[Piece]) -> Result<()> {
         self.forget().await?;
         self.put(pieces).await
@@ -189,7 +189,7 @@ impl<'a> Covered<'a> {
         self.write(vec![Operation::DeletePartition]).await
     }
 
-    /// Deletes the stored progress of all these, which must belong to one store.
+    /// Deletes the stored progress of several tasks, which must belong to one store.
     pub(crate) async fn forget_all(all: &[Self]) -> Result<()> {
         let Some(first) = all.first() else { return Ok(()) };
         let writes = all
@@ -205,7 +205,7 @@ impl<'a> Covered<'a> {
         table: &Arc<Table>,
         pieces: u32,
     ) -> Result<Vec<Piece>> {
-        // Some stores return more ranges than requested.
+        // Request half of the maximum, because some stores return more ranges than requested.
         let ranges = snapshot.token_ranges(table, pieces.min(MAX_PIECES / 2)).await?;
         let pieces = ranges.into_iter().take(MAX_PIECES as usize).zip(0..);
         let pieces = pieces.map(|(range, number)| Piece {
@@ -219,7 +219,7 @@ impl<'a> Covered<'a> {
     }
 
     async fn write(&self, operations: Vec<Operation>) -> Result<()> {
-        // These tables have no buckets, so the writes cannot be rejected as moved.
+        // The progress tables have no buckets, so `send` cannot report that their rows moved.
         let writes = vec![self.request(operations)];
         send(self.shared, writes, false, None).await.map(drop)
     }

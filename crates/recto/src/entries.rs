@@ -37,8 +37,8 @@ impl EntryWrites {
                 replace,
             };
             if !self.leaves_tombstones {
-                // Clearing the row first avoids tombstones for nulls on a store that keeps tombstones. On this store, a
-                // put that does not replace the row would conflict with a newer row.
+                // This store keeps no tombstones, so a put that replaces the row is enough. Without
+                // `replace`, the put would conflict with a newer row.
                 return vec![mutation(put(true), version, ttl_seconds)];
             }
             let operations = operations(entry, version).into_iter();

@@ -59,7 +59,8 @@ pub(crate) fn explain(
         let of_source = asked.iter().filter(|bucket| bucket.source == source);
         of_source.map(|bucket| bucket.number).collect()
     };
-    // Bounds of buckets are keys of rows, which may be hidden from this session.
+    // The requests contain bounds of buckets, which are keys of rows. If row filters hide rows, do
+    // not show the requests.
     let requests_of = |slice: &Slice| {
         if planned.hides && slice.table.options().buckets.is_some() {
             Vec::new()
@@ -104,7 +105,7 @@ pub(crate) fn explain(
             .collect(),
         base_rows: plan.reads_base().then(|| base_rows(fields, plan)),
         misfits: if planned.hides {
-            // Their number would also count hidden records.
+            // The number of records that the view lacks would also count hidden records.
             MisfitCounts::default()
         } else {
             misfits(plan)
@@ -222,7 +223,8 @@ fn expected_round_trips(plan: &Plan, spec: &PageSpec, of_sources: &[u32]) -> u32
         return most + joined;
     }
     if plan.shape == Shape::Intersect {
-        // At least this number of rows of one view is read each time.
+        // Each stage reads at least `MIN_REMOTE_CHUNK_ROWS` rows of one view, which limits
+        // the number of stages.
         let stages = spec.budget.scanned.div_ceil(MIN_REMOTE_CHUNK_ROWS.into());
         let stages = u32::try_from(stages).unwrap_or(u32::MAX);
         return stages.saturating_mul(most + joined);
@@ -254,7 +256,7 @@ fn collations(fields: &[Field], plan: &Plan) -> BTreeMap<String, String> {
 
 fn order(plan: &Plan) -> Vec<OrderColumn> {
     let terms = plan.order.iter();
-    // The position of nulls is not the order of a field.
+    // Leave out the column that only places nulls, because it is not the order of a field.
     let terms = terms.filter(|term| plan.sort_order.sorted_by(term.column).is_some());
     let column = |term: &OrderTerm| OrderColumn {
         field: plan.sort_order.shown_sort_of(term.column).into_owned(),

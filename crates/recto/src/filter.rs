@@ -237,8 +237,8 @@ impl Literal {
             value.map_err(|error| error.to_string())
         };
         match self {
-            // The text of a uuid is the same for both field types, so it is parsed again for the field's
-            // type.
+            // The text of a uuid is the same for both field types, so parse it again
+            // for the field's type.
             Self::Value(Value::Uuid(uuid) | Value::TimeUuid(uuid))
                 if matches!(ty, Type::Uuid | Type::TimeUuid) =>
             {

@@ -129,14 +129,17 @@ fn make(shared: &Arc<Shared>, name: &str, knows: &Knows) -> Result<CollectionCor
 
 /// Returns an error if a record type declares its collection differently from the store.
 fn check_fits(declared: &Collection, held: &Arc<Collection>) -> Result<()> {
-    // The type need not name all fields, unique constraints or a bucket size.
+    // A record type may leave out fields, unique constraints and the bucket size, so take
+    // them from the store.
     let mut declared = declared.keeping(held);
     if let (None, Some(attached)) = (&declared.attached, &held.attached) {
-        // The owner of the table says how records are written; a type cannot say it.
+        // A record type cannot say how an attached table is written, so take the setting
+        // of the table's owner.
         declared.attached = Some(attached.clone());
         declared.writes = held.writes;
     }
-    // The type need not name the views: a query finds the existing views.
+    // A record type need not name the views, because a query finds the existing ones, so
+    // compare without views.
     declared.views.clone_from(&held.views);
     let of = |collection| Schema {
         collections: vec![collection],

@@ -64,8 +64,8 @@ impl CursorKeys {
         *self.ring.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(ring);
     }
 
-    /// Replaces the keys if these are newer. This process may already know newer keys than were
-    /// read. A rotation always adds a key with a higher number.
+    /// Replaces the keys if `ring` is newer. This process may already know newer keys than the keys
+    /// that were read. A rotation always adds a key with a higher number.
     pub(crate) fn replace_if_newer(&self, ring: KeyRing) {
         let mut current = self.ring.write().unwrap_or_else(PoisonError::into_inner);
         if ring.active_id() > current.active_id() {
@@ -81,7 +81,8 @@ impl CursorKeys {
         let (Some(unknown), false) = (unknown, self.are_given) else {
             return Ok(());
         };
-        // Wait for a read of the new keys that is under way, instead of starting another one.
+        // Wait for a read of new keys that another call has begun, instead of
+        // starting a second read.
         let mut asked_nanos = self.asked_nanos.lock().await;
         let now_nanos = self.environment.monotonic_nanos();
         let recently = asked_nanos.is_some_and(|asked| now_nanos < asked.saturating_add(KEYS_PAUSE_NANOS));
@@ -136,7 +137,8 @@ impl CursorKeys {
             let (index, plan) = found.expect("a query that is answered has a plan");
             let opened = cursor.bind(&plan.identity, || of_version_1(plan));
             let opened = opened.map_err(|error| match error {
-                // The plan has the sort order of the request, if the request has one.
+                // If the request names a sort order, the plan has it, so the cursor
+                // belongs to another query.
                 CursorError::OtherSortOrder if plan.query.sorts().next().is_some() => CursorError::OtherQuery,
                 error => error,
             })?;

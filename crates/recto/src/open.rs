@@ -1,6 +1,7 @@
 //! Opens stores. Only this module knows the kinds of stores.
 
-// A build that lacks a kind of store does not await in some functions, and does not use some items.
+// In a build that lacks a kind of store, some functions do not await, and some items are unused, so
+// allow these warnings.
 #![cfg_attr(
     not(all(feature = "embedded", feature = "cassandra")),
     allow(
@@ -488,7 +489,7 @@ fn reporter() -> (
 ) {
     let (sender, receiver) = tokio::sync::mpsc::unbounded_channel();
     let report = move |at: recto_embedded::Progress| {
-        // The receiver is gone once the work has ended.
+        // A failed send does no harm: the receiver is gone once the work has ended.
         let _ = sender.send(StoreProgress {
             done: at.rows,
             total: Some(at.total_rows),
@@ -590,7 +591,7 @@ pub(crate) async fn scrub_step(
     }
 }
 
-/// Checks every row of a store, and counts the rows of users apart from those of Recto.
+/// Checks every row of a store, and counts the rows of users apart from Recto's own rows.
 pub(crate) async fn check(
     operations: &Operations,
     store: &Arc<dyn Store>,
@@ -604,7 +605,8 @@ pub(crate) async fn check(
             let (report, reports) = reporter();
             let found = reporting(reports, progress, store.check(report)).await?;
             let is_collection = |name: &str| recorded.schema.collection(name).is_some();
-            // The tables of collections also contain the marks of split partitions, which are not records.
+            // In the tables of collections, a static row marks a split partition. This row is no
+            // record, so count it separately.
             let of_collections = found.tables.iter().filter(|table| is_collection(&table.name));
             let marks: u64 = of_collections.map(|table| table.static_rows).sum();
             let (ours, internal): (Vec<_>, Vec<_>) = found

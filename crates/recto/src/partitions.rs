@@ -52,7 +52,8 @@ async fn step(core: &CollectionCore, filter: &RowFilter<'_>, after: Option<ScanP
             .await?;
         return Ok((records(core, filter, &read.rows)?, read.next));
     };
-    // Each partition has one row, whose columns show whether it is a record.
+    // In this table, each partition has one row, whose columns show whether the record exists, so
+    // scan rows instead of partitions.
     let read = snapshot
         .scan(table, &whole, after.as_ref(), STEP_PARTITIONS, &options)
         .await?;

@@ -57,7 +57,8 @@ impl PlanKey {
         let mut key = String::with_capacity(bytes + 1);
         key.push(if allow_filter_scan { 'r' } else { '-' });
         for text in texts {
-            // The parser rejects texts with a zero byte, so it can separate texts here.
+            // The parser rejects texts with a zero byte, so a zero byte can
+            // separate texts in the key.
             if text.contains('\0') {
                 return None;
             }

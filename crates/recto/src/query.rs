@@ -533,7 +533,8 @@ impl<T> PageQuery<T> {
                 let place = Place::Beyond(position.clone(), Travel::Forward);
                 return Ok((going_on(candidates, planned)?, place));
             }
-            // The cursor of a row is the position after the row.
+            // The cursor of a row is the position after the row, so the page begins
+            // at the cursor itself.
             Start::After(text) => {
                 return open(text, |opened| Place::Beyond(opened.position, Travel::Forward));
             }
@@ -559,12 +560,12 @@ impl<T> PageQuery<T> {
 
     /// Reads the page.
     pub(crate) async fn fetch(self) -> Result<Page<T>> {
-        // The embedded store answers without waiting, so a task that reads a whole list would starve the
-        // other tasks of its thread.
+        // The embedded store answers without waiting, so a task that reads a whole list would
+        // starve the other tasks of its thread.
         tokio::task::coop::consume_budget().await;
         let shared = self.handle.shared();
         if shared.is_old() {
-            // Boxed, because the future of every page would contain this future.
+            // Boxed, because the future of every page would contain the future of this read.
             Box::pin(shared.look_for_all()).await?;
         }
         let prepared = self.prepared()?;
@@ -760,7 +761,7 @@ impl Question {
             planned => return planned,
         };
         let error = core.unserved(error, &self.view);
-        // A restricted session must not learn of other collections.
+        // A restricted session must not learn of other collections, so suggest none to it.
         let others = core
             .recorded
             .schema
@@ -945,7 +946,7 @@ fn position_of(
     value: impl Fn(usize, &recto_model::Type) -> Result<recto_model::Value, String>,
 ) -> Result<Position> {
     let sort_order = &plan.sort_order;
-    // Callers give no values for columns that are not fields. Derived columns follow from their field.
+    // The caller gives values of fields only. The values of derived columns are computed from them.
     let fields = &sort_order.column_of_field;
     let names = || {
         let sorted_by = plan
@@ -989,8 +990,8 @@ fn position_of(
         let mut bytes = Vec::new();
         cell::encode(ty, &value, &mut bytes).map_err(|error| wrong(error.to_string()))?;
         match sort_order.derived(term.column, Some(&bytes)) {
-            // Either the value's sort key, whose column precedes the value's column, or the prefix within
-            // which the view does not distinguish values.
+            // `derived` is either the value's sort key, whose column precedes the value's column,
+            // or the prefix within which the view does not distinguish values.
             Some(derived) => values.push(Some(&derived)),
             None => values
                 .try_push_with(|out| cell::canonical_key(ty, &bytes, out))

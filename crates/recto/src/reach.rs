@@ -159,7 +159,8 @@ impl Reach {
         for (keyspace, address) in addresses {
             match links.by_keyspace.get_mut(keyspace) {
                 Some(link) if link.address == *address => {}
-                // The connection to the old address serves the keyspace until it is reached at the new address.
+                // Keep the connection to the old address, which serves the keyspace until the new
+                // address is reached.
                 Some(link) => {
                     address.clone_into(&mut link.address);
                     link.is_new = true;

@@ -28,7 +28,7 @@ pub(crate) enum RoomMaking {
 }
 
 impl RoomMaking {
-    /// Returns the mode for rows of these collections, which are in one store.
+    /// Returns the mode for rows of collections of one store.
     pub(crate) fn of(collections: &[Arc<CollectionCore>]) -> Self {
         let mut sort_orders = collections.iter().flat_map(|core| &core.sort_orders);
         let are_in_buckets = sort_orders.any(|one| one.table.options().buckets.is_some());
@@ -45,7 +45,7 @@ impl RoomMaking {
 /// rows. Its position varies, because the content of the rows may be periodic.
 pub(crate) fn is_drawn(row: u64, each: u32) -> bool {
     let each = u64::from(each);
-    // These are the bits of the golden ratio, whose multiples are spread evenly.
+    // The constant has the bits of the golden ratio, whose multiples are spread evenly.
     let drawn = (row / each).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
     row % each == drawn % each
 }

@@ -69,7 +69,7 @@ pub(crate) fn steps(
     let asked = ScanQuery {
         filter: request.filter,
         parallel: request.parallel,
-        // An empty token is the beginning, like an empty page token.
+        // Like an empty page token, an empty resume token means the beginning.
         resume: request.resume_token.filter(|token| !token.is_empty()),
     };
     let read = move |core: &CollectionCore, sort_order: &SortOrder, row: RowRef<'_>| {
@@ -113,12 +113,13 @@ fn parts<T: Send + 'static>(
     read: impl Fn(&CollectionCore, &SortOrder, RowRef<'_>) -> Result<T> + Send + 'static,
 ) -> BoxStream<'static, Result<ScanPart<T>>> {
     let begin = async move {
-        // The scan continues with the collection in the state that it has at the beginning.
+        // Take the collection once, so that a later change of its schema does not affect the scan.
         let rows = Rows::new(handle.now()?, &row_filters, &asked.filter)?;
         let steps = if let Some(query) = rows.planned(&row_filters, &asked.filter)? {
             planned::begin(query, &rows, asked.resume).await?
         } else {
-            // This reads all rows of the table, including rows that row filters hide.
+            // This scan also reads the rows that row filters hide. `hides` makes the sizes of steps
+            // random, so that they do not reveal the number of hidden rows.
             let reading = Reading {
                 hides: !row_filters.is_empty(),
                 leaves_out: rows.excludes_empty(),

@@ -291,7 +291,8 @@ mod tests {
     async fn a_write_is_sent_three_times_with_pauses_that_are_drawn() {
         for (drawn, begun_ms) in [(0, [0, 25, 75]), (128, [0, 50, 150]), (255, [0, 74, 224])] {
             let seen = run(Policy::write(IN_TIME), drawn, NO_TIME, &[unknown]).await;
-            // Timers have a resolution of a millisecond, and are never early.
+            // Timers have a resolution of a millisecond and are never early, so
+            // allow 2 ms of delay.
             let late: Vec<u128> = seen
                 .begun_ms
                 .iter()
@@ -320,7 +321,7 @@ mod tests {
             run(Policy::write(slow), 0, IN_TIME, &[unknown]).await.begun_ms,
             [0]
         );
-        // The function does not sleep if no time is left after the pause.
+        // `run` does not sleep if no time would be left after the pause.
         let start = Instant::now();
         run(Policy::write(Duration::from_millis(20)), 0, NO_TIME, &[unknown]).await;
         assert_eq!(start.elapsed(), Duration::ZERO);
@@ -356,7 +357,8 @@ mod tests {
         let failed: Answer = || Attempt::Failed("failed");
         for (answer, ended) in [(failed, "failed"), (unknown as Answer, "unknown")] {
             for drawn in [0, 255] {
-                // The time of the first attempt does not count.
+                // The time of a load counts from its first failure, so a slow first attempt
+                // does not reduce it.
                 let minute = Duration::from_secs(60);
                 let seen = run(Policy::LOAD, drawn, minute, &[answer]).await;
                 assert_eq!((seen.begun_ms.len(), seen.ended), (2, Err(ended)));

@@ -157,7 +157,7 @@ impl Judge for ViewJudge {
     ) -> Result<Verdict> {
         let views = &self.viewed.views;
         let Some(seen) = views.view(self.view).and_then(|view| view.seen(row)) else {
-            // Recto writes every entry with a version.
+            // Recto writes every entry with a version, so an entry without a version is stale.
             return Ok(Verdict::Stale);
         };
         let base = match base {
@@ -172,8 +172,8 @@ impl Judge for ViewJudge {
         let Mend::Remove(key, version) = remove::<ViewedCollection>(&view.seen(row)?) else {
             return None;
         };
-        // A deletion with a timestamp in the future would hide later writes at this key. `verify` with repair handles
-        // it.
+        // A deletion with a timestamp in the future would hide later writes at this key, so leave
+        // the entry to `verify` with repair.
         let is_over = version.0 <= now_micros;
         is_over
             .then(|| EntryWrites::remove(view, &key.key, version))

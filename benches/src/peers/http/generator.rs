@@ -237,7 +237,7 @@ fn invalid(what: &str) -> Error {
 #[derive(Debug, PartialEq, Eq)]
 struct Head {
     status: u16,
-    /// Offset of its end.
+    /// Offset of the end of the head, in bytes.
     end: usize,
     /// Length of the body in bytes; `None` if the body is chunked.
     length: Option<usize>,
@@ -275,7 +275,8 @@ impl Head {
     fn is_whole(&self, buffer: &[u8]) -> Result<bool> {
         match self.length {
             Some(length) => Ok(buffer.len() >= self.end + length),
-            // A complete body ends like a last chunk. This test avoids parsing all chunks after each read.
+            // A complete chunked body ends with these bytes. Check them first, so that a read does
+            // not parse all chunks again.
             None if !buffer.ends_with(b"0\r\n\r\n") => Ok(false),
             None => Ok(chunks(&buffer[self.end..])?.is_some()),
         }

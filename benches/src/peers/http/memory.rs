@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::server::Server;
 
-/// Argument that starts this program as that server.
+/// Argument that starts this program as the server with responses in memory.
 pub(crate) const WORD: &str = "serve-from-memory";
 
 /// Recorded response.
@@ -44,7 +44,8 @@ pub(crate) fn serve(file: &Path) -> Result<(), String> {
     let text = fs::read(file).map_err(|error| format!("{}: {error}", file.display()))?;
     let kept: Vec<Kept> = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
     let answers: Answers = Arc::new(kept.into_iter().map(answer).collect());
-    // The program `recto` creates its runtime in the same way.
+    // Create the runtime as the program `recto` does, so that both servers have the same number of
+    // threads.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()

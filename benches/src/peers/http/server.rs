@@ -16,7 +16,7 @@ use super::generator::get;
 const START: Duration = Duration::from_secs(60);
 /// Maximum time until a server ends.
 const END: Duration = Duration::from_secs(20);
-/// Interval of the checks for its end.
+/// Interval of the checks whether a server has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Unit of processor time in the kernel's interface: a hundredth of a second.
 const TICKS_PER_SECOND: f64 = 100.0;

@@ -45,7 +45,7 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
     let options = [StoreOptions::default(), turns];
     let runtime = runtime();
     let mut spells = [Vec::new(), Vec::new()];
-    // The first round creates the tables and is not measured.
+    // Discard the first round, which creates the tables.
     for round in 0..=rounds {
         for (side, options) in options.iter().enumerate() {
             world.progress.say(&format!(

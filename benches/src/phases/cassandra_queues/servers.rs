@@ -103,7 +103,8 @@ fn here(runtime: &Runtime, opened: &Opened, case: (usize, usize), time: Duration
     let before = opened.seen.conditional();
     let Spell { messages, rate } = spell(runtime, &opened.queue, case, time);
     let conditional = (opened.seen.conditional() - before) as f64;
-    // Remove messages that a finished client left to others, so that each round starts with an empty queue.
+    // Remove messages that clients sent but did not receive before they stopped, so that each round
+    // starts with an empty queue.
     runtime.block_on(opened.queue.purge()).unwrap();
     let messages = messages as f64;
     ClientWork {

@@ -28,7 +28,7 @@ const KINDS: [Kind; 3] = [Kind::Read, Kind::Plain, Kind::Conditional];
 /// Cost of delivering a message.
 struct Brought {
     millis: f64,
-    /// Part of this time during which a call to the store was in flight.
+    /// Part of the delivery time during which a call to the store was in flight.
     asking: f64,
     /// Number of calls of each kind.
     calls: [f64; 3],
@@ -136,7 +136,7 @@ fn push(table: &mut Table, name: &str, brought: &[Brought], has_calls: bool) -> 
 async fn bring(sender: &Opened, receiver: &Queue, messages: usize) -> Vec<Brought> {
     let (arrived, mut arrivals) = channel(1);
     let receiving = receive(receiver.clone(), messages + 1, arrived);
-    // The first message is not measured, because nothing is cached yet.
+    // Discard the first message, before which nothing is cached.
     let mut brought = Vec::new();
     for _ in 0..=messages {
         tokio::time::sleep(Duration::from_millis(fastrand::u64(PAUSE))).await;

@@ -15,7 +15,7 @@ use crate::world::World;
 const CONNECTIONS: usize = 16;
 /// Numbers of requests after which memory is measured. Growth is from the second to the last.
 const REQUESTS: [u64; 4] = [10_000, 100_000, 300_000, 1_000_000];
-/// Divisor of these numbers in a quick run.
+/// Divisor of the numbers of requests in a quick run.
 const QUICK_PART: u64 = 50;
 const MAX_GROWTH_PERCENT: f64 = 5.0;
 /// Time for which a server rests before its memory is measured.
@@ -25,10 +25,11 @@ const REST: Duration = Duration::from_secs(1);
 const IDLE: u64 = 10_000;
 /// Number of other open files of this process and of the server.
 const OTHER_FILES: u64 = 400;
-/// Time for which they are kept. It is shorter than the server's limit for idle connections.
+/// Time for which the idle connections are kept open. It is shorter than the server's limit for
+/// idle connections.
 const KEPT: Duration = Duration::from_secs(20);
 const QUICK_KEPT: Duration = Duration::from_secs(1);
-/// Time for which pages are requested while they are open.
+/// Time for which pages are requested while the idle connections are open.
 const BESIDE: Duration = Duration::from_secs(3);
 
 const STARTS: usize = 25;
@@ -172,7 +173,8 @@ async fn asked_once(server: &Server, request: &[u8]) -> std::io::Result<Connecti
 pub(super) fn start(world: &mut World, site: &Site) -> Result<Section, String> {
     let rounds = world.arguments.rounds(STARTS);
     let (mut listening, mut ready) = (Vec::new(), Vec::new());
-    // The first start is not measured, because the previous process may not have closed the store in order.
+    // Discard the first start. The previous process may not have closed the store in order, and
+    // this start would then also repair the store.
     for round in 0..=rounds {
         world.progress.say(&format!("start {round} of {rounds}"));
         let started = Instant::now();

@@ -140,7 +140,7 @@ impl Site {
     /// Starts `recto serve` with its default settings.
     fn serve(&self) -> Result<Server, String> {
         let mut command = Command::new(&self.program);
-        // Settings in the environment are for other servers and stores.
+        // Remove the settings in the environment, because they are for other servers and stores.
         for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("RECTO_")) {
             command.env_remove(name);
         }
@@ -151,7 +151,7 @@ impl Site {
     }
 }
 
-/// Returns the target folder of cargo. This program is in a subfolder of it.
+/// Returns the target folder of cargo. This program is in a subfolder of the target folder.
 fn target_folder() -> Result<PathBuf, String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let target = program.parent().and_then(Path::parent);

@@ -18,7 +18,7 @@ const ROUNDS: usize = 7;
 /// Time of the requests to each contender in a round.
 const SPELL: Duration = Duration::from_secs(3);
 const QUICK_SPELL: Duration = Duration::from_millis(500);
-/// Time of the unmeasured requests before.
+/// Time of the unmeasured requests to each contender before the first round.
 const WARM_UP: Duration = Duration::from_secs(1);
 
 /// Round of one contender.
@@ -49,7 +49,7 @@ pub(super) fn run(world: &mut World, site: &Site) -> Result<Section, String> {
         let mut found: Vec<Vec<Round>> = contenders.iter().map(|_| Vec::new()).collect();
         for round in 0..rounds {
             for turn in 0..contenders.len() {
-                // The first contender of one round is the last of the next round.
+                // Rotate the order in each round, so that no contender always runs first.
                 let index = (turn + round) % contenders.len();
                 let contender = &contenders[index];
                 world.progress.say(&format!(

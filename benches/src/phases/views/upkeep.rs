@@ -98,7 +98,7 @@ fn rate(runtime: &Runtime, recto: &Recto, work: Work, turn: usize, rows: u64) ->
             }
         }
     });
-    // A comparison covers both views.
+    // A comparison reads the rows of both views, so count the rows twice.
     let views = match work {
         Work::Fill => 1,
         Work::Compare => 2,

@@ -97,7 +97,7 @@ pub(super) fn run(world: &mut World, folder: &Path, section: &mut Section) {
         .map(|views| Side::new(&runtime, folder, views))
         .into_iter()
         .collect();
-    // Results of each contender in each round, for each number of views.
+    // Rates by number of views, then by contender, then by round.
     let mut found = vec![vec![Vec::new(); WRITERS.len() * 2 + 1]; sides.len()];
     for round in 0..rounds {
         for (side, found) in sides.iter().zip(&mut found) {

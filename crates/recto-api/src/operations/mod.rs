@@ -267,8 +267,8 @@ fn fits(template: &str, segment: &str) -> bool {
 pub fn find(method: Method, path: &str) -> Option<&'static Operation> {
     let of_method = OPERATIONS.iter().filter(|operation| operation.method == method);
     let fitting = of_method.filter(|operation| operation.has_path(path));
-    // `u:begin` also matches `{unit}`, and `-` also matches `{collection}`. The template with fewer placeholders and
-    // more text counts.
+    // Several templates can match: `u:begin` also matches `{unit}`, and `-` also matches
+    // `{collection}`. Choose the template with the fewest placeholders, and then the longest one.
     fitting.max_by_key(|operation| {
         let names = operation.path.matches('{').count();
         (Reverse(names), operation.path.len())

@@ -103,7 +103,8 @@ impl RowCount {
         if rows == 0 {
             return format!("no row of {total}");
         }
-        // Share of the row in the middle of the page, rounded.
+        // The percentage describes the row in the middle of the page. It is rounded to a whole
+        // number.
         let total_size = u128::from(self.total_size);
         let share = (u128::from(offset) + rows as u128 / 2) * 100 + total_size / 2;
         let share = share.checked_div(total_size).unwrap_or(0);

@@ -78,7 +78,8 @@ pub mod json_text {
             Ok(json) if text.trim_start().starts_with('[') => {
                 serializer.serialize_newtype_struct(JSON_TEXT, json)
             }
-            // The server rejects this text with its own message.
+            // Keep text that is not a JSON array as it is, so that the server rejects it with its
+            // own message.
             _ => text.serialize(serializer),
         }
     }

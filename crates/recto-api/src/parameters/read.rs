@@ -25,7 +25,8 @@ pub(super) fn read<T: DeserializeOwned>(given: &[(String, Given)]) -> Result<T, 
 /// Returns the names of the fields of a struct, as serde reads them.
 pub fn names_of<T: DeserializeOwned>() -> &'static [&'static str] {
     let mut names: &[&str] = &[];
-    // Ignore the error, which reports that no field was read.
+    // Ignore the error: `Names` stores the names of the fields, reads no field, and so always
+    // fails.
     let _ = T::deserialize(Names(&mut names));
     names
 }

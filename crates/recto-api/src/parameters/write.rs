@@ -10,7 +10,8 @@ use crate::text;
 
 /// Returns the parameters of a request, in the order of its fields.
 pub fn to_pairs<T: Serialize>(request: &T) -> Vec<(&'static str, String)> {
-    // Only a field of an unsupported type would fail. Tests write each request of this crate.
+    // Serialization fails only for a field of an unsupported type. The tests serialize every
+    // request of this crate, so no request has such a field.
     request.serialize(Struct::default()).unwrap_or_default()
 }
 
@@ -201,7 +202,8 @@ impl<'a> Serializer for Parameter<'a> {
             }
             JSON_TEXT => {
                 let json = serde_json::to_string(value).map_err(ser::Error::custom)?;
-                // Text that is not JSON is a string here. The server rejects it with its own message.
+                // Text that is not a JSON array is a JSON string here. Push the text itself, so
+                // that the server rejects it with its own message.
                 self.push(serde_json::from_str::<String>(&json).unwrap_or(json));
                 Ok(())
             }

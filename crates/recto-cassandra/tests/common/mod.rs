@@ -1,5 +1,5 @@
 //! The real Cassandra that tests share, and its keyspaces.
-#![allow(dead_code)] // each test program uses only a part
+#![allow(dead_code)] // each test program uses only some helpers
 
 use std::sync::Arc;
 
@@ -31,8 +31,8 @@ impl Keyspace {
     pub(crate) async fn name(&self) -> &str {
         self.0
             .get_or_init(|| async {
-                // No test knows whether it is the last one. Therefore each process removes the keyspaces of processes
-                // that have ended.
+                // No test knows whether it is the last one, so no test removes the keyspace.
+                // Instead, each process removes the keyspaces of processes that have ended.
                 scratch().remove_left(drop_named).await.unwrap();
                 let name = new_keyspace();
                 create_keyspace(config(&name), Environment::system(), None)

@@ -105,7 +105,8 @@ async fn the_local_data_centre_is_named_and_asked() {
 
     let config = config(&cluster, Some("east"));
     let (store, table) = common::with_table(config.clone(), []).await;
-    // A decision of one data center would not be visible in the other.
+    // With local consistency, the store does not allow decisions, because the other data center
+    // would not see them.
     assert!(
         store
             .check_decisions()
@@ -124,7 +125,8 @@ async fn the_local_data_centre_is_named_and_asked() {
     let bench = Bench { store, table };
     assert!(matches!(bench.put(1).await, Ok(WriteOutcome::Done)));
 
-    // The other node hangs. Local requests do not wait for it, and requests that need both nodes fail with an error.
+    // Pause the other node. Local requests do not wait for it, and requests that need both nodes
+    // fail with an error.
     west.pause().unwrap();
     let begun = Instant::now();
     for number in 2..20 {
@@ -133,7 +135,7 @@ async fn the_local_data_centre_is_named_and_asked() {
             i32::try_from(bench.read(None).await.unwrap().rows.len()),
             Ok(number)
         );
-        // This does not depend on which node of all data centers is the first replica.
+        // A serial read succeeds, whichever node of both data centers is the first replica.
         let serial = Some(ConsistencyLevel::LocalSerial);
         assert!(bench.read_of(number, serial).await.is_ok());
     }
@@ -143,7 +145,7 @@ async fn the_local_data_centre_is_named_and_asked() {
     assert!(error.hint().is_some());
     west.resume().unwrap();
 
-    // The local node is dead. The other node runs and has every row, but the store does not use it.
+    // Kill the local node. The other node runs and has every row, but the store does not use it.
     east.kill().unwrap();
     let error = bench.read(None).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error:?}");

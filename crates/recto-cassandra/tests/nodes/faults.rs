@@ -54,7 +54,8 @@ async fn nodes_that_may_not_be_read_are_told(address: &str) {
     let session = loop {
         match builder.build().await {
             Ok(session) => break session,
-            // A new node accepts connections before it has created its first user.
+            // Try again, because a new node accepts connections before it has created its first
+            // user.
             Err(error) => assert!(begun.elapsed() < COMES_BACK, "{error}"),
         }
         tokio::time::sleep(Duration::from_millis(200)).await;
@@ -201,12 +202,12 @@ async fn stalls_and_crashes() {
     let cluster = Cluster::start_with(&options, dir.path()).unwrap();
     nodes_that_may_not_be_read_are_told(&cluster.addresses()[0]).await;
     let bench = Bench::new(&cluster.addresses()[0]).await;
-    // Prepare every statement, so that the next calls only execute statements.
+    // Prepare all statements, so that the next calls only execute them.
     assert!(matches!(bench.write(LONG).await, Ok(WriteOutcome::Done)));
     assert!(matches!(bench.cas(None, 1, LONG).await, Ok(CasOutcome::Applied)));
     assert_eq!(bench.read(LONG).await.unwrap().rows.len(), 1);
 
-    // The node hangs. It may apply the requests later, when it continues.
+    // Freeze the node. It may apply the requests later, when it continues.
     bench.freeze(cluster.node(1)).await;
     let start = Instant::now();
     let outcome = bench.write(SHORT).await.unwrap();
@@ -233,15 +234,16 @@ async fn stalls_and_crashes() {
     );
     cluster.node(1).resume().unwrap();
 
-    // The outcome of the conditional write was unknown. The node has applied it by now, or never will.
+    // The outcome of the conditional write was unknown. The node has applied the write by now, or
+    // never will.
     match bench.cas(Some(2), 3, LONG).await.unwrap() {
         CasOutcome::Applied => {}
         CasOutcome::NotApplied { current } => assert_eq!(current, [Some(1_i32.to_be_bytes().to_vec())]),
         other => panic!("{other:?}"),
     }
 
-    // The node is dead. Reads report that. A plain write did nothing or has an unknown outcome, but is never reported
-    // as done.
+    // Kill the node. Reads report that it is dead. A plain write does nothing or has an unknown
+    // outcome, but the store never reports it as done.
     cluster.node(1).kill().unwrap();
     let error = bench.read(LONG).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
@@ -257,8 +259,9 @@ async fn stalls_and_crashes() {
     let outcome = bench.cas(Some(3), 4, LONG).await;
     assert!(!matches!(outcome, Ok(CasOutcome::Applied)), "{outcome:?}");
 
-    // The node runs again, and the same store works again. The writes that it acknowledged in its last seconds may be
-    // lost, because a single node keeps its commit log in memory for `commitlog_sync_period`.
+    // Start the node again: the same store works again. Writes that the node acknowledged in its
+    // last seconds may be lost, because a single node keeps its commit log in memory for
+    // `commitlog_sync_period`.
     cluster.node(1).start().unwrap();
     bench.read_when_back().await;
     assert!(matches!(bench.write(LONG).await, Ok(WriteOutcome::Done)));

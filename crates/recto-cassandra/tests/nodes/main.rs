@@ -1,6 +1,6 @@
 //! The store on nodes that the tests start, and at hosts that do not respond. The tests wait for
 //! both.
-// The test harness shows the output of failed tests.
+// Printing is allowed, because the test harness shows the output of failed tests.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 #[path = "../common/mod.rs"]

@@ -68,7 +68,7 @@ async fn tables_that_may_not_be_emptied() {
         .unwrap();
     let snapshot = ordinary.snapshot().unwrap();
     let found = snapshot.get_many(&reads, &ReadOptions::default()).await.unwrap();
-    // One request was rejected. Then each read had its own request.
+    // The node rejected the request for several rows, and then answered one request for each row.
     let rows: usize = found.iter().map(|read| read.rows.len()).sum();
     let sent: u32 = found.iter().map(|read| read.statements).sum();
     assert_eq!((rows, sent), (10, reads.len() as u32));

@@ -139,7 +139,7 @@ impl Bench {
             );
             match made {
                 (Ok(TableOutcome::Done), Ok(TableOutcome::Done)) => break,
-                // The driver may not have noticed yet that all nodes run again.
+                // Try again, because the driver may not have noticed yet that all nodes run.
                 other => assert!(begun.elapsed() < NOTICED, "{other:?}"),
             }
             tokio::time::sleep(IMPATIENT).await;
@@ -230,7 +230,8 @@ impl Bench {
             partition: ints([partition]),
             mutations: rows.into_iter().map(put).collect(),
         };
-        // The driver closes the connection to a node that hangs within seconds.
+        // Wait long enough: if a node hangs, the driver needs seconds to close the connection to
+        // it.
         let options = WriteOptions {
             timeout: NOTICED,
             ..WriteOptions::default()
@@ -355,7 +356,8 @@ impl Bench {
             self.coordinators(store, 0).await;
         }
         trace("0");
-        // Each store sends three conditional writes and three serial reads. The node coordinated all of them.
+        // Each of the two stores sends three conditional writes and three serial reads. One node
+        // coordinates all twelve.
         let start = Instant::now();
         while self.traced().await < 12 {
             assert!(
@@ -407,7 +409,8 @@ impl Bench {
             let nodes = self.stores[0].metrics().nodes;
             nodes.iter().map(|node| node.requests).sum()
         };
-        // The other nodes wait for the dead node until they notice its death.
+        // The other nodes wait for the dead node until they notice its death, so the outcome is
+        // unknown.
         let before = requests();
         let outcome = self.empty(&self.kept).await.unwrap();
         assert_eq!(requests(), before + 1);
@@ -540,7 +543,8 @@ async fn one_of_three_nodes_is_killed_and_comes_back() {
         .await;
     bench.snapshots_of_emptied_tables().await;
 
-    // The decisions of conditional writes return after the table was emptied, as soon as a serial read looks for them.
+    // After the table was emptied, decisions of conditional writes return as soon as a serial read
+    // looks for them.
     let outcome = bench.empty(&bench.decided).await.unwrap();
     assert!(matches!(outcome, TableOutcome::Done), "{outcome:?}");
     assert_eq!(bench.decided_rows().await, 0);

@@ -1,6 +1,5 @@
 //! Handshakes with a real node that accepts only TLS: accepted and rejected certificates, and error messages.
 
-// The test harness shows the output of failed tests.
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -23,7 +22,7 @@ const PAGE_ROWS: u32 = 700;
 fn config(cluster: &Cluster, tls: Option<TlsConfig>) -> CassandraConfig {
     let mut config = CassandraConfig::new(cluster.addresses(), "secured");
     config.tls = tls;
-    // The longer timeout is for slow machines.
+    // Use a longer timeout than the default, because some machines are slow.
     config.connect_timeout = Duration::from_secs(20);
     config
 }
@@ -92,7 +91,7 @@ async fn authorities_and_names_decide() {
     let dir = tempfile::tempdir().unwrap();
     let authority = Authority::new("authority", dir.path()).unwrap();
     let other = Authority::new("other-authority", dir.path()).unwrap();
-    // The node's certificate has a different name than the address of the node.
+    // Issue a certificate for another name than the address of the node.
     let keystore = authority.issue("node", &["node.example"]).unwrap();
     let options = ClusterOptions::new(Nodes::One)
         .heap("512M")
@@ -124,8 +123,8 @@ async fn authorities_and_names_decide() {
 
     use_it(config(&cluster, Some(unchecked(&tls)))).await;
 
-    // A host that accepts connections but never uses TLS does not prevent a connection to the others, in whichever
-    // order the driver tries them.
+    // A host that accepts connections but never uses TLS does not prevent connections to other
+    // hosts, in whichever order the driver tries them.
     let mute = Mute::new().await;
     for _ in 0..4 {
         let mut config = config(&cluster, Some(unchecked(&tls)));
@@ -135,7 +134,8 @@ async fn authorities_and_names_decide() {
             .unwrap();
     }
 
-    // The certificate is replaced while the node runs, and names its address.
+    // Replace the certificate while the node runs. The new certificate also names the address of
+    // the node.
     let address = cluster.node(1).address().ip().to_string();
     authority.issue("node", &["node.example", &address]).unwrap();
     cluster.node(1).nodetool(&["reloadssl"]).unwrap();

@@ -55,7 +55,7 @@ async fn one_silent_host_does_not_keep_from_the_others() {
         silence.address.to_string(),
         common::config(keyspace).hosts[0].clone(),
     ];
-    // The driver tries hosts in its own order.
+    // Connect several times, because the driver tries hosts in its own order.
     let connecting = (0..4).map(|_| {
         let mut config = CassandraConfig::new(hosts.clone(), keyspace);
         config.connect_timeout = Duration::from_secs(8);

@@ -111,8 +111,8 @@ async fn add_one_more(store: &CassandraStore, recorded: &Table) {
         .chain(table.regular().iter().map(|_| 2))
         .map(Some);
     assert_eq!(rows, [ints(old), ints(new)]);
-    // Now the table is complete again. Repeating the addition succeeds. An addition without one of the columns removes
-    // that column only from the comment.
+    // The table is complete again, so repeating the addition succeeds. An addition with fewer
+    // columns changes only the comment, which then lists fewer columns.
     done(store.add_columns(recorded, &table).await);
 }
 

@@ -223,7 +223,7 @@ async fn tuples_compare_by_value_and_results_come_in_clustering_order() {
         .unwrap();
     let found: Vec<(i32, i32, i32)> = found.rows().unwrap().map(Result::unwrap).collect();
     assert_eq!(found, [(3, 0, 0), (2, 1, 0), (2, 1, 1)]);
-    // In clustering order, the rows after (2, 0) are different rows, and need two statements.
+    // In clustering order, other rows follow (2, 0), and reading them needs two statements.
     let after = slice(
         &table,
         Bound::After(ints([2, 0])),
@@ -251,7 +251,7 @@ async fn rows_of_partitions_of_their_own_are_read_together() {
     let (table, reads) = common::rows_of_their_own(&store, "fact_many", 0..45).await;
     assert_eq!(reads.len(), 50);
     let snapshot = store.snapshot().unwrap();
-    // Paxos reads one partition at a time.
+    // Serial reads need one statement per partition, because Paxos reads one partition at a time.
     for (consistency, statements) in [(None, 3), (Some(ConsistencyLevel::LocalSerial), 50)] {
         let options = ReadOptions {
             consistency,
@@ -277,7 +277,8 @@ async fn rows_of_the_same_partition_are_read_together() {
             .collect();
         write(&store, &table, partition, puts).await;
     }
-    // Thirty rows of one partition, of which five do not exist, and six of another one between them.
+    // Read thirty rows of one partition, of which five do not exist. Six rows of another partition
+    // are in between.
     let read = |number: i32| PointRead {
         table: Arc::clone(&table),
         partition: ints([if number % 6 == 0 { 2 } else { 1 }]),
@@ -423,7 +424,8 @@ async fn reports_reads_past_the_tombstone_threshold() {
         };
         write(&store, &table, 1, some.iter().map(delete).collect()).await;
         if index == 0 {
-            // The number is above the warning threshold of 1,000, and far below the failure threshold.
+            // The number of tombstones is above the warning threshold of 1,000, and far below the
+            // failure threshold.
             let whole = slice(&table, Bound::start(), Bound::end(), ReadDirection::Forward, 10);
             let warned = read(&store, &whole).await.unwrap();
             assert_eq!((warned.rows.len(), warned.tombstones), (0, BATCH as u64));
@@ -435,7 +437,7 @@ async fn reports_reads_past_the_tombstone_threshold() {
     assert!(error.hint().unwrap().contains("tombstone_failure_threshold"));
     assert_eq!(error.node(), Some(Cluster::shared().unwrap().address()));
     assert_eq!(error.table(), Some("fact_graves"));
-    // A scan returns the rows before the tombstones. The next call reports the reason for the stop.
+    // A scan returns the rows before the tombstones. The next call reports why the scan stopped.
     let put = |c: &i32| {
         let (clustering, cells, replace) = (ints([*c]), ints([*c]), true);
         at(
@@ -487,7 +489,8 @@ fn nulls(count: usize) -> Cells {
 /// put replaces the whole old row, including its nulls, even with the lowest possible stamp.
 #[tokio::test]
 async fn nulls_of_a_replacing_put_leave_no_tombstones_to_cross() {
-    // Number of deleted rows. It is above the warning threshold of 1,000, so Cassandra would warn if it counted them.
+    // Number of deleted rows. It is above the warning threshold of 1,000, so Cassandra would warn
+    // if it counted deleted rows.
     const ROWS: i32 = 1_500;
     const WIDTH: usize = 10;
     let store = KEYSPACE.store().await;
@@ -523,7 +526,7 @@ async fn nulls_of_a_replacing_put_leave_no_tombstones_to_cross() {
     let found = read(&store, &whole).await.unwrap();
     assert_eq!((found.rows.len(), found.tombstones), (ROWS as usize, 0));
 
-    // Puts with consecutive stamps, in one write or in several, replace the whole row.
+    // A put with the next timestamp replaces the whole row, in the same write or in another.
     let both = vec![put(101, 0, sparse(1, 7)), put(102, 0, sparse(2, 8))];
     write(&store, &table, 1, both).await;
     write(&store, &table, 1, vec![put(103, 1, sparse(3, 9))]).await;
@@ -760,7 +763,7 @@ async fn connecting_says_what_is_wrong() {
     config.hosts = vec!["no-such-host.invalid".to_owned()];
     assert_eq!(refused(config).await.kind(), StoreErrorKind::Unavailable);
 
-    // The listener accepts connections but sends nothing.
+    // Start a listener that accepts connections but sends nothing.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let mut config = good.clone();
     config.hosts = vec![silent.local_addr().unwrap().to_string()];

@@ -10,7 +10,7 @@ use crate::common;
 async fn creates_the_planned_keyspace() {
     let config = common::config(&common::new_keyspace());
     let plan = |replication| plan_keyspace(config.clone(), Environment::system(), replication);
-    // With one node, two copies are impossible.
+    // A cluster with one node cannot have two copies.
     let asked = plan(Some(Replication::Everywhere(2))).await.unwrap_err();
     assert!(
         asked.to_string().contains("2 copies in data center datacenter1"),
@@ -22,7 +22,7 @@ async fn creates_the_planned_keyspace() {
         "{asked}"
     );
     let planned = plan(None).await.unwrap().unwrap();
-    // The replication fits a data center with one node.
+    // The default number of copies is one, because the data center has one node.
     assert!(planned.contains("'datacenter1': 1"), "{planned}");
 
     let session = SessionBuilder::new()

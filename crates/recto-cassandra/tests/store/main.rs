@@ -1,5 +1,5 @@
 //! The store on the Cassandra that all tests share.
-// The test harness shows the output of failed tests.
+// Printing is allowed, because the test harness shows the output of failed tests.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod additions;

@@ -98,7 +98,7 @@ fn random_cell(ty: &Type, random: [u8; 24]) -> Vec<u8> {
             uuid
         }
         Type::Decimal => {
-            // A scale between -128 and 127, then the digits.
+            // Write a scale between -128 and 127, then the digits.
             let scale = i32::from(bytes[20].cast_signed());
             [&scale.to_be_bytes()[..], &some(12)].concat()
         }

@@ -158,7 +158,8 @@ pub(crate) fn run(args: &ConfigArgs, console: &mut Console) -> Result<Exit> {
     } else {
         show(&effective, &store, console)?;
     }
-    // Show the configuration before checking it, because users then find errors more easily.
+    // Show the configuration before the check, so that users can see the setting that an error
+    // names.
     console.flush()?;
     Server::check(&effective.config)?;
     Ok(Exit::Done)

@@ -44,7 +44,7 @@ pub(crate) async fn serve_console(
 
 /// Writes the server's address into the store's lock file, for the errors of processes that cannot open the store.
 pub(super) fn announce(session: &LocalSession, server: &Server) {
-    // The address only improves an error of other processes. The server also works without it.
+    // Ignore an error, because the address only improves an error message of other processes.
     let _ = session.announce(&server.local_url());
 }
 

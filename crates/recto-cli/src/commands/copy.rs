@@ -72,7 +72,8 @@ pub(crate) async fn run(args: &CopyArgs, console: &mut Console) -> Result<Exit> 
     };
     let source = store(&args.from, &args.from_config);
     let source = source.open_itself(OpenOptions::new().read_only()).await?;
-    // Check the names before the target store is created.
+    // Check the names of the collections first, so that a wrong name does not create the target
+    // store.
     for name in &args.collections {
         collection_of(&source.schema(), name)?;
     }

@@ -266,7 +266,7 @@ async fn load_flights(demo: &Demo<'_>, console: &mut Console) -> Result<bool> {
 /// Returns the flights as a .gz file (RFC 1952), because a build with only the demo reads no .zip files. The deflated
 /// text is the same in both formats.
 fn packed_flights() -> Vec<u8> {
-    // The header has no name, no time, and an unspecified operating system.
+    // Magic number, method deflate, no flags, no time, no extra flags, unknown operating system.
     let header = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
     let (crc, length) = (TEXT_CRC.to_le_bytes(), TEXT_BYTES.to_le_bytes());
     [&header[..], &FLIGHTS[DEFLATED], &crc, &length].concat()
@@ -295,7 +295,7 @@ fn free_rejects_path(file: &Path) -> PathBuf {
     };
     let is_free = |path: &PathBuf| path.symlink_metadata().is_err();
     let mut paths = (1..=MAX_REJECT_FILES).map(path);
-    // If no name is free, the load reports an error for the first name.
+    // If every name is taken, return the first name, for which the load then reports an error.
     paths.find(is_free).unwrap_or_else(|| path(1))
 }
 

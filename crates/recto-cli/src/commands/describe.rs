@@ -37,7 +37,8 @@ pub(crate) struct DescribeArgs {
 /// Shows the content of the store.
 pub(crate) async fn run(args: &DescribeArgs, session: &dyn Session, console: &mut Console) -> Result<Exit> {
     let store = session.describe().await?;
-    // A store without a schema has no schema to show. Its list of collections is empty.
+    // Do not request the schema of a store that has none yet (generation 0). Show an empty schema
+    // instead.
     let schema = if store.generation == 0 {
         None
     } else {

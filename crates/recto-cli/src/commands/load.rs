@@ -141,7 +141,7 @@ pub(crate) async fn run(args: &LoadArgs, session: Arc<dyn Session>, console: &mu
         rejects: args.rejects.clone(),
         buffer_bytes: args.buffer_mib.map(|mib| mib << 20),
     };
-    // This keeps the file until the load ends.
+    // `StdinFile` removes its temporary file when it is dropped, so keep it until the load ends.
     let mut received = None;
     if args.file.as_os_str() == STANDARD_INPUT {
         let Some(file) = StdinFile::receive(args.quiet, console).await? else {

@@ -84,7 +84,8 @@ impl View<'_> {
     /// Returns the lines of the table, and the fields that did not fit.
     pub(crate) fn table(&self, console: &Console) -> (Vec<String>, Vec<String>) {
         if self.reply.records.is_empty() {
-            // If a budget ended the page, there may be more rows after it, in either direction.
+            // A page that a budget ended can have more rows after it, in either direction, so its
+            // text is "no rows yet".
             let at_end = self.reply.next_page_token.is_empty() && self.reply.stop.is_none();
             return (
                 vec![console.paint(Tone::Dim, if at_end { "no rows" } else { "no rows yet" })],

@@ -291,7 +291,8 @@ pub(crate) async fn delete(args: &DeleteArgs, session: &dyn Session, console: &m
     let schema = session.schema().await?;
     let collection = collection_of(&schema, &args.collection)?;
     let key = key_of(collection, &args.key)?;
-    // A delete does not read, so it does not know whether the record existed.
+    // A delete does not read the record first, so the message cannot say whether the record
+    // existed.
     let done = format!("{} has no record {}", collection.name, shown(&key));
     let delete = RecordChange::new(&args.collection, Action::Delete { key });
     let outcome = session.change(delete.if_version(args.version.if_version)).await?;

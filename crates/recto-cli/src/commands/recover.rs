@@ -132,7 +132,7 @@ pub(crate) async fn run(args: &RecoverArgs, session: &dyn Session, console: &mut
         total.add(pass);
         meter.recover(total.looks, &total.text());
         if args.watch && (args.output.json || total.looks == 1 || before != total.text()) {
-            // The receiver is in this function, so it exists.
+            // Sending cannot fail, because the receiver lives until the end of this function.
             let _ = tell.send(total.line(args.output.json));
         }
         args.watch || (!pass.is_done() && meter.elapsed() < MAX_RECOVERY_TIME)

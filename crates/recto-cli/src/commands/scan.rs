@@ -64,7 +64,8 @@ pub(crate) async fn run(args: &ScanArgs, session: &dyn Session, console: &mut Co
                 if let Some(column) = column {
                     failure = failure.pointing(&args.request.filter, column);
                 }
-                // The scan cannot continue with a rejected token.
+                // Do not suggest a continuation after a rejected request, because the same token
+                // would be rejected again.
                 let is_stopped = failure.exit != Exit::Refused;
                 if is_stopped && token.is_some() {
                     say_how_to_go_on(args, token.as_deref(), console)?;

@@ -167,7 +167,7 @@ pub(crate) async fn apply(args: &ApplyArgs, console: &mut Console) -> Result<Exi
     if !is_agreed(&plan, args.yes, args.json, console)? {
         return Ok(Exit::Done);
     }
-    // Change nothing before the user has agreed, and do not create the store either.
+    // Create the store only now, after the user has agreed to the plan.
     let session = match session {
         Some(session) => session,
         None => place.open_or_create().await?,

@@ -39,7 +39,8 @@ pub(crate) struct ServeArgs {
 /// Serves until a signal to stop.
 pub(crate) async fn run(args: &ServeArgs, console: &mut Console) -> Result<Exit> {
     let mut config = args.server.effective()?.config;
-    // Report an invalid configuration before a store is opened.
+    // Check the configuration before the store is opened, so that an invalid one is reported at
+    // once.
     Server::check(&config)?;
     let store = args.server.store();
     let address = store.address(DEFAULT_STORE, environment())?;

@@ -42,7 +42,7 @@ impl StdinFile {
         let (tell, told) = oneshot::channel();
         // Use a separate thread, because a read from a pipe blocks and cannot be interrupted.
         std::thread::spawn(move || {
-            // After a signal to stop, the receiver is gone.
+            // Ignore an error: after a signal to stop, nothing receives the result.
             let _ = tell.send(copy(&mut *input, &path, &|bytes| shown.received(bytes)));
         });
         let copied = unless_stopped(told).await;
@@ -97,7 +97,7 @@ impl StdinFile {
 
 impl Drop for StdinFile {
     fn drop(&mut self) {
-        // The operating system removes a temporary folder that is left.
+        // Ignore an error, because the operating system removes old temporary folders.
         let _ = fs::remove_dir_all(&self.folder);
     }
 }

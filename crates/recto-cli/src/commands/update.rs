@@ -98,7 +98,8 @@ fn assigned(collection: &Collection, assignments: &[String]) -> Result<JsonRecor
         let value = match collection.field(name) {
             _ if text.is_empty() => Json::Null,
             Some((_, field)) => json_of_text(&field.ty, text),
-            // The session rejects an unknown field by its name.
+            // Pass the text of an unknown field to the session, which rejects the field by its
+            // name.
             None => text.into(),
         };
         if fields.insert(name.to_owned(), value).is_some() {

@@ -141,7 +141,7 @@ pub(crate) async fn restore(args: &RestoreArgs, console: &mut Console) -> Result
     let backup = open(&from, options)
         .await
         .map_err(|error| not_opened(error, no_backup))?;
-    // A check may take long, so reject a wrong folder before it.
+    // Reject an unusable target folder now, because the check of the backup may take long.
     refuse_folder(&to)?;
     let session = LocalSession::new(backup.clone());
     let meter = Meter::start(console, args.output.quiet);

@@ -129,8 +129,8 @@ async fn a_log_is_designed_for_and_the_schema_is_written() {
         line("dest = ?", ""),
         line("dest = ?", ""),
         line("dest = ? AND origin = ?", "-time_hour"),
-        // The clients of a log cannot change their queries. The command reports these queries, and designs views for
-        // the others.
+        // No view can serve the next three queries, and the clients of a log cannot change them.
+        // The command reports them and designs views for the others.
         line("flight >= ? AND time_hour >= ?", ""),
         line("tags = ?", ""),
         line("gate = ?", ""),
@@ -147,7 +147,7 @@ async fn a_log_is_designed_for_and_the_schema_is_written() {
     .await;
     insta::assert_snapshot!(shown.replace(folder.path().to_str().unwrap(), "FOLDER"));
     let written = std::fs::read_to_string(&output).unwrap();
-    // The existing text is unchanged.
+    // The command only appends to the schema file.
     assert!(written.starts_with(SCHEMA), "{written}");
     let schema = recto::schema::Schema::parse(&written).unwrap();
     assert_eq!(schema.collections[0].views.len(), 2);

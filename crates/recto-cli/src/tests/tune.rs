@@ -40,8 +40,9 @@ fn words(shown: &str) -> String {
 async fn distinguishes_tiny_probabilities_from_zero() {
     let mut all = String::new();
     for line in [
-        // Buckets below a tenth of the target: the first probability is too small for a floating-point number. The
-        // second is 0, because a bucket has more samples than such a bucket has rows.
+        // The output shows the probability of buckets below a tenth of the target. In the first
+        // line, it is too small for a floating-point number. In the second line, it is 0, because a
+        // bucket has more samples than so small a bucket has rows.
         &["tune", "--target", "1GB", "--row", "20", "--samples", "1024"][..],
         &["tune", "--target", "64KiB", "--row", "40", "--samples", "500"],
         &["tune", "--chance", "1e-9", "--samples", "1024"],

@@ -112,7 +112,8 @@ async fn keys_are_listed_beside_who_reads() {
         .unwrap();
     let listed = json(folder, &["cursor-keys", "list", "--json"]);
     assert_eq!(ids(&listed), [(1, true)]);
-    // Like any writer, a command that changes the store needs the store for itself.
+    // `cursor-keys rotate` fails while the reader has the store open, because a writer needs the
+    // store exclusively.
     let refused = recto(folder, &["cursor-keys", "rotate"]);
     assert_eq!(refused.status.code(), Some(1), "{refused:?}");
     reader.close().await.unwrap();

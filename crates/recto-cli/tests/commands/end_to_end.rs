@@ -72,7 +72,8 @@ impl Place {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        // A command that rejects its input early closes it. The output then shows the reason.
+        // Ignore an error: a command that rejects its arguments closes its input early, and its
+        // output shows the reason.
         let _ = child.stdin.take().unwrap().write_all(input);
         Ran::of(&child.wait_with_output().unwrap())
     }
@@ -192,7 +193,7 @@ fn loads_good_rows_once_and_writes_a_reject_file() {
         rejects.contains("2013-13-45") && rejects.contains("many"),
         "{rejects}"
     );
-    // A repeated load reports the missing rows again.
+    // A repeated load stores nothing and reports the rejected rows again.
     let again = place.run(&["load", "flights", "flights.csv"]);
     assert_eq!(again.code, 4, "{}", again.err);
     assert!(
@@ -244,7 +245,8 @@ fn standard_input_is_loaded() {
     assert!(ran.out.contains("standard input: 2 rows"), "{}", ran.out);
     assert!(ran.out.contains("stdin.rejects.csv"), "{}", ran.out);
     assert!(place.read("stdin.rejects.csv").contains(",UA,2013-01-01,x,b"));
-    // A load of the same content counts as the same load.
+    // Two loads of the same content from standard input count as the same load, so the second one
+    // does nothing.
     let (ran, _) = load_stdin(&place, &["--quiet"], csv);
     assert!(ran.out.contains("nothing was done"), "{}", ran.out);
     let ndjson = b" {\"carrier\":\"UA\",\"day\":\"2013-01-02\",\"flight\":2}\n";
@@ -344,7 +346,7 @@ fn a_page_takes_every_option() {
             "flight",
         ],
     );
-    // The newest day up to the given day.
+    // The page starts at the newest day that is not after the given day.
     assert_eq!(flight_numbers(&from)[0], 8);
     let token = from["row_page_tokens"][2].as_str().unwrap();
     let around = page(&place, &["--around", token]);
@@ -721,7 +723,7 @@ fn a_store_that_another_process_holds_is_left_alone() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    // The command has the store open while it waits for its input.
+    // `put` has the store open while it waits for its input.
     let taken = (0..100).find_map(|_| {
         std::thread::sleep(std::time::Duration::from_millis(50));
         let ran = place.run(&["describe"]);
@@ -808,7 +810,7 @@ fn an_unfinished_backup_is_no_store() {
     place
         .run(&["apply", "--yes", "--store", "unfinished"])
         .failed(1, "an unfinished backup");
-    // `apply` creates the store again that an interrupted `apply` left.
+    // An interrupted `apply` left an unfinished store, which `apply` creates again.
     place.run(&["apply", "--yes", "--store", "new"]).done();
     let (mut whole, mut none) = (0, 0);
     for trial in 0..20 {
@@ -847,7 +849,8 @@ fn a_view_is_filled_across_kills() {
             .command(&["apply", "--yes", "--quiet", "--rate", "8000"])
             .spawn()
             .unwrap();
-        // The kills happen before the fill, during the search for records that do not fit, and during the fill.
+        // The kills happen before the backfill, during the search for records that do not fit the
+        // view, and during the backfill.
         std::thread::sleep(std::time::Duration::from_millis(40 + 1_300 * trial));
         apply.kill().unwrap();
         apply.wait().unwrap();
@@ -878,7 +881,8 @@ fn a_damaged_store_is_an_error_of_every_command() {
     place.run(&["compact"]).done();
     let path = place.path("recto.data/data.redb");
     let mut data = std::fs::read(&path).unwrap();
-    // The page with the most children belongs to the collection. Others belong to the engine.
+    // Damage the page with the most children, which belongs to the collection. The other pages
+    // belong to redb.
     let children = |page: &[u8]| usize::from(u16::from_le_bytes([page[2], page[3]])) + 1;
     let pages = data.chunks_mut(4_096).skip(1).filter(|page| page[0] == 2);
     let page = pages.max_by_key(|page| children(page)).unwrap();
@@ -912,7 +916,7 @@ fn a_store_that_one_may_not_enter_is_no_missing_store() {
     may_enter(0o000);
     let ran = place.run(&["describe"]);
     may_enter(0o700);
-    // Root may enter every folder.
+    // Root may enter every folder, so the command succeeds for root.
     if ran.code != 0 {
         ran.failed(1, "Permission denied");
     }
@@ -1227,7 +1231,7 @@ fn the_demo_loads_all_flights_once_and_shows_pages_of_them() {
         again.contains("the store already has the flights") && !again.contains("stored in"),
         "{again}"
     );
-    // The commands that the demo prints work.
+    // Check that a command that the demo prints works.
     let filter = "carrier = \"AA\" OR carrier = \"DL\"";
     let line = [
         "page",

@@ -1,5 +1,5 @@
 //! Output and effect of each command, on stores in folders, on Cassandra, and through a server.
-// The test harness shows the output of failed tests.
+// Allow printing, because the test harness shows the output of failed tests.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod cursor_keys;

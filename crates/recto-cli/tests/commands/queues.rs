@@ -177,7 +177,7 @@ fn the_life_of_a_queue(place: &Place) {
         panic!("{drawn}");
     };
     queue(place, &["nack", "jobs", other]).done();
-    // The message belongs to its last receiver.
+    // The message belongs to its last receiver, so an earlier receipt is no longer valid.
     let late = queue(place, &["ack", "jobs", second]);
     assert!(
         late.out.contains("no longer yours") && late.out.contains(second),
@@ -323,7 +323,8 @@ fn ten_thousand_lines_are_messages_in_their_order(place: &Place) {
     }
     let mut sent: Vec<_> = (0..10_000).map(|number| format!("\"job {number}\"")).collect();
     if place.store().is_some() {
-        // Each shard has its own order. After a failure, messages go to another shard.
+        // Compare without order: each shard has its own order, and messages go to another shard
+        // after a failure.
         received.sort_unstable();
         sent.sort_unstable();
     }
@@ -369,7 +370,7 @@ fn reports_invalid_lines_and_sends_the_others(place: &Place) {
     );
     let mut received = lines(&queue(place, &["receive", "jobs", "--max", "10", "--json"]).done());
     assert_eq!(received.len(), 2);
-    // One message has a deduplication id, and may be in another shard.
+    // Sort the messages, because the one with a deduplication id may be in another shard.
     received.sort_by_key(|message| message["body"].is_null());
     assert_eq!(
         (&received[0]["body"], &received[1]["body_base64"]),
@@ -461,7 +462,7 @@ fn a_store_without_queues_has_none() {
             .done()
             .contains("needs no queue tables")
     );
-    // Commands that only read, and commands that find no queue, create nothing.
+    // A command that only reads, and a command that finds no queue, creates no table.
     queue(&other, &["send", "jobs", "a"]).failed(3, "there is no queue jobs");
     queue(&other, &["delete", "jobs", "--yes"]).failed(3, "there is no queue jobs");
     assert_eq!(tables(&other), there);
@@ -529,7 +530,7 @@ fn gives_back_messages_if_the_reader_closes_the_output(place: &Place) {
     drop(child.stdout.take());
     assert_eq!(child.wait().unwrap().code(), Some(0));
     assert_eq!(amount(place, "jobs"), (3, 0));
-    // Every other command also ends quietly.
+    // Every other command also ends without an error if the reader closes the output.
     for line in [
         &["list"][..],
         &["peek", "jobs", "--json"],
@@ -586,7 +587,8 @@ fn a_watch_prints_a_line_a_second(place: &Place) {
         served.contains("● open") && served.contains("the next table opens in"),
         "{served}"
     );
-    // After the end of the rotation interval, the rotation cannot continue: the messages keep all other tables in use.
+    // After the rotation interval, no table is free for the rotation, because the messages keep all
+    // other tables in use.
     queue(
         place,
         &[
@@ -730,7 +732,8 @@ fn lines_are_told_of_in_their_order(place: &Place) {
     let nothing = queue_with(place, &["send", "jobs", "--ndjson"], b"");
     assert!(nothing.err.contains("0 messages sent"), "{}", nothing.err);
     nothing.done();
-    // If reading ends early, the output reports the messages that were sent before.
+    // If reading of the input fails, the output reports the number of messages that were sent
+    // before.
     let folder = place.path().to_str().unwrap();
     queue(place, &["send", "jobs", "--file", folder]).failed(1, "no line was sent");
     queue(place, &["send", "jobs", "--file", "none.ndjson"]).failed(3, "none.ndjson");
@@ -866,7 +869,7 @@ fn sends_lines_at_once_and_reports_progress_on_sigint() {
     let mut out = BufReader::new(child.stdout.take().unwrap());
     for number in 1..=2 {
         writeln!(input, "{number}").unwrap();
-        // The input stays open, but the result of each line is printed at once.
+        // The command prints the result of each line at once, although its input stays open.
         let mut said = String::new();
         out.read_line(&mut said).unwrap();
         assert_eq!(json(&said)["line"], number);
@@ -893,7 +896,7 @@ fn work_units_are_queues_that_end(place: &Place) {
     queue(place, &["unit", "begin", "none", "night"]).failed(3, "there is no queue none");
     queue(place, &["unit", "begin", "jobs", "no name"]).failed(2, "is not a valid name");
 
-    // Every command that accepts a queue accepts a unit.
+    // Every command that accepts the name of a queue also accepts the name of a work unit.
     let unit = "jobs/night";
     queue(place, &["send", unit, "one", "two", "three", "four"]).done();
     assert_eq!((amount(place, unit), amount(place, "jobs")), ((4, 0), (0, 0)));

@@ -152,7 +152,7 @@ fn a_table_that_is_there_is_attached_served_and_paged() {
             break;
         }
         query = format!("{filter}&page_token={token}");
-        // The token is valid in another process.
+        // Restart the server, because a page token must also be valid in another process.
         server.restart();
     }
     assert_eq!(found, flights("UA"));

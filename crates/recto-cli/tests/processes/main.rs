@@ -1,5 +1,5 @@
 //! Servers, workers and clients that run at the same time. The tests mostly wait for them.
-// The test harness shows the output of failed tests.
+// Allow printing, because the test harness shows the output of failed tests.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod attaching;

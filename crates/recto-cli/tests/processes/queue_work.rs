@@ -182,7 +182,8 @@ fn moves_failed_messages_to_dead_letters_with_their_error() {
         .collect();
     errors.sort_unstable();
     assert_eq!(errors, ["no such address: bad", "no such address: worse"]);
-    // After a redrive, a worker handles one of them. The command for the other fails without output.
+    // After a redrive, `true` handles one of the two messages. The command for the other message
+    // fails without output.
     queue(folder, &["redrive", "dead"]).done();
     queue(folder, &["work", "jobs", "--once", "--", "true"]).done();
     queue(
@@ -195,7 +196,7 @@ fn moves_failed_messages_to_dead_letters_with_their_error() {
     assert_eq!((amount(folder, "jobs").0, amount(folder, "dead").0), (0, 1));
 }
 
-// The size limit of an environment differs between systems.
+// The size limit of an environment differs between systems. The test uses the limit of Linux.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_message_that_no_environment_holds_fails_and_harms_no_other() {
@@ -360,7 +361,7 @@ fn redelivers_messages_of_a_killed_worker() {
     }
     worker.signal("KILL");
     worker.0.wait_with_output().unwrap();
-    // No message is lost. A message that no command had begun is available at once.
+    // No message is lost: a message that no command had begun is available at once.
     assert_eq!(amount(folder, "jobs").0, 3);
     let mut bodies = Vec::new();
     while bodies.len() < 3 {
@@ -395,7 +396,7 @@ fn redelivers_messages_of_a_killed_worker() {
 fn through_a_server_several_work_on_one_queue() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    // The command creates the store.
+    // `queue create` creates the store that the server opens.
     queue(folder, &["create", "other"]).done();
     let server = crate::support::Server::start(folder, &[]);
     let ask = |line: &[&str], input: &str| {
@@ -410,7 +411,8 @@ fn through_a_server_several_work_on_one_queue() {
     ask(&["create", "jobs", "--delay", "1"], "").failed(2, "jobs");
     ask(&["send", "nothing", "a"], "").failed(3, "nothing");
     ask(&["ack", "jobs", "garbage"], "").failed(2, "receipt 1: this is not a receipt");
-    // If the worker is killed before it writes the body, the command reads nothing.
+    // Ignore an empty body, which the command reads if the worker is killed before it writes the
+    // body.
     let script = "read -r body; [ -z \"$body\" ] || echo \"$body\" >> handled; sleep 0.05";
     let work = [
         "--store",
@@ -438,8 +440,7 @@ fn through_a_server_several_work_on_one_queue() {
         assert!(begun.elapsed() < PATIENCE);
         std::thread::sleep(Duration::from_millis(5));
     }
-    // The messages of a killed worker go to the others. Messages that it had begun are handled
-    // again.
+    // The other workers handle all messages of a killed worker, also those that it had begun.
     let [dies, stays, other] = workers;
     dies.signal("KILL");
     dies.0.wait_with_output().unwrap();

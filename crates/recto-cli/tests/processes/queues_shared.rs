@@ -65,7 +65,8 @@ fn wakes_a_receive_after_a_send_of_another_process() {
         place,
         &["create", "jobs", "--dead-letters", "dead", "--attempts", "9"],
     );
-    // The first receive starts before any message was sent, the second one after.
+    // The first receive waits at a queue that never had a message, the second one at a queue that
+    // had one.
     for sends in [&["send", "jobs", "a"][..], &["send", "dead", "a"]] {
         let wait = ["receive", "jobs", "--wait-message", "20", "--json", "--ack"];
         let waiting = start(place, &wait);
@@ -91,7 +92,8 @@ fn handles_every_message_despite_a_killed_worker() {
     }
     let sent = place.run(&["queue", "send", "jobs"], input.as_bytes());
     assert!(sent.err.contains("200 messages sent"), "{}", sent.err);
-    // If the worker is killed, the command may get no message.
+    // Ignore an empty body, which the command reads if the worker is killed before it writes the
+    // body.
     let script = "read -r body; test -z \"$body\" || echo \"$body\" >> handled; sleep 0.05";
     let work = ["work", "jobs", "--concurrency", "4", "--", "sh", "-c", script];
     let [mut dies, stays, other] = [(); 3].map(|()| start(place, &work));
@@ -112,7 +114,8 @@ fn handles_every_message_despite_a_killed_worker() {
     once.sort_unstable();
     once.dedup();
     assert_eq!(once.join("\n") + "\n", input);
-    // Messages that the killed worker had begun are handled a second time.
+    // The other workers repeat the messages that the killed worker had begun, which are at most
+    // four.
     assert!(handled.len() <= 204, "{handled:?}");
 }
 
@@ -133,7 +136,7 @@ fn a_server_and_commands_have_the_same_queues() {
         place,
         &["work", "jobs", "--until-empty", "--", "sh", "-c", script],
     );
-    // The senders may have used different shards.
+    // Sort the bodies, because the two senders may have used different shards.
     let mut bodies = handled(place, "handled");
     bodies.sort_unstable();
     assert_eq!(bodies, ["by a command", "by the server"]);

@@ -172,7 +172,7 @@ fn logs_plans_and_request_ids_but_no_values_or_tokens() {
         (&6.into(), &5.into())
     );
     let asked: Vec<&Json> = lines.iter().filter(|line| line["message"] == "asked").collect();
-    // Two successful pages are logged. The page with the damaged token is not.
+    // The server logs the two successful pages, but not the page with the damaged token.
     assert_eq!(asked.len(), 2);
     for line in asked {
         assert_eq!(
@@ -283,7 +283,8 @@ fn a_signal_ends_it_and_a_second_one_at_once() {
 fn an_export_that_a_stop_cuts_is_named() {
     const LARGE: usize = 400;
     let place = Place::new();
-    // This is more data than the buffers between a server and an idle client hold.
+    // The store has more data than the buffers between a server and an idle client hold, so the
+    // export cannot end.
     let note = "n".repeat(64 << 10);
     let records: String = (100..100 + LARGE)
         .map(|id| format!("{{\"tenant\":\"acme\",\"id\":{id},\"note\":\"{note}\"}}\n"))
@@ -440,7 +441,7 @@ fn a_read_only_server_rejects_every_change() {
     stream.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 403"), "{answer}");
     assert!(answer.contains("urn:recto:problem:read-only"), "{answer}");
-    // Two processes read the store, so that no process can write it.
+    // Two servers read the store, so that no process can write it.
     place.refused(
         &["put", "orders", "{}"],
         1,

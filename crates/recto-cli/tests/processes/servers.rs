@@ -213,7 +213,7 @@ fn serves_a_schema_applied_by_another_process() {
     for server in &place.servers {
         assert_eq!(server.get(order), (200, stored.clone()));
         assert!(server.get("/openapi.json").1["components"]["schemas"]["returns"].is_object());
-        // Older records do not have the field, and older tokens are still valid.
+        // Older records do not have the new field, and tokens of older pages are still valid.
         assert_eq!(
             server.page(&earlier)["records"][0],
             json!({ "tenant": "acme", "id": 7, "note": "kept" })
@@ -254,7 +254,8 @@ fn a_rotation_of_cursor_keys_leaves_all_of_them_working() {
         }
     }
 
-    // After a leak of a key, no server accepts older tokens. No restart is needed.
+    // `--earlier 0` removes all earlier keys, as after a leak. Then no server accepts older tokens,
+    // without a restart.
     place.run(&["cursor-keys", "rotate", "--earlier", "0"]);
     place.both("the keys of before are gone", |server| {
         [&of_one, &of_other, &newer]
@@ -355,7 +356,7 @@ fn the_store_is_looked_after_through_a_server() {
     });
     ask(&remove).failed(2, "cannot be applied");
     checked(1);
-    // No other process did the work of this server.
+    // The audit log of this server names all the work, so no other process did it.
     let audit = std::fs::read_to_string(place.path().join("audit.log")).unwrap();
     let lines = audit
         .lines()
@@ -391,8 +392,8 @@ fn a_cassandra_that_comes_up_late_is_waited_for() {
     let cassandra = Cluster::shared().unwrap().address();
     std::fs::write(place.path().join("more.csv"), "tenant,id,note\nacme,900,late\n").unwrap();
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    // A port at Cassandra's own address, because the driver connects to the addresses that nodes announce. The port
-    // rejects connections until the test listens.
+    // Use a port at Cassandra's own address, because the driver connects to the addresses that
+    // nodes announce. The port rejects connections until the test listens.
     let mut address = cassandra.to_socket_addrs().unwrap().next().unwrap();
     address.set_port(0);
     let socket = tokio::net::TcpSocket::new_v4().unwrap();
@@ -416,7 +417,7 @@ fn a_cassandra_that_comes_up_late_is_waited_for() {
         let mut err = BufReader::new(waiting.stderr.take().unwrap());
         err.read_line(&mut said).unwrap();
         assert!(said.starts_with("waiting up to 60 s for the store: "), "{said}");
-        // The thread reads the rest of the output, so that the process never blocks.
+        // Read the rest of the output in a thread, so that the process never blocks at a full pipe.
         std::thread::spawn(move || std::io::copy(&mut err, &mut std::io::sink()));
     }
 

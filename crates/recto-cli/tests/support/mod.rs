@@ -1,5 +1,5 @@
 //! The binary in its own folder, and its server.
-// Each suite uses only a part of this module.
+// Each test suite uses only a part of this module, so allow dead code.
 #![allow(dead_code)]
 
 pub(crate) mod cutter;
@@ -89,7 +89,8 @@ pub(crate) fn recto_with(folder: &Path, line: &[&str], variables: &[(&str, &str)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    // A command that rejects its input early closes it. The output then shows the reason.
+    // Ignore an error: a command that rejects its arguments closes its input early, and its output
+    // shows the reason.
     let _ = child.stdin.take().unwrap().write_all(input);
     Ran::of(&child.wait_with_output().unwrap())
 }
@@ -138,7 +139,7 @@ impl Server {
         let mut line = String::new();
         let mut out = BufReader::new(child.stdout.take().unwrap());
         out.read_line(&mut line).unwrap();
-        // The thread reads the rest of the output, so that the server never blocks.
+        // Read the rest of the output in a thread, so that the server never blocks at a full pipe.
         std::thread::spawn(move || std::io::copy(&mut out, &mut std::io::sink()));
         let url = line.split_whitespace().find(|word| word.starts_with("http"));
         let url = url.unwrap_or_else(|| panic!("it did not say where it serves: {line:?}"));

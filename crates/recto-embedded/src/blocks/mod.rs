@@ -160,7 +160,8 @@ fn block_at(blocks: &StoredTable, entries: &impl RowsOfTable, key: &[u8]) -> Res
         }
     };
     let Some((lower, value)) = cursor.peek_prev().map_err(engine)? else {
-        // A bound that exists without the first block is damage.
+        // If blocks exist, the first block begins before all keys, so a later block without a block
+        // before `key` is damage.
         return match upper {
             None => Ok(PlacedBlock {
                 lower: Vec::new(),

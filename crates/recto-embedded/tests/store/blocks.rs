@@ -190,7 +190,8 @@ async fn assert_exact(store: &EmbeddedStore, table: &Arc<Table>, (least, most, r
             inside as u64,
             "{least} to {most}"
         );
-        // Rows descend, so that the first row of a forward slice is the largest number.
+        // The table's order is descending, so the first row of a forward slice has the largest
+        // number.
         let at = usize::try_from(rank).unwrap();
         assert_eq!(
             row_at(store, &whole, rank).await,
@@ -327,7 +328,7 @@ fn entries(path: &Path) -> Vec<u64> {
     let blocks = transaction.open_table(BLOCKS).unwrap();
     let rows = blocks.iter().unwrap().map(|entry| {
         let (_, value) = entry.unwrap();
-        // A stored row: a header of 12 bytes, 3 lengths, then the number of rows.
+        // Read the number of rows after a header of 12 bytes and 3 lengths.
         u64::from_be_bytes(value.value()[15..23].try_into().unwrap())
     });
     rows.collect()
@@ -473,7 +474,8 @@ fn that_are_damaged_are_found_and_built_again() {
                     .unwrap();
                 assert!(!step.problems.is_empty(), "{what}");
             }
-            // No write fails for damaged blocks. A write that meets them builds all of them again.
+            // A write succeeds although blocks are damaged. If it meets damage, it builds all
+            // blocks again.
             for number in [9_500, 4_500, 0] {
                 done(&store, vec![write(&table, "AA", vec![put(number, 2)])]).await;
             }

@@ -56,7 +56,7 @@ fn believes_its_clock_where_nothing_was_recorded() {
     drop(open_to_write(&path, 0));
     assert_eq!(state(&open_to_write(&path, 365)), ClockState::Agrees);
     runtime().block_on(async {
-        // A read-only store writes no record.
+        // A read-only store writes no clock record, so `record` has no effect and `confirm` fails.
         let store = open(&path, 365, read_only());
         store.record(DAY, TIMEOUT).await.unwrap();
         assert!(store.confirm(TIMEOUT).await.is_err());
@@ -71,7 +71,8 @@ fn confirms_a_clock_for_later_processes() {
     runtime().block_on(async {
         open_to_write(&path, 0).record(DAY, TIMEOUT).await.unwrap();
         let store = open_to_write(&path, 365);
-        // The store records the evidence, not its own time.
+        // The clock is far ahead, so the store records the time for which it has evidence, not the
+        // time of the clock.
         store.record(DAY, TIMEOUT).await.unwrap();
         drop(store);
         let store = open_to_write(&path, 365);

@@ -158,7 +158,7 @@ fn wrong_counts_are_found() {
         let mut counts = transaction.open_table(COUNTS).unwrap();
         counts.remove(partition("BB").as_slice()).unwrap();
         let mut rows = transaction.open_table(ROWS).unwrap();
-        // Remove all rows of CC, and one row of AA.
+        // Remove all rows of CC, and one row of AA, without changing the counts.
         rows.retain(|key, _| !key.starts_with(b"CC\0\0")).unwrap();
         let first = rows
             .first()
@@ -181,7 +181,7 @@ fn wrong_counts_are_found() {
             "CC: the count of the partition is 20 rows, but it has none".to_owned(),
         ];
         assert_eq!(said(&report), expected_problems);
-        // The deletion would make the count negative, because these rows were never counted.
+        // The rows of BB have no count, so their deletion would make the count negative.
         let all = Operation::DeleteRange {
             from: Bound::start(),
             to: Bound::end(),
@@ -205,7 +205,7 @@ fn wrong_counts_are_found() {
             30,
             "nothing was deleted"
         );
-        // Other requests of the same group succeed.
+        // Other writes succeed, although the deletion failed.
         done(&store, vec![write(&table, "DD", vec![put(1, 1)])]).await;
         store.compact(|_| ()).await.unwrap();
         assert!(checked(&store).await.is_sound());
@@ -277,7 +277,7 @@ fn counts_hold_when_damaged_rows_are_written_over() {
             .unwrap()
             .map(|entry| entry.unwrap().0.value().to_vec())
             .collect();
-        // These are flights 29 and 28, because the newest flights are first.
+        // Damage flights 29 and 28, which come first because the order is descending.
         for key in &keys[..2] {
             let mut value = rows.get(key.as_slice()).unwrap().unwrap().value().to_vec();
             value[15] ^= 1;
@@ -328,7 +328,8 @@ fn counts_of_writers_side_by_side_add_up() {
                         stamp: Some(Stamp(1)),
                         ttl_seconds: None,
                     };
-                    // Every second request has a conflict, after puts that it must undo.
+                    // Every second request has a conflict after a valid insert, so the request must
+                    // undo the insert.
                     let mut mutations = vec![insert(flight)];
                     if number % 2 == 1 {
                         let Operation::Put { cells: other, .. } = insert(flight + 1).operation else {
@@ -397,7 +398,7 @@ fn counts_rows_by_their_encoded_keys() {
         ..TableOptions::default()
     };
     let table = Arc::new(Table::new("prices", columns, options).unwrap());
-    // 5.00 and 7, with redundant digits.
+    // The key is 5.00 and 7, encoded with redundant digits.
     let row = || cells([&[0_u8, 0, 0, 2, 1, 0xF4][..], &[0, 0, 7][..]]);
     let directory = tempfile::tempdir().unwrap();
     runtime().block_on(async {

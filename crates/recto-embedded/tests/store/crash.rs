@@ -144,7 +144,8 @@ fn child() {
 
 /// Runs the child for a while, and kills it. Returns the pairs that the child acknowledged.
 fn crash(directory: &Path, after: Duration) -> BTreeSet<i64> {
-    // The test harness expects the name without the name of this program.
+    // Remove the name of this program from the module path, because the test harness does not
+    // expect it.
     let (_, child) = concat!(module_path!(), "::child").split_once("::").unwrap();
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", child, "--nocapture"])
@@ -178,7 +179,7 @@ fn acknowledged_writes_survive_a_kill() {
         runtime().block_on(async {
             let store = open(&path).unwrap();
             let tables = store.list_tables().await.unwrap();
-            // The child may have been killed before it had created the tables.
+            // The kill may have come before the child created the tables.
             if !tables.contains(&table()) {
                 assert!(acknowledged.is_empty(), "round {round} lost a table");
                 return;

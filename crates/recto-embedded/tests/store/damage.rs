@@ -1,5 +1,5 @@
 //! Flipped bits cause an error or are found by a check. They never cause a wrong row or a panic.
-#![allow(clippy::cast_possible_wrap)] // counts are small
+#![allow(clippy::cast_possible_wrap)] // the counts of these tests are small
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -80,7 +80,8 @@ fn a_damaged_row_is_replaced_or_deleted() {
     fs::write(directory.path().join("data.redb"), &data).unwrap();
     runtime().block_on(async {
         let store = open(directory.path()).unwrap();
-        // A patch needs the rest of the row. The deletion of a range would delete a row that it cannot read.
+        // The store rejects both operations: a patch needs the rest of the row, and a range
+        // deletion would delete a row that it cannot read.
         let patch = Operation::Patch {
             clustering: key(1234),
             columns: vec![1],
@@ -143,7 +144,7 @@ fn reports_damaged_page_numbers_and_continues() {
     let disk = Disk::new();
     let other = other_table();
     let mut options = EmbeddedOptions::default();
-    // Without a cache, every page is read from the disk.
+    // Use no cache, so that every page is read from the disk.
     options.cache_bytes = 0;
     let on_disk = disk.clone();
     runtime().block_on(async {
@@ -158,7 +159,8 @@ fn reports_damaged_page_numbers_and_continues() {
         for draw in 0..DRAWS * scale() {
             let places = page_numbers(&disk.bytes());
             let at = places[usize::try_from(draw).unwrap() * 7 % places.len()];
-            // The low bits lead to pages nearby, including the pages that are written next. Byte 7 contains the size.
+            // Flip low bits of a page number, which lead to nearby pages, including the pages that
+            // are written next. Byte 7 contains the size of the page.
             let (byte, bit) = match draw % 10 {
                 low @ 0..8 => (0, low),
                 8 => (1, 0),
@@ -179,7 +181,7 @@ fn reports_damaged_page_numbers_and_continues() {
             let stamp = draw as i64 + 2;
             let singles = [7, FEWER_ROWS / 2, FEWER_ROWS - 7, FEWER_ROWS + 7];
             let mut writes: Vec<_> = singles.map(|number| vec![put(number, stamp)]).into();
-            // A run of new rows before all other rows.
+            // Write a run of new rows before all other rows.
             let first = FEWER_ROWS + 8 + draw as i64 * RUN_ROWS;
             writes.push(
                 (first..first + RUN_ROWS)
@@ -214,7 +216,7 @@ fn reports_damaged_page_numbers_and_continues() {
         let rows = FEWER_ROWS + i64::from(right > 0) + runs * RUN_ROWS;
         assert_eq!(numbers(&store, &table(), "AA").await.len() as i64, rows);
     });
-    // The file opens after the rejected writes.
+    // The file can be opened after the rejected writes.
     assert!(open_on(&disk).is_ok());
 }
 
@@ -246,13 +248,14 @@ fn a_scrub_finds_damage_under_a_store_that_is_open() {
         fill(&store, &table(), 0..ROWS).await;
         fill(&store, &other_table(), 0..10).await;
         store.compact(|_| ()).await.unwrap();
-        // It also reads the blocks of the first table, of which compaction makes one for each 1,000 rows.
+        // The scrub also reads the blocks of the first table. Compaction makes one block for each
+        // 1,000 rows.
         let entries = ROWS as u64 + 10 + (ROWS as u64).div_ceil(1_000);
         for most_bytes in [1, 20_000, u64::MAX] {
             let (rows, problems) = scrubbed(&store, most_bytes).await;
             assert_eq!((rows, problems), (entries, Vec::new()), "{most_bytes}");
         }
-        // During concurrent writes, each step reads one whole commit.
+        // During concurrent writes, each step of a scrub reads one whole commit.
         let writing = tokio::spawn({
             let store = Arc::clone(&store);
             async move {
@@ -276,7 +279,7 @@ fn a_scrub_finds_damage_under_a_store_that_is_open() {
         };
         flip(places_of(&data, b"flight 1234 ")[0]);
         flip(*page_numbers(&data).last().unwrap());
-        // Reads through the engine do not notice the damage.
+        // Reads through the engine do not notice the damage, but the scrub does.
         assert_eq!(numbers(&store, &table(), "AA").await.len() as i64, ROWS);
         let (_, problems) = scrubbed(&store, 20_000).await;
         assert!((1..=2).contains(&problems.len()), "{problems:?}");
@@ -354,7 +357,8 @@ fn flipped_bits_are_never_wrong_rows() {
             };
             let report = store.check(|_| ()).await;
             let sound = report.is_ok_and(|report| report.is_sound());
-            // `numbers` checks each whole row.
+            // Comparing the numbers suffices, because `numbers` verifies the whole content of each
+            // row.
             let numbers: BTreeSet<i64> = numbers(&store, &table(), "AA").await.into_iter().collect();
             assert!(numbers.is_subset(&all), "byte {at}");
             if sound {

@@ -74,7 +74,7 @@ fn told<T>(read: Result<T, StoreError>, context: &str) -> Option<T> {
     match read {
         Ok(read) => Some(read),
         Err(error) => {
-            // `Storage` occurs because the engine stops at a missing page.
+            // The engine stops at a missing page, which can also lead to a `Storage` error.
             let kinds = [StoreErrorKind::Corrupt, StoreErrorKind::Storage];
             assert!(kinds.contains(&error.kind()), "{context}: {error}");
             assert!(error.hint().is_some(), "{context}: {error}");
@@ -171,7 +171,8 @@ impl Reader {
                             Bound::Before(key(*edge))
                         }
                     };
-                    // In clustering order, larger numbers come first.
+                    // In clustering order, larger numbers come first, so the rows before an edge
+                    // have larger numbers.
                     let is_before = |number: &i64| if after { number >= edge } else { number > edge };
                     let part = |rows: &[i64], before: bool| -> Vec<i64> {
                         rows.iter()
@@ -356,7 +357,8 @@ fn damaged_branches_are_noticed_or_found() {
     assert!(!branches.is_empty());
     let (mut total, mut silent) = (Tally::default(), 0);
     for at in branches {
-        // Header, counts, checksums, page numbers, key ends and keys are in the first bytes.
+        // Damage the first bytes of the page, which contain its header, counts, checksums, page
+        // numbers, key ends and keys.
         for byte in (0..1_300).step_by(step(41)) {
             let mut damaged = data.clone();
             damaged[at + byte] ^= 1 << (byte % 8);

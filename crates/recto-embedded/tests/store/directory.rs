@@ -153,14 +153,14 @@ fn making_a_store_goes_on_after_a_crash_at_any_point() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store");
     filled(&path);
-    // The data file was whole, and the format file was written, but the data file did not have its
-    // final name yet.
+    // Simulate a crash after the data file and the format file were written, and before the data
+    // file got its final name.
     fs::rename(path.join("data.redb"), path.join("data.redb.new")).unwrap();
     runtime().block_on(async {
         let store = open(&path).unwrap();
         assert_eq!(numbers(&store, &table(), "AA").await.len(), 2_000);
     });
-    // The data file was not whole.
+    // Simulate a crash before the data file was complete.
     let path = directory.path().join("other");
     fs::create_dir(&path).unwrap();
     fs::write(path.join("data.redb.new"), b"half").unwrap();
@@ -208,7 +208,7 @@ fn only_what_is_to_make_a_store_makes_one() {
         assert_eq!(error.kind(), kind);
         assert!(error.to_string().contains(what), "{error}");
     }
-    // A new store does not replace an unfinished backup either.
+    // Opening a new store does not overwrite an unfinished backup, either.
     let error = open(&directory.path().join("backup.redb.new"))
         .map(drop)
         .unwrap_err();
@@ -224,14 +224,14 @@ fn opens_read_only_after_a_crash() {
         let store = open(&path).unwrap();
         store.create_table(&table()).await.unwrap();
         fill(&store, &table(), 0..2_000).await;
-        // A crash leaves these files.
+        // Copy the files that a crash leaves.
         fs::create_dir(&copied).unwrap();
         for name in ["format", "data.redb"] {
             fs::copy(path.join(name), copied.join(name)).unwrap();
         }
         drop(store);
         let reader = || EmbeddedStore::open(&copied, read_only(), Environment::system()).unwrap();
-        // All readers open the store at once, as after a crash of the machine.
+        // Open all readers at once, as after a crash of the machine.
         let readers = std::thread::scope(|scope| {
             let opening = [(); 8].map(|()| scope.spawn(reader));
             opening.map(|reader| reader.join().unwrap())

@@ -10,7 +10,7 @@ use crate::support::disk::{Disk, Fault, Random, open_on, scale, seed};
 use recto_embedded::{EmbeddedStore, REVIVE_INTERVAL};
 use recto_model::table::ReadDirection;
 use recto_store::{Atomicity, Store, StoreError, StoreErrorKind, TokenRange, WriteOptions, WriteOutcome};
-// The table has counts, because faults also interrupt the maintenance of counts.
+// Use the table with counts, because faults also interrupt the maintenance of counts.
 use crate::support::counting_table as table;
 use crate::support::{all, done, fill, numbers, put, read, runtime, unbounded, write};
 
@@ -53,7 +53,7 @@ async fn write_pairs(
         {
             Ok(WriteOutcome::Done) if relaxed => drop(told.unknown.insert(number)),
             Ok(WriteOutcome::Done) => {
-                // This write also makes earlier relaxed writes durable.
+                // This durable write also makes earlier relaxed writes durable.
                 told.acknowledged.append(&mut told.unknown);
                 told.acknowledged.insert(number);
             }
@@ -120,7 +120,7 @@ fn power_cuts_lose_nothing_that_was_acknowledged() {
         told.acknowledged.insert(0);
         for cut in 0..POWER_CUTS * scale() {
             let context = format!("cut {cut}");
-            // Opening and recovery may also be interrupted.
+            // The failure may also interrupt the opening and the recovery of the store.
             disk.fail_after(random.below(MAX_OPERATIONS), Fault::AllFails);
             match open_on(&disk) {
                 Ok(store) => {
@@ -136,7 +136,7 @@ fn power_cuts_lose_nothing_that_was_acknowledged() {
             disk = disk.cut_power(&mut random);
             let store = open_on(&disk).unwrap_or_else(|error| panic!("{context}: {error}"));
             let found = check(&store, &told, &context).await;
-            // The found rows are durable, because they were read from the disk.
+            // The rows that were found are durable, because they were read from the disk.
             told = ReceivedOutcomes {
                 acknowledged: found,
                 ..ReceivedOutcomes::default()
@@ -168,7 +168,7 @@ fn a_disk_that_fails_loses_nothing_that_was_acknowledged() {
                 };
                 disk.fail_after(operations, fault);
                 write_pairs(&store, &mut told, &mut random, 1, 20).await;
-                // While the disk fails, reads are correct or return an error.
+                // While the disk fails, a read is correct or returns an error.
                 match read(&store, &table(), "AA").await {
                     Ok(rows) => assert!(rows.rows.len() >= told.acknowledged.len(), "{context}"),
                     Err(error) => is_told(&error),
@@ -182,7 +182,7 @@ fn a_disk_that_fails_loses_nothing_that_was_acknowledged() {
                     .await
                 {
                     Ok(WriteOutcome::Done) => drop(told.acknowledged.insert(100)),
-                    // Relaxed writes were lost, which the store must report.
+                    // If relaxed writes were lost, the store must report that.
                     outcome => {
                         assert!(relaxed, "{context}: {outcome:?}");
                         told.unknown.insert(100);
@@ -242,13 +242,14 @@ fn lost_relaxed_writes_are_not_passed_over() {
         let outcome = store.write(last.clone(), WriteOptions::default()).await;
         assert!(matches!(outcome, Ok(WriteOutcome::Unknown(_)) | Err(_)));
         disk.mend();
-        // An acknowledgment would make the bulk load assume that row 1 is on disk.
+        // The store must reject this write: an acknowledgment would make a bulk load assume that
+        // row 1 is on disk.
         let error = store
             .write(last.clone(), WriteOptions::default())
             .await
             .unwrap_err();
         assert!(error.to_string().contains("relaxed writes"), "{error}");
-        // The store still returns durable rows.
+        // The store still returns the rows that are durable.
         assert_eq!(numbers(&store, &table(), "AA").await, [0]);
         drop(store);
         let store = open_on(&disk).unwrap();
@@ -269,7 +270,8 @@ fn a_store_that_was_being_made_opens() {
         if let Err(error) = open_on(&disk) {
             is_told(&error);
         }
-        // The directory also discards unpublished files.
+        // If the creation did not complete, begin with an empty disk, because the directory also
+        // discards unpublished files.
         let disk = if operations < whole.operations() {
             Disk::new()
         } else {
@@ -294,7 +296,7 @@ fn reads_wait_for_the_disk_on_threads_that_may_block() {
         let (disk, table) = (Disk::new(), table());
         let store = open_on(&disk).unwrap();
         store.create_table(&table).await.unwrap();
-        // More rows than fit into the cache.
+        // Write more rows than fit into the cache.
         fill(&store, &table, 0..5_000).await;
         for carrier in ["BB", "CC"] {
             done(&store, vec![write(&table, carrier, vec![put(1, 1)])]).await;
@@ -354,7 +356,7 @@ fn reads_wait_for_the_disk_on_threads_that_may_block() {
         assert!(turns >= steps, "{turns} turns of another task in {steps} steps");
         ticking.abort();
 
-        // Rows in memory are returned at once.
+        // A read of rows in memory returns at once, without a read of the disk.
         slice.limit = 1;
         let in_memory = (0..3).find_map(|_| snapshot.slice_now(&slice, &unbounded()));
         assert_eq!(in_memory.unwrap().unwrap().rows.len(), 1);
@@ -387,7 +389,7 @@ fn partitions_are_listed_without_reading_their_rows() {
             .unwrap();
         let pages = disk.reads() - before;
         assert_eq!((read.rows.len(), read.next), (3, None));
-        // The search for the end also counts.
+        // The limit has room for a fourth partition, because the scan also searches for the end.
         assert!((1..=4 * MAX_PAGES_A_PARTITION).contains(&pages), "{pages} pages");
         let before = disk.reads();
         let slice = all(&table, "AA", ReadDirection::Forward);

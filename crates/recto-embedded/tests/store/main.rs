@@ -1,5 +1,5 @@
 //! The store in its own files: all its operations, and its behavior after kills, disk failures and damage.
-// The test harness shows the output of failed tests.
+// Printing is allowed, because the test harness shows the output of failed tests.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod blocks;

@@ -60,7 +60,8 @@ fn a_backup_is_one_moment_of_a_store_that_is_written() {
         assert_eq!(left[60_000..], right, "a backup is one moment");
         assert_eq!((left.len() + right.len()) as u64, report.rows);
         assert!(copy.check(|_| ()).await.unwrap().is_sound());
-        // The backup is a normal store: its new tables get their own numbers.
+        // The backup is a normal store: a table that is created in it gets its own number, and so
+        // has no old rows.
         copy.drop_table("flights").await.unwrap();
         copy.create_table(&table()).await.unwrap();
         assert_eq!(scanned(&copy, &table()).await.unwrap(), 0);
@@ -90,7 +91,7 @@ fn a_restore_makes_a_whole_store_or_nothing() {
         let backup = open(&from).unwrap();
         backup.create_table(&table()).await.unwrap();
         fill(&backup, &table(), 0..2_000).await;
-        // A killed restore left a file.
+        // Create a file that a killed restore would leave.
         let left = directory.path().join("deep/.er.restoring");
         std::fs::create_dir_all(&left).unwrap();
         std::fs::write(left.join("backup.redb.new"), "half").unwrap();
@@ -106,7 +107,7 @@ fn a_restore_makes_a_whole_store_or_nothing() {
         assert_eq!(names(&to), ["data.redb", "format", "lock"]);
         let restored = open(&to).unwrap();
         assert_eq!(numbers(&restored, &table(), "AA").await.len(), 2_000);
-        // The restored store is first in use, then closed. Neither is overwritten.
+        // A restore overwrites neither a store that is in use nor a closed store.
         let in_use = backup.restore(&to, |_| ()).await.unwrap_err();
         assert!(in_use.to_string().contains("is open in process"), "{in_use}");
         drop(restored);
@@ -121,7 +122,7 @@ fn a_restore_makes_a_whole_store_or_nothing() {
         let empty = directory.path().join("empty");
         std::fs::create_dir(&empty).unwrap();
         backup.restore(&empty, |_| ()).await.unwrap();
-        // The folder of a store cannot be created below a file.
+        // A restore fails if the path of the store is below a file.
         let inside = to.join("format/store");
         assert!(backup.restore(&inside, |_| ()).await.is_err());
         assert_eq!(names(directory.path()), ["backup", "deep", "empty", "occupied"]);
@@ -154,7 +155,7 @@ fn compaction_gives_space_back_while_readers_read() {
             let store = Arc::clone(&store);
             tokio::spawn(async move { store.compact(move |now| seen.lock().unwrap().push(now)).await })
         };
-        // During the compaction, reads continue, and writes complete in the end.
+        // During the compaction, reads continue, and a write is done at the latest after it.
         let expected: Vec<i64> = (0..60_000).step_by(10).collect();
         assert_eq!(numbers(&store, &table(), "AA").await, expected);
         done(&store, vec![write(&table(), "BB", vec![put(1, 1)])]).await;
@@ -207,8 +208,8 @@ fn rows_that_come_newest_first_fill_their_pages() {
     runtime().block_on(async {
         let store = open(&path).unwrap();
         store.create_table(&table()).await.unwrap();
-        // Each batch is before the existing rows of its partition, like rows with rising numbers and a descending
-        // order.
+        // Each batch comes before the existing rows of its partition, as rising numbers do in a
+        // descending order.
         for batch in 0..20 {
             let writes = ["AA", "BB", "CC"].map(|carrier| {
                 let rows = (batch * 1_000..(batch + 1) * 1_000).map(|number| put(number, 1));
@@ -283,7 +284,8 @@ fn many_ended_rows_are_not_walked_at_once() {
         done(&store, vec![write(&table(), "AA", rows.collect())]).await;
         tokio::time::sleep(Duration::from_millis(2_100)).await;
         assert_eq!(numbers(&store, &table(), "AA").await, [ended]);
-        // The slice starts at the lowest number, because the table has the highest first.
+        // A backward slice begins with the lowest numbers, which have expired, because the table's
+        // order is descending.
         let mut slice = all(&table(), "AA", ReadDirection::Backward);
         slice.limit = 1;
         let snapshot = store.snapshot().unwrap();

@@ -58,7 +58,7 @@ impl Keeper {
         let name = self.queues.tables.bodies(table);
         match self.queues.store.drop_table(name.name()).await? {
             TableOutcome::Done => self.ask(RingWish::Dropped(table)).await.map(drop),
-            // A later run tries again.
+            // It is unknown whether the table was dropped, so a later run tries again.
             TableOutcome::Unknown(_) => Ok(()),
         }
     }

@@ -25,7 +25,8 @@ impl Keeper {
     ) -> Result<()> {
         let fences = stream::iter(shards(registry)).map(|address| self.fence_one(ring, table, address));
         let fenced: Vec<Result<()>> = fences.buffer_unordered(SHARDS_AT_ONCE).collect().await;
-        // A head that cannot be reached does not prevent the fences of the others.
+        // Return an error only after all heads were asked, so that one unreachable head does not
+        // keep the table open in the other heads.
         for one in fenced {
             one?;
         }

@@ -91,13 +91,15 @@ impl Keeper {
     async fn turn(&self, registry: &Rounds<RegistryGround>) -> Result<StoreOptions> {
         *self.obstacle.lock().unwrap_or_else(PoisonError::into_inner) = None;
         let ring = self.queues.read_ring().await?;
-        // Read the registry after the ring: a queue that was created after that knows this ring.
+        // Read the registry after the ring: a queue that the registry does not list was created
+        // later, and knows this ring.
         let seen = registry.read().await?;
         let options = seen.options();
         self.ring.ground.set_options(&options);
         self.retire(&ring).await;
         self.notes(self.end_units(&ring, &seen).await);
-        // One table in each run is enough for the rotation. A work unit adds its own table.
+        // Add at most one table in each run, which is enough for the rotation. A new work unit adds
+        // a table for itself.
         self.notes(self.grow_to(&ring, size(&seen)).await.map(drop));
         self.notes(self.roll(&ring, &options).await);
         for (table, phase) in ring.tables() {

@@ -109,7 +109,8 @@ pub(crate) async fn a_turn_moves_so_many_and_the_next_one_goes_on(bed: Bed) {
         assert_eq!(receive(&queue.shards, 600).await.len(), 600);
     }
     tokio::time::sleep(TURN).await;
-    // A turn ends after 1,024 messages, and moves the messages of a segment together.
+    // A run of the maintenance ends after 1,024 messages, but moves the messages of a segment
+    // together, so the first run empties two queues.
     assert_eq!(count(&dead).await, 1_200);
     tokio::time::sleep(TURN).await;
     assert_eq!(count(&dead).await, 1_800);
@@ -118,7 +119,8 @@ pub(crate) async fn a_turn_moves_so_many_and_the_next_one_goes_on(bed: Bed) {
 pub(crate) async fn turns_go_round_all_queues(bed: Bed) {
     let queues = bed.open_queues().await;
     made(&queues, "dead", QueueOptions::default()).await;
-    // These queues are more than one turn covers, and each of them needs work repeatedly.
+    // One run of the maintenance does not cover all these queues, and each of them needs work
+    // repeatedly.
     for number in 0..600 {
         let queue = made(&queues, &format!("q{number}"), with_dead_letters("dead")).await;
         send(&queue.shards, NewMessage::new("x")).await;

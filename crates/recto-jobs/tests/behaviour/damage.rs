@@ -17,7 +17,7 @@ pub(crate) async fn a_message_whose_body_is_lost_is_gone_and_counted(bed: Bed) {
     send(&shard, NewMessage::new("c")).await;
     let lost = shard.peek(1).await.unwrap().remove(0).content.unwrap_err();
     assert!(lost.contains("is missing"), "{lost}");
-    // A receiver that requests one message gets a message that can be read.
+    // A receive of one message skips the messages whose bodies are lost.
     assert_eq!(bodies(&shard.receive(1, Some(LONG), NOW).await.unwrap()), ["c"]);
     tokio::time::sleep(LATER).await;
     let stats = shard.stats().await.unwrap();
@@ -53,8 +53,8 @@ pub(crate) async fn gives_messages_back_if_heads_are_unavailable(bed: Bed) {
     send(&shard, NewMessage::new("a")).await;
     bed.lose_bodies().await;
     send(&shard, NewMessage::new("b")).await;
-    // Without the heads, the receiver cannot decide whether the body was removed with its segment.
-    // It gives all messages back.
+    // Without the heads, the receiver cannot decide whether the missing body was removed with its
+    // segment, so it gives all messages back.
     bed.watch.hides_heads.store(true, Ordering::Relaxed);
     let failed = shard.receive(10, Some(LONG), NOW).await.unwrap_err();
     assert_eq!(failed.kind(), QueueErrorKind::Unavailable);
@@ -88,7 +88,8 @@ pub(crate) async fn a_head_that_was_restored_alone_is_found_out(bed: Bed) {
         for message in receive(&shard, 5).await {
             shard.ack(&[message.receipt]).await.unwrap();
         }
-        // Versioned cells rest if other processes may need the outcome of an append.
+        // Wait, because the versioned cell of a released segment is not reused while other
+        // processes may need the outcome of an append.
         tokio::time::sleep(bed.rest()).await;
     }
     drop(shard);

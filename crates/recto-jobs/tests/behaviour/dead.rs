@@ -29,7 +29,8 @@ pub(crate) async fn messages_received_too_often_become_dead_letters(bed: Bed) {
         .remove(0);
     assert_eq!((again.id, again.attempts), (first.id, 2));
     tokio::time::sleep(LATER).await;
-    // Any receiver starts the move, whether a receiver of dead letters waits or not.
+    // A receive of the queue starts the move to the dead-letter queue, even if no receiver waits
+    // there.
     assert_eq!(receive(&shard, 1).await, []);
     let letters = dead.receive(5, Some(LONG), LATER * 8).await.unwrap();
     assert_eq!(bodies(&letters), ["a"]);
@@ -41,7 +42,7 @@ pub(crate) async fn messages_received_too_often_become_dead_letters(bed: Bed) {
     assert_eq!(letter.attributes["kind"], "picture");
     assert_eq!(letter.attributes[ATTEMPTS_ATTRIBUTE], "2");
     assert!(letter.attributes[ERROR_ATTRIBUTE].contains("not acknowledged in time"));
-    // The move is under way until the message is resolved in its queue.
+    // Wait for the last step of the move, which resolves the message in its queue.
     let begun = Instant::now();
     while shard.ack(std::slice::from_ref(&again.receipt)).await.unwrap() != [Settled::Done] {
         assert!(begun.elapsed() < MOVED, "it is not done with there");
@@ -69,7 +70,7 @@ pub(crate) async fn the_last_error_goes_with_a_dead_letter(bed: Bed) {
         shard.nack(&[second.receipt], LONG, &long).await.unwrap(),
         [Settled::Done]
     );
-    // The move happens at once.
+    // The nack of the last attempt moves the message at once.
     let letter = receive(&dead, 1).await.remove(0);
     assert_eq!(letter.attributes[ERROR_ATTRIBUTE], "\u{e4}".repeat(2_048));
     assert_eq!(receive(&shard, 1).await, []);

@@ -38,7 +38,7 @@ pub(crate) async fn removes_messages_older_than_the_retention(bed: Bed) {
     let received = queue.shards.receive(5, Some(Duration::from_secs(1)), NOW).await;
     assert_eq!(bodies(&received.unwrap()), ["new"]);
     tokio::time::sleep(KEPT + GONE).await;
-    // The queue has no segment left.
+    // All messages of the queue have expired, so it has no segment left.
     assert_eq!(queue.shards.segments().await.unwrap(), 0);
     assert_eq!(queue.shards.totals().expired, 2);
     assert_eq!(
@@ -92,7 +92,7 @@ pub(crate) async fn messages_in_flight_expire_when_given_back(bed: Bed) {
     }
     let received = queue.shards.receive(2, Some(LONG), NOW).await.unwrap();
     tokio::time::sleep(KEPT + GONE).await;
-    // The handler of the message continues.
+    // The handlers of both messages still work on them, so the receipts stay valid.
     let (done, failed) = (received[0].receipt, received[1].receipt);
     let kept = queue.shards.extend(&[done, failed], LONG).await.unwrap();
     assert_eq!(kept, [Settled::Done, Settled::Done]);

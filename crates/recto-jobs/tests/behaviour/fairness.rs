@@ -58,12 +58,13 @@ pub(crate) async fn failing_messages_do_not_starve_others(bed: Bed) {
     assert_eq!((left.messages, left.in_flight), (bad as u64, 0));
 }
 
-/// Checks the same for many segments, of which the first ones contain only failing messages.
+/// Checks that failing messages do not starve later messages if there are many segments, and the
+/// first segments contain only failing messages.
 pub(crate) async fn failing_segments_do_not_starve_those_behind(bed: Bed) {
     let (bad, good) = (60, 12);
     let shard = bed.open_with_segments_of(4).await;
     send_many_each(&shard, "bad", bad).await;
-    // Let all of these messages fail first.
+    // Let all bad messages fail before the good messages are sent.
     let mut failed = 0;
     while failed < bad {
         let received = shard.receive(10, Some(LONG), NOW).await.unwrap();
@@ -72,7 +73,7 @@ pub(crate) async fn failing_segments_do_not_starve_those_behind(bed: Bed) {
     }
     send_many_each(&shard, "good", good).await;
     let mut done = 0;
-    // Every second receive begins with the new messages.
+    // Every second receive begins with the new messages, so twice as many receives are enough.
     for _ in 0..2 * good {
         let received = shard.receive(2, Some(LONG), NOW).await.unwrap();
         assert_ne!(received, []);
@@ -156,12 +157,13 @@ pub(crate) async fn the_limit_of_messages_in_flight_is_an_error(bed: Bed) {
         assert_eq!(refused.kind(), QueueErrorKind::TooManyInFlight, "{refused}");
         assert!(refused.to_string().contains("10 or more messages") && refused.hint().is_some());
     }
-    // A message that was given back or acknowledged is not in flight.
+    // A message that was given back or acknowledged is not in flight, so two more messages can be
+    // received.
     shard.nack(&[first[0].receipt], LONG, "").await.unwrap();
     shard.ack(&[first[1].receipt]).await.unwrap();
     let third = shard.receive(8, Some(LONG), NOW).await.unwrap();
     assert_eq!(third.len(), 2);
-    // A receiver that waits gets the next message.
+    // An ack makes room, so a receiver that waits gets the next message.
     let waiting = shard.receive(1, Some(LONG), Duration::from_secs(20));
     let acked = async {
         tokio::time::sleep(Duration::from_millis(50)).await;

@@ -28,7 +28,7 @@ const MANY: Scattered = Scattered {
 /// Parameters for stores on which time is real.
 pub(crate) const FEW: Scattered = Scattered {
     left: 24,
-    // Two per segment, these messages need 12 segments.
+    // The 24 messages need 12 segments of two messages. A few more segments are allowed.
     above: 16,
     wait: Duration::from_secs(12),
 };
@@ -107,7 +107,8 @@ pub(crate) async fn comes_together(bed: Bed, scattered: Scattered) {
     let (before, seen) = (has_segments(&jobs).await, peeked(&jobs).await);
     assert!(before >= scattered.left, "{before} segments");
     assert_eq!(seen.len(), scattered.left);
-    // Two messages that are moved on need one more segment.
+    // Run the maintenance repeatedly: two moved messages empty two segments, but need one new
+    // segment.
     for _ in 0..10 {
         queues.keep_up_now().await;
     }
@@ -115,7 +116,7 @@ pub(crate) async fn comes_together(bed: Bed, scattered: Scattered) {
     assert!(after <= scattered.above, "{after} segments");
     assert_eq!(peeked(&jobs).await, seen);
     assert_eq!(bodies(&receive(&jobs, 1_000).await), [""; 0], "none is due");
-    // Another process reads the same state.
+    // Open the queues again: another process reads the same state.
     drop((queues, jobs));
     tokio::time::sleep(scattered.wait).await;
     let queues = queues_of(&bed, scattered).await;
@@ -162,8 +163,8 @@ pub(crate) async fn does_not_compact_receivable_or_ordered_messages(bed: Bed) {
         jobs.shards.nack(&[first[0].receipt], HOUR, "").await.unwrap();
         queues.keep_up_now().await;
         let after = has_segments(&jobs.shards).await;
-        // In an unordered queue, the message that was given back is in a new segment now. The number of segments is the
-        // same in both cases.
+        // In an unordered queue, the message that was given back is in a new segment now, and its
+        // old segment was released. So the number of segments is the same in both cases.
         assert_eq!(after, before);
         let rest = jobs.shards.receive(10, Some(LONG), NOW).await.unwrap();
         let expected: &[&str] = if is_ordered { &[] } else { &["b", "c", "d"] };

@@ -56,7 +56,7 @@ pub(crate) async fn messages_are_looked_at_and_counted(bed: Bed) {
         (peeked[0].id, peeked[2].standing),
         (received[0].id, PeekedStanding::Ready)
     );
-    // Listing does not receive the messages.
+    // Peeking does not receive the messages, so they are still available.
     assert_eq!(bodies(&receive(&shard, 10).await), ["c", "d"]);
     for most in [0, 1_001] {
         let refused = shard.peek(most).await.unwrap_err();

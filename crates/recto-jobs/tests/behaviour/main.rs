@@ -1,5 +1,5 @@
 //! Behavior of queues on each kind of store, random histories of a queue, and the engine in virtual time.
-// The test harness shows this output if a test fails.
+// Tests print details, which the test harness shows only if a test fails.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod buried;

@@ -88,7 +88,7 @@ pub(crate) async fn changed_options_apply_to_all_handles(bed: Bed) {
     assert_eq!(before.shards.options().visibility, VISIBILITY);
     send(&before.shards, NewMessage::new("a")).await;
     assert_eq!(receive(&queue.shards, 1).await, [], "it is delayed");
-    // This set of options was read before the change, and arrives after it.
+    // This set of options was read before the change and arrives after it, so it is ignored.
     before.shards.set_options(ShardOptions::default());
     assert_eq!(
         queue.shards.options().delay,
@@ -112,7 +112,7 @@ pub(crate) async fn a_paused_queue_delivers_nothing(bed: Bed) {
     assert!(shards.options().is_paused);
     send(shards, NewMessage::new("c")).await;
     assert_eq!(receive(shards, 5).await, []);
-    // Messages that were received before are settled as usual.
+    // Messages that were received before the pause are settled as usual.
     let receipts = [first[0].receipt];
     assert_eq!(
         shards.extend(&receipts, VISIBILITY).await.unwrap(),
@@ -211,7 +211,7 @@ pub(crate) async fn counts_completed_operations(bed: Bed) {
     assert!(waiting.await.is_err());
     assert_eq!(jobs.shards.receivers_waiting(), 0);
     drop(jobs);
-    // No process used the queue meanwhile.
+    // The totals stay, even if this process has dropped its last handle of the queue.
     assert_eq!(queues.find("jobs").await.unwrap().shards.totals(), totals);
 }
 

@@ -70,7 +70,7 @@ pub(crate) async fn rejects_messages_without_a_group_or_with_a_delay(bed: Bed) {
 
 pub(crate) async fn nothing_is_sent_behind_what_was_not(bed: Bed) {
     let shard = ordered(&bed).await;
-    // These messages are too large to be sent in one batch.
+    // These messages are too large to be sent in one batch, so the call needs several appends.
     let large = |body: u8| of("a", &char::from(body).to_string().repeat(900_000));
     let messages: Vec<_> = (b'a'..=b'i').map(large).collect();
     bed.watch.refused_appends.store(1, Ordering::Relaxed);
@@ -86,7 +86,7 @@ pub(crate) async fn nothing_is_sent_behind_what_was_not(bed: Bed) {
         "nothing was done: {kinds:?}"
     );
     assert_eq!(shard.receive(10, Some(LONG), NOW).await.unwrap(), []);
-    // Without order, the other messages are sent.
+    // In an unordered queue, the messages after the failed messages are sent.
     let shard = bed.open().await;
     bed.watch.refused_appends.store(1, Ordering::Relaxed);
     let sent = shard.send(messages).await;
@@ -98,8 +98,8 @@ pub(crate) async fn a_group_is_in_order_across_segments(bed: Bed) {
     const MESSAGES: usize = 5_000;
     let shard = ordered(&bed).await;
     for first in (0..MESSAGES).step_by(1_000) {
-        // The messages belong to ten groups. One more group has its first message in the first segment and its last
-        // message in the last segment.
+        // The messages belong to ten groups. One more group has its first message in the first
+        // segment and its last message in the last segment.
         let group = |number: usize| {
             if number.is_multiple_of(4_999) {
                 "long".to_owned()
@@ -136,7 +136,8 @@ pub(crate) async fn a_group_is_in_order_across_segments(bed: Bed) {
 }
 
 pub(crate) async fn a_group_behind_very_many_messages_waits_for_some_of_them(bed: Bed) {
-    // One poll covers 64 segments.
+    // Number of messages, each in its own segment: one poll of an ordered queue covers only 64
+    // segments.
     const MESSAGES: usize = 65;
     let shard = bed.open_with_segments_of(1).await;
     shard.set_options(ShardOptions {
@@ -154,7 +155,8 @@ pub(crate) async fn a_group_behind_very_many_messages_waits_for_some_of_them(bed
     let second = shard.receive(10, Some(LONG), NOW).await.unwrap();
     shard.ack(&[second[0].receipt]).await.unwrap();
     assert_eq!(bodies(&second), ["a"]);
-    // A separate task releases resolved segments.
+    // A separate task releases resolved segments, so the other messages may not become available at
+    // the same time.
     let mut later = Vec::new();
     while later.len() < 2 {
         let received = shard.receive(10, Some(LONG), LATER * 8).await.unwrap();

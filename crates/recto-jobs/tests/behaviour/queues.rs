@@ -98,7 +98,7 @@ pub(crate) async fn a_queue_is_changed_as_it_was_seen(bed: Bed) {
         queues.find("jobs").await.unwrap().options.dead_letters,
         options.dead_letters
     );
-    // Users of the queue apply the new options.
+    // Handles that were opened before the change apply the new options.
     send(&queue.shards, NewMessage::new("a")).await;
     let received = queue.shards.receive(1, Some(LONG), NOW).await.unwrap().remove(0);
     queue

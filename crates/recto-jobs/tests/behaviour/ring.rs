@@ -141,7 +141,7 @@ pub(crate) async fn a_table_that_a_node_has_not_heard_of_is_not_gone(bed: Bed) {
         QueueErrorKind::Unavailable,
         "does not know table recto_queue_body_1",
     );
-    // The message was given back.
+    // The failed receive has given its message back, so the message is received again.
     let again = jobs.receive(1, None, Duration::from_secs(5)).await.unwrap();
     assert_eq!(bodies(&again), ["a"]);
     assert_eq!(jobs.totals().bodies_lost, 0);
@@ -190,7 +190,7 @@ pub(crate) async fn a_work_unit_ends_at_once(bed: Bed) {
     assert_eq!(bed.count_rows(&own.name).await, 0);
     let ring = queues.ring().await.unwrap();
     assert_eq!(count(&ring, is_units), 0);
-    // The temporary queue can begin again, and does not contain the earlier messages.
+    // The work unit can begin again under the same name, and does not contain the earlier messages.
     let night = queues.begin_unit(jobs.id, "night").await.unwrap();
     assert!(receive(&night.shards, 10).await.is_empty());
 }
@@ -207,7 +207,8 @@ pub(crate) async fn work_units_that_cannot_begin_are_refused(bed: Bed) {
     let gone = queues.begin_unit(jobs.id, "two").await;
     assert_refused(gone, QueueErrorKind::NotFound, "deleted");
     let ring = queues.ring().await.unwrap();
-    // The temporary queue was deleted with its queue.
+    // Wait for the maintenance, which frees the table of the work unit that was deleted with its
+    // queue.
     tokio::time::sleep(LONG).await;
     assert_eq!(count(&ring, |phase| matches!(phase, Phase::Unit { .. })), 1);
     let ring = queues.ring().await.unwrap();
@@ -263,7 +264,7 @@ pub(crate) async fn idle_receivers_cause_few_reads(bed: Bed) {
     let mut all = Vec::new();
     for number in 0..QUEUES {
         let queue = made(&queues, &format!("q{number}"), QueueOptions::default()).await;
-        // Each shard then has a segment to poll.
+        // Send so many messages that each shard has a segment to poll.
         let messages = (0..SENT).map(|number| with_id(&number.to_string())).collect();
         assert!(queue.shards.send(messages).await.iter().all(Result::is_ok));
         assert_eq!(queue.shards.segments().await.unwrap(), queue.shards.count());
@@ -314,7 +315,7 @@ pub(crate) async fn reports_table_sizes_in_bytes(bed: Bed) {
     for size in [1_000, 200, 30, 4] {
         send(&jobs, of(size)).await;
     }
-    // Each message has the name of a group.
+    // Each message counts one more byte, for the name of its group.
     assert_eq!(sizes().await, (4, 1_234 + 4));
     let received = jobs.receive(1, None, NOW).await.unwrap();
     jobs.ack(&[received[0].receipt]).await.unwrap();
@@ -323,7 +324,8 @@ pub(crate) async fn reports_table_sizes_in_bytes(bed: Bed) {
     jobs.ack(&[received[0].receipt]).await.unwrap();
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert_eq!(sizes().await, (2, 34 + 2), "its segment was released");
-    // The reads are the heads of four shards, the ring, the registry, and the log of the open segment.
+    // The reads are the heads of four shards, the ring, the registry, and the log of the open
+    // segment.
     let before = bed.watch.reads.load(Ordering::Relaxed);
     assert_eq!(sizes().await, (2, 34 + 2));
     let read = bed.watch.reads.load(Ordering::Relaxed) - before;

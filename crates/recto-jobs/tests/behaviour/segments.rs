@@ -45,10 +45,10 @@ pub(crate) async fn segments_go_when_all_of_their_messages_are_done_with(bed: Be
     drain(&shard).await;
     fill(&shard).await;
     drain(&shard).await;
-    // The open segment stays.
+    // Only the open segment is left.
     assert_eq!(shard.segments().await.unwrap(), 1);
-    // Three segments were live at once. All other segments used the versioned cells of earlier
-    // ones.
+    // Three segments were live at once. All later segments reused their versioned cells, so there
+    // are three states.
     assert_eq!(bed.count_rows("recto_queue_state").await, 3);
     let bodies_left = bed.count_rows("recto_queue_body_0").await;
     assert!(
@@ -74,7 +74,7 @@ pub(crate) async fn receives_messages_left_in_the_first_segment(bed: Bed) {
 
 pub(crate) async fn messages_in_flight_do_not_block_new_ones(bed: Bed) {
     let shard = bed.open().await;
-    // These messages fill a segment.
+    // Send and receive 4,096 messages, which fill a segment.
     let mut held = Vec::new();
     for count in [1_000, 1_000, 1_000, 1_000, 96] {
         let sent = shard.send(vec![NewMessage::new("held"); count]).await;
@@ -88,7 +88,7 @@ pub(crate) async fn messages_in_flight_do_not_block_new_ones(bed: Bed) {
 }
 
 pub(crate) async fn does_not_reread_messages_that_are_not_due(bed: Bed) {
-    // More segments than the process caches.
+    // Number of delayed messages, each in its own segment: more segments than the process caches.
     const DELAYED: usize = 80;
     let shard = bed.open_with_segments_of(1).await;
     let of = |delay: Duration, body: &str| NewMessage {
@@ -117,7 +117,7 @@ pub(crate) async fn receives_skipped_messages_when_due(bed: Bed) {
         delay: Some(LATER),
         ..NewMessage::new("later")
     };
-    // Two messages, so that the first segment is sealed.
+    // Send two messages, so that the segment of the first one is sealed.
     send(&shard, later).await;
     send(&shard, NewMessage::new("now")).await;
     let now = shard.receive(10, Some(LONG), NOW).await.unwrap();
@@ -126,7 +126,7 @@ pub(crate) async fn receives_skipped_messages_when_due(bed: Bed) {
     assert_eq!(bodies(&later), ["later"]);
     shard.nack(&[later[0].receipt], LONG, "").await.unwrap();
     assert_eq!(shard.receive(10, Some(LONG), NOW).await.unwrap(), []);
-    // The process that gives the message back knows that it is due earlier.
+    // The process that gives the message back knows that the message is due earlier now.
     shard.nack(&[later[0].receipt], NOW, "").await.unwrap();
     let again = shard.receive(10, Some(LONG), NOW).await.unwrap();
     assert_eq!(bodies(&again), ["later"]);
@@ -134,7 +134,7 @@ pub(crate) async fn receives_skipped_messages_when_due(bed: Bed) {
 
 pub(crate) async fn rows_of_a_log_are_put_over_those_of_the_segments_before(bed: Bed) {
     for turn in 1..=6 {
-        // Four rows, or fewer.
+        // Each of these logs has four messages, in four rows or fewer.
         for together in [vec![1, 1, 1, 1], vec![3, 1], vec![1, 2, 1], vec![4]] {
             let shard = bed.open_with_segments_of(4).await;
             for count in together {

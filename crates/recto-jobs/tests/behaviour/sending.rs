@@ -150,7 +150,7 @@ pub(crate) async fn a_deduplication_id_is_known_in_the_segments_behind(bed: Bed)
     let Sent::New(first) = send(&shard, of_id.clone()).await else {
         panic!("it is new")
     };
-    // More messages than a segment takes.
+    // Send more messages than fit into one segment.
     for _ in 0..5 {
         let sent = shard.send(vec![NewMessage::new("x"); 1_000]).await;
         assert!(sent.iter().all(Result::is_ok));

@@ -13,7 +13,7 @@ pub(crate) async fn a_receipt_holds_until_the_message_is_received_again(bed: Bed
     send(&shard, NewMessage::new("a")).await;
     let first = receive(&shard, 1).await.remove(0).receipt;
     tokio::time::sleep(LATER).await;
-    // The claim has ended, but no other receiver has the message.
+    // The claim has ended, but no other receiver has the message, so the receipt is still valid.
     assert_eq!(shard.extend(&[first], VISIBILITY).await.unwrap(), [Settled::Done]);
     assert_eq!(receive(&shard, 1).await, []);
     tokio::time::sleep(LATER).await;
@@ -25,7 +25,7 @@ pub(crate) async fn a_receipt_holds_until_the_message_is_received_again(bed: Bed
         shard.ack(&[second, second]).await.unwrap(),
         [Settled::Done, Settled::Done]
     );
-    // The message is resolved, whichever receipt is used.
+    // The message is resolved, so an ack succeeds with any of its receipts.
     assert_eq!(shard.ack(&[first]).await.unwrap(), [Settled::Done]);
     tokio::time::sleep(LATER).await;
     assert_eq!(receive(&shard, 1).await, []);
@@ -80,7 +80,7 @@ pub(crate) async fn a_receipt_of_what_was_taken_away_is_stale(bed: Bed) {
     let both = [Settled::Stale, Settled::Stale];
     assert_eq!(shard.extend(&receipts, LONG).await.unwrap(), both);
     assert_eq!(shard.nack(&receipts, NOW, "").await.unwrap(), both);
-    // The message does not exist any more, as an acknowledgment requires.
+    // An ack and a give-back succeed: after either, the receiver no longer has the message.
     let both = [Settled::Done, Settled::Done];
     assert_eq!(shard.ack(&receipts).await.unwrap(), both);
     assert_eq!(shard.give_back(&receipts).await.unwrap(), both);
@@ -133,7 +133,8 @@ pub(crate) async fn acknowledgements_survive_reopening(bed: Bed) {
         .unwrap();
     drop(shard);
     let shard = bed.open().await;
-    // A process that does not know the lease adds a margin to its end.
+    // A process that did not give out the lease waits for a margin after the recorded end of the
+    // lease.
     assert_eq!(
         bodies(&shard.receive(10, Some(LONG), NOW).await.unwrap()),
         ["4", "5"]

@@ -117,7 +117,7 @@ pub(crate) async fn no_shard_is_passed_over(bed: Bed) {
     assert_eq!(first.len(), jobs.count());
     let mut left = different((0..MANY).map(|number| number.to_string()));
     for _ in 0..600 {
-        // More messages than one receive returns, so that this shard alone always has enough.
+        // Send more messages than one receive returns, so that this shard alone always has enough.
         is_sent(&jobs, vec![NewMessage::new("more"); EACH + 1]).await;
         let received = jobs.receive(EACH, Some(LONG), SECOND).await.unwrap();
         assert_eq!(received.len(), EACH);
@@ -160,7 +160,7 @@ pub(crate) async fn a_batch_is_split_and_told_in_its_order(bed: Bed) {
     let all = places(&jobs).await;
     assert_eq!(different(all.values()).len(), jobs.count());
     jobs.purge().await.unwrap();
-    // The store rejects the messages of one shard.
+    // The store rejects one append, which carries the messages of one shard.
     bed.watch.refused_appends.store(1, Ordering::Relaxed);
     let again: Vec<_> = (0..MANY)
         .map(|number| NewMessage {
@@ -267,7 +267,7 @@ pub(crate) async fn moves_messages_of_all_shards_exactly_once(bed: Bed) {
     assert_eq!(letters.len(), MANY);
     assert_eq!(different(places(&dead.shards).await.into_keys()), all);
     assert_eq!(jobs.shards.stats().await.unwrap().messages, 0);
-    // Redrive some messages, and no more.
+    // A redrive with a limit moves no more messages than the limit.
     assert_eq!(queues.redrive(&dead, &jobs, Some(15)).await.unwrap(), 15);
     assert_eq!(dead.shards.stats().await.unwrap().messages, MANY as u64 - 15);
     assert_eq!(queues.redrive(&dead, &jobs, None).await.unwrap(), MANY - 15);
@@ -375,7 +375,7 @@ pub(crate) async fn a_redrive_that_fails_in_a_later_shard_says_what_was_moved(be
 pub(crate) async fn a_redrive_that_was_cut_off_goes_on_in_any_shard(bed: Bed) {
     let queues = bed.open_queues().await;
     let dead = made(&queues, "dead", QueueOptions::default()).await;
-    // Each message goes to a random shard.
+    // Try several times, because each message goes to a random shard.
     for number in 0..8 {
         let jobs = made(&queues, &format!("jobs{number}"), QueueOptions::default()).await;
         send(&dead.shards, NewMessage::new("a")).await;

@@ -56,7 +56,8 @@ async fn work(shard: Shards) {
         for message in received {
             let body = String::from_utf8(message.body).unwrap();
             println!("received {body}");
-            // Some messages are not acknowledged.
+            // Leave some messages unacknowledged after their first receipt, so that they are
+            // received again.
             if body.ends_with('7') && message.attempts == 1 {
                 continue;
             }

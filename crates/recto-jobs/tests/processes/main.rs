@@ -1,5 +1,5 @@
 //! Processes that are killed or paused while others continue. The tests mostly wait for leases to expire.
-// The test harness shows this output if a test fails.
+// Tests print details, which the test harness shows only if a test fails.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 #[path = "../../../recto/tests/common/children.rs"]

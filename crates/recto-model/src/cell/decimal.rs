@@ -79,8 +79,8 @@ impl<'a> DecimalCell<'a> {
 /// The divisors are powers of ten whose exponents halve at each step, so that a number with many zeros takes
 /// few divisions.
 fn strip_zeros(mut unscaled: BigInt, mut scale: i32) -> (BigInt, i32) {
-    // Each factor of ten contains a factor of two, so the number of binary zeros bounds the number of
-    // divisions.
+    // Each factor of ten contains a factor of two, so the number of trailing binary zeros bounds
+    // the number of divisions.
     let room = u64::from(scale.abs_diff(i32::MIN));
     let most = unscaled.trailing_zeros().unwrap_or(0).min(room);
     if most == 0 {

@@ -184,7 +184,8 @@ pub(super) fn decode(ty: &Type, cell: &[u8], depth_left: usize) -> Result<Value,
     Ok(match ty {
         Type::Tuple(_) => Value::Tuple(parts),
         Type::Udt(_) => Value::Udt(parts),
-        // Outside tuples and UDTs no part is null, because `walk` rejects it.
+        // Only tuples and UDTs can have null parts, because `walk` rejects null in other types. So
+        // flattening loses no part.
         Type::List(_) => Value::List(parts.into_iter().flatten().collect()),
         Type::Set(_) => Value::Set(parts.into_iter().flatten().collect()),
         Type::Vector(..) => Value::Vector(parts.into_iter().flatten().collect()),

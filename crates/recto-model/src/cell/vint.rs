@@ -6,7 +6,8 @@ const MAX_VINT_BYTES: usize = 9;
 
 /// Appends `value`.
 pub(super) fn write_unsigned(value: u64, out: &mut Vec<u8>) {
-    // One byte has seven bits of value. Each further byte uses one bit for the count.
+    // One byte has seven bits of value. Each further byte adds seven bits, because one bit is
+    // necessary for the count.
     let bits = (u64::BITS - value.leading_zeros()).max(1) as usize;
     let extra = ((bits - 1) / 7).min(MAX_VINT_BYTES - 1);
     let bytes = value.to_be_bytes();

@@ -41,7 +41,7 @@ fn days_of(year: i64, month: i64, day: i64) -> i64 {
 fn date_of(days: i64) -> (i64, i64, i64) {
     let days = days + EPOCH_DAYS;
     let (era, day_of_era) = (days.div_euclid(DAYS_PER_ERA), days.rem_euclid(DAYS_PER_ERA));
-    // Subtract the leap days of 4, 100 and 400 years, so that all years have 365 days.
+    // Subtract the leap days at the end of 4, 100 and 400 years, so that all years have 365 days.
     let leaps = day_of_era / 1_460 - day_of_era / 36_524 + day_of_era / 146_096;
     let year_of_era = (day_of_era - leaps) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
@@ -90,7 +90,7 @@ fn date_digits((year, month, day): (i64, i64, i64)) -> Option<[u8; DATE_TEXT_LEN
 }
 
 fn write_long_date((year, month, day): (i64, i64, i64), out: &mut Vec<u8>) {
-    // Writing to a buffer cannot fail.
+    // Ignore the result, because writing to a buffer cannot fail.
     let _ = write!(out, "{year:+05}-{month:02}-{day:02}");
 }
 
@@ -142,7 +142,7 @@ pub(super) fn write_timestamp(millis: i64, out: &mut Vec<u8>) {
         out.push(b'Z');
         return;
     };
-    // Most timestamps have this length, so write the text at once.
+    // Most timestamps have this length, so append the text in one step.
     let mut text = *b"2013-01-31T10:00:00.000Z";
     text[..DATE_TEXT_LENGTH].copy_from_slice(&date_digits);
     text[DATE_TEXT_LENGTH + 1..][..MILLIS_TEXT_LENGTH].copy_from_slice(&time);
@@ -189,7 +189,8 @@ pub(super) fn parse_timestamp(text: &str) -> Result<i64, &'static str> {
     if nanos % 1_000_000 != 0 {
         return Err("a timestamp of whole milliseconds, because a timestamp has no finer resolution");
     }
-    // Use 128 bits, because with an offset the local time of a valid timestamp can be outside the range.
+    // Use 128 bits: with an offset, the local time of a valid timestamp can be outside the range of
+    // timestamps.
     let seconds = i128::from(days) * i128::from(SECONDS_PER_DAY) - i128::from(offset_seconds);
     let millis = seconds * 1000 + i128::from(nanos / 1_000_000);
     i64::try_from(millis)
@@ -300,7 +301,7 @@ mod tests {
 
     #[test]
     fn timestamps_are_their_date_and_time() {
-        // An odd stride covers every hour, minute, second and millisecond.
+        // The stride is odd, so the times cover every hour, minute, second and millisecond.
         const STRIDE_MILLIS: usize = 86_399_999_777;
         let (first, last) = (-62_200_000_000_000_i64, 253_500_000_000_000);
         for millis in (first..last).step_by(STRIDE_MILLIS) {

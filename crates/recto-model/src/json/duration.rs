@@ -51,8 +51,9 @@ pub(super) fn text(months: i32, days: i32, nanoseconds: i64) -> String {
     text
 }
 
-/// Parses months, days and nanoseconds. `None` unless the text is such a duration and in range. Weeks are
-/// accepted as seven days. Only seconds may have a fraction.
+/// Parses a duration such as `P1Y2M3DT4H5M6.5S` into months, days and nanoseconds. `None` if the
+/// text is not a duration, or out of range. Weeks are accepted as seven days. Only seconds may have
+/// a fraction.
 pub(super) fn parse(text: &str) -> Option<(i32, i32, i64)> {
     let (negative, rest) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),

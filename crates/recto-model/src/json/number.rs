@@ -32,7 +32,7 @@ pub(super) fn whole(text: &str) -> Option<Cow<'_, str>> {
     let (before, after, exponent) = parts(rest)?;
     let digits = format!("{before}{after}");
     let digits = digits.trim_start_matches('0');
-    // Number of the digits after the point.
+    // Number of decimal digits after the point.
     let scale = count(after).checked_sub(exponent)?;
     if digits.is_empty() {
         return Some("0".into());
@@ -172,7 +172,7 @@ pub(super) fn decimal_text(value: &BigDecimal) -> String {
     let (unscaled, scale) = value.as_bigint_and_scale();
     let sign = if unscaled.sign() == Sign::Minus { "-" } else { "" };
     let digits = unscaled.magnitude().to_string();
-    // Power of ten of the first digit.
+    // Power of ten of the first digit, as in scientific notation.
     let exponent = count(&digits) - 1 - scale;
     if scale == 0 {
         return format!("{sign}{digits}");

@@ -17,7 +17,7 @@ pub fn write_cell(ty: &Type, cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellE
         return Ok(());
     }
     let value = cell::decode(ty, cell)?;
-    // Writing to a buffer cannot fail.
+    // Ignore the result, because writing to a buffer cannot fail.
     let _ = write!(out, "{}", to_json(ty, &value));
     Ok(())
 }

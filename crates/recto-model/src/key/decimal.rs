@@ -38,7 +38,7 @@ const END: u8 = 0x00;
 /// Maximum number of digits in base 100 of a cell of 65,535 bytes.
 const MAX_DIGITS: usize = 78_910;
 
-/// Maximum number of decimal zeros at the end of such a cell.
+/// Maximum number of decimal zeros at the end of a cell of 65,535 bytes.
 const MAX_ZEROS: u32 = 2 * MAX_DIGITS as u32;
 
 /// Maximum length of an unscaled value, in bytes, whose tenfold value fits into 128 bits.
@@ -118,7 +118,8 @@ fn short_exponent(exponent: i64) -> Option<u8> {
 /// Appends the positive number that has these digits in base 100 and this scale.
 fn write_magnitude(digits: &[u8], scale: i64, out: &mut Vec<u8>) -> Result<(), Reason> {
     let last = digits.iter().rposition(|digit| *digit != 0).ok_or("no digits")?;
-    // The number of digits in base 100 after the point is half the scale, rounded up.
+    // A digit in base 100 is two decimal digits, so the number of such digits after the point is
+    // half the scale, rounded up.
     let after_point = scale.div_euclid(2) + scale.rem_euclid(2);
     let exponent = count(digits) - after_point;
     if let Some(short) = short_exponent(exponent) {
@@ -160,7 +161,7 @@ pub(super) fn decode(reader: &mut Reader<'_>, out: &mut Vec<u8>) -> Result<(), R
     if digits.first().is_none_or(|digit| *digit == 0) || digits.last() == Some(&0) {
         return Err("a digit too many or too few");
     }
-    // Scale of the last digit in base 100, which is always even.
+    // Scale of the last digit in base 100. It is even, because such a digit is two decimal digits.
     let scale = 2 * (count(&digits) - exponent);
     write_cell(sign != 0, &digits, scale, out)
 }
@@ -187,6 +188,7 @@ fn read_exponent(head: u8, sign: u8, reader: &mut Reader<'_>) -> Result<i64, Rea
 /// Appends the canonical cell of a number whose last digit in base 100 has the scale `scale`.
 fn write_cell(negative: bool, digits: &[u8], scale: i64, out: &mut Vec<u8>) -> Result<(), Reason> {
     // The last digit in base 100 is from 1 to 99, so the number ends with at most one decimal zero.
+    // Remove that zero.
     let odd = digits.last().is_some_and(|digit| digit % 10 == 0);
     let scale = if odd { scale - 1 } else { scale };
     if digits.len() <= MAX_SMALL_DIGITS
@@ -205,7 +207,7 @@ fn write_cell(negative: bool, digits: &[u8], scale: i64, out: &mut Vec<u8>) -> R
     if odd {
         number /= 10_u32;
     }
-    // Append zeros if the scale does not fit into 32 bits.
+    // If the scale does not fit into 32 bits, append zeros to the number instead.
     let zeros = u32::try_from((i64::from(i32::MIN) - scale).max(0))
         .ok()
         .filter(|zeros| *zeros <= MAX_ZEROS)

@@ -23,8 +23,8 @@ const NEGATIVE_LONG: u8 = !POSITIVE_LONG;
 pub(super) fn encode(cell: &[u8], out: &mut Vec<u8>) {
     let number = minimal_varint(cell);
     let length = number.len();
-    // The length of a negative number is inverted. Its bytes need no change, because they are in order
-    // already.
+    // Invert the length of a negative number, so that longer numbers sort first. The other bytes
+    // need no change, because they are in order already.
     let sign = if number[0] >= 0x80 { 0xFF } else { 0x00 };
     if length <= MAX_SHORT {
         out.push((POSITIVE + (length - 1) as u8) ^ sign);

@@ -56,7 +56,8 @@ macro_rules! floats {
 
             #[inline]
             fn write_cell(&self, out: &mut Vec<u8>) -> Result<bool, CellError> {
-                // Write one NaN, so that values that are equal in order have equal keys.
+                // Write the same bytes for every NaN, because all NaN values are equal in order and
+                // so must have equal keys.
                 out.extend_from_slice(&if self.is_nan() { $nan } else { self.to_be_bytes() });
                 Ok(true)
             }

@@ -31,7 +31,8 @@ pub struct Date(pub i32);
 
 impl From<jiff::civil::Date> for Date {
     fn from(date: jiff::civil::Date) -> Self {
-        // jiff's dates have the years -9999 to 9999, which is under four million days.
+        // The default is never used: jiff's dates have the years -9999 to 9999, so the number of
+        // days fits.
         Self(date.since(EPOCH).map_or(0, |span| span.get_days()))
     }
 }
@@ -152,7 +153,8 @@ impl Timestamp {
 impl From<jiff::Timestamp> for Timestamp {
     fn from(time: jiff::Timestamp) -> Self {
         let milliseconds = time.as_nanosecond().div_euclid(1_000_000);
-        // jiff's timestamps have the years -9999 to 9999.
+        // The default is never used: jiff's timestamps have the years -9999 to 9999, so the
+        // milliseconds fit into 64 bits.
         Self(i64::try_from(milliseconds).unwrap_or_default())
     }
 }

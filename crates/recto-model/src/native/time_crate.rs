@@ -53,7 +53,8 @@ macro_rules! moments {
         /// Rounds down to a whole millisecond.
         impl From<$native> for Timestamp {
             fn from(time: $native) -> Self {
-                // The years are -999999 to 999999, so the seconds fit into 45 bits.
+                // The cast loses nothing: the years are -999999 to 999999, so the milliseconds fit
+                // into 64 bits.
                 Self(time.unix_timestamp_nanos().div_euclid(NANOS_PER_MILLI) as i64)
             }
         }

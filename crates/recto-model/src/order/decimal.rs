@@ -61,9 +61,9 @@ fn compare_large(left: &BigInt, left_scale: i64, right: &BigInt, right_scale: i6
             ordering
         }
     };
-    // The powers of the leading digits, which are exact to one digit, decide between numbers that are far
-    // apart. For other numbers, the power of ten that makes the scales equal is then no longer than the
-    // numbers.
+    // Compare the powers of ten of the leading digits first. They are exact to one digit, so they
+    // decide between numbers that are far apart. For other numbers, the multiplication below adds
+    // no more digits than the numbers have.
     let (left_lead, right_lead) = (digits(left) - left_scale, digits(right) - right_scale);
     if left_lead.abs_diff(right_lead) > 2 {
         return positive(left_lead.cmp(&right_lead));

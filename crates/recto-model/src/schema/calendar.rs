@@ -43,10 +43,12 @@ impl Width {
                 let shift = DAYS_FROM_MONDAY_TO_EPOCH * MS_PER_DAY;
                 let into = (i128::from(time_ms) + i128::from(shift))
                     .rem_euclid(i128::from(count) * i128::from(7 * MS_PER_DAY));
-                // Use the first possible time if the start would be before it.
+                // If the interval would begin before the first possible time, it begins at that
+                // time.
                 return i64::try_from(i128::from(time_ms) - into).unwrap_or(i64::MIN);
             }
-            // All intervals of these units have the same length.
+            // All intervals of these units have the same length, so their starts follow by
+            // division.
             WidthUnit::Second | WidthUnit::Minute | WidthUnit::Hour | WidthUnit::Day => {
                 self.unit.longest_ms()
             }
@@ -66,11 +68,13 @@ impl Width {
     /// ```
     pub fn next_ms(self, time_ms: i64) -> Option<i64> {
         let start = self.floor_ms(time_ms);
-        // Add the maximum length of an interval: the result is in the next interval, but not in a later one.
+        // Add the maximum length of an interval to get a time in the next interval, but not in a
+        // later one.
         let longest = i128::from(self.count.max(1)) * i128::from(self.unit.longest_ms());
         let within = (i128::from(start) + longest).min(i128::from(i64::MAX));
         let next = self.floor_ms(i64::try_from(within).unwrap_or(i64::MAX));
-        // The first interval can be shorter than others, because time begins within it.
+        // The first interval can be shorter than the others, because it begins at the first
+        // possible time. So the added length may reach beyond the next interval.
         let before = self.floor_ms(next.saturating_sub(1));
         let next = if before > start { before } else { next };
         (next > start).then_some(next)
@@ -102,10 +106,12 @@ impl WidthUnit {
 fn month_of(day: i64) -> (i64, i64) {
     let day = day + DAYS_FROM_MARCH_0_TO_EPOCH;
     let (era, of_era) = (day.div_euclid(DAYS_PER_ERA), day.rem_euclid(DAYS_PER_ERA));
-    // Leap days are the last days of 4, 100 and 400 years that begin in March.
+    // Leave out the leap days, which are the last days of 4, 100 and 400 years that begin in March,
+    // so all years have 365 days.
     let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
     let of_year = of_era - (365 * year + year / 4 - year / 100);
-    // The five months from March on have 153 days together, and so have the five months after them.
+    // The five months from March on have 153 days together, and so have the following five months,
+    // so the month follows by division.
     let since_march = (5 * of_year + 2) / 153;
     let month = (since_march + 2) % 12;
     (era * YEARS_PER_ERA + year + i64::from(month < 2), month)
@@ -185,9 +191,9 @@ mod tests {
             let (low, high) = (one.min(other), one.max(other));
             let (start, of_high) = (width.floor_ms(low), width.floor_ms(high));
             prop_assert!(start <= low && start <= of_high);
-            // A rounded time does not change when it is rounded again.
+            // Rounding a rounded time again does not change it.
             prop_assert_eq!(width.floor_ms(start), start);
-            // The moment before an interval is outside it.
+            // The last millisecond before an interval belongs to an earlier interval.
             if start > i64::MIN {
                 prop_assert!(width.floor_ms(start - 1) < start);
             }

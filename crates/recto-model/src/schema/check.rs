@@ -280,7 +280,8 @@ impl<'a> Rules<'a, '_, '_> {
             return *ty;
         }
         if self.names.is_empty() {
-            // The missing fields are reported already. Do not report an error for every name.
+            // An earlier check has reported the missing fields. Do not report an error for every
+            // name.
             return None;
         }
         let (names, collection) = (&self.names, self.collection);
@@ -297,7 +298,7 @@ impl<'a> Rules<'a, '_, '_> {
     /// alone, and an entry of a view of an `overwrite` collection must never move.
     fn key_fields_only(&mut self, declared: &'a DeclaredSortOrder, view: bool) {
         if self.key.is_empty() {
-            // The missing key is reported already. Do not report an error for every name.
+            // An earlier check has reported the missing key. Do not report an error for every name.
             return;
         }
         let lists = [("partition", &declared.partition), ("order", &declared.order)];
@@ -356,7 +357,8 @@ impl<'a> Rules<'a, '_, '_> {
     /// Checks that every sort order of a collection has its own name. The base table has a name too.
     fn view_name(&mut self, name: &Word, sugar: bool) {
         let reason = match name.text.as_str() {
-            // The canonical text declares the view of an update collection by its name.
+            // An `update` collection may declare this view by its name, because the canonical text
+            // does so.
             PRIMARY_VIEW if sugar || self.writes != WriteMode::Update => {
                 format!("`partition` and `order` of the collection declare the view `{PRIMARY_VIEW}`")
             }
@@ -684,7 +686,7 @@ impl<'a> Rules<'a, '_, '_> {
         };
         let is_key = |name: &str| self.key.iter().any(|key| key.text == name);
         let order: Vec<OrderColumn> = match &placed.value {
-            // One width for all fields applies to the fields that can change.
+            // If one width is given for all fields, it applies only to fields that can change.
             PerField::All(_) => order
                 .iter()
                 .filter(|column| !is_key(&column.field))
@@ -720,7 +722,8 @@ impl<'a> Rules<'a, '_, '_> {
             let collate = sort_order.collate.as_ref();
             let is_all = collate.is_some_and(|collate| matches!(collate.value, PerField::All(_)));
             if is_all && self.fields.get(conflict.field) == Some(&None) {
-                // Only text has a collation, and the type of this field is unknown.
+                // Ignore a field of unknown type here: only text has a collation, and this field
+                // may be another type.
                 continue;
             }
             let collate = collate.map(|collate| &collate.span);

@@ -168,7 +168,8 @@ impl Changes {
     }
 
     fn udt(&mut self, old: &UdtType, new: &UdtType) {
-        // Compare by text, because a change of a UDT inside a field is a change of that UDT only.
+        // Compare the types of the fields as text. If another UDT inside a field changed, only that
+        // UDT is reported as changed.
         let text = |udt: &UdtType| -> Vec<(String, String)> {
             let fields = udt.fields.iter();
             fields.map(|(name, ty)| (name.clone(), ty.to_string())).collect()
@@ -197,7 +198,8 @@ impl Changes {
         let before = self.0.len();
         self.parts(old, new);
         if old.attached.is_some() && new.attached.is_some() {
-            // This store contains no data of an attached collection, so no change has an obstacle.
+            // This store contains no data of an attached collection, so stored records cannot
+            // prevent a change.
             for change in &mut self.0[before..] {
                 change.obstacle = None;
             }

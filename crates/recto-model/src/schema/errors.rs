@@ -139,7 +139,8 @@ impl Excerpt {
             .chars()
             .skip(first)
             .take(MAX_SHOWN_WIDTH)
-            // Show each control character in one column, so that the marks are under the marked characters.
+            // Show each control character as one space, so that the marks stay under the marked
+            // characters.
             .map(|character| if character.is_control() { ' ' } else { character })
             .collect();
         let before = column - 1 - first;

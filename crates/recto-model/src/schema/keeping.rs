@@ -40,7 +40,8 @@ impl Collection {
     #[must_use]
     pub fn keeping(&self, recorded: &Self) -> Self {
         if self.attached.is_some() {
-            // The attached table determines the content of the collection.
+            // Keep nothing of the recorded collection, because the attached table determines the
+            // content of the collection.
             return self.clone();
         }
         let stays = |field: &Field| self.field(&field.name).map_or(field, |(_, own)| own).clone();
@@ -48,8 +49,8 @@ impl Collection {
         let fields = recorded.fields.iter().map(stays);
         let more = recorded.views.iter();
         let more = more.filter(|view| self.view(&view.name).is_none());
-        // The order of constraints has no meaning, so keep the constraints of the store in the recorded
-        // order.
+        // Keep the recorded order of the store's constraints, because the order of constraints has
+        // no meaning.
         let new_unique = self.unique.iter().filter(|fields| !recorded.is_unique(fields));
         Self {
             fields: fields.chain(self.fields.iter().filter(is_new).cloned()).collect(),
@@ -65,7 +66,8 @@ impl Collection {
     fn bucket_keeping(&self, recorded: &Self) -> Option<Bucket> {
         let arranged = |of: &Self| (of.writes, of.partition.clone(), of.order.clone());
         if arranged(self) != arranged(recorded) {
-            // Such a change is rejected later. A bucket belongs to the sort order that it splits.
+            // A bucket belongs to the sort order that it splits. If the sort order changed, keep
+            // nothing: the change is rejected later.
             return self.bucket.clone();
         }
         let mut bucket = self.bucket.clone().or_else(|| recorded.bucket.clone())?;

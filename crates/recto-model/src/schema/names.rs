@@ -93,8 +93,8 @@ pub fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Opt
     candidates
         .filter(|candidate| candidate.len() <= MAX_COMPARED_LENGTH)
         .map(|candidate| (edits(&word, candidate), candidate))
-        // At least one character of the word must be kept. Otherwise a name of one letter would be similar to
-        // every name.
+        // Keep at least one character of the word, because otherwise a name of one letter would be
+        // similar to every word.
         .filter(|(distance, _)| *distance <= reach && *distance < length)
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
@@ -104,8 +104,8 @@ pub fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Opt
 /// into the other, each at most once (the optimal string alignment distance).
 fn edits(from: &str, to: &str) -> usize {
     let (from, to): (Vec<char>, Vec<char>) = (from.chars().collect(), to.chars().collect());
-    // Distances from each prefix of `from` to all prefixes of `to`, for the last but one prefix, the last
-    // one, and this one.
+    // Three rows of distances from a prefix of `from` to all prefixes of `to`. The prefixes of
+    // `from` are the current one and the two before it.
     let mut before_last = Vec::new();
     let mut last: Vec<usize> = (0..=to.len()).collect();
     for (i, &old) in from.iter().enumerate() {

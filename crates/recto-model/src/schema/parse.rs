@@ -108,7 +108,7 @@ impl Schema {
                 what: "bytes of a schema",
                 limit: MAX_SCHEMA_BYTES,
             };
-            // Do not keep the text in the error, because it can have any length.
+            // Leave the text out of the error, because it can have any length.
             return Err(SchemaErrors::new("", vec![(0..0, problem)], 0));
         }
         let mut context = Context::with_text(text);
@@ -127,8 +127,8 @@ impl Schema {
             }
             .schema(document.get_ref());
         }
-        // A store records the canonical text, which contains the defaults. So the canonical text must not be
-        // too long to be parsed again.
+        // A store records the canonical text, which contains the defaults, so reject a schema whose
+        // canonical text is too long to be parsed again.
         if context.count() == 0 && schema.to_toml().len() > MAX_SCHEMA_BYTES {
             context.report(&(0..0), || Problem::Limit {
                 what: "bytes of a schema in canonical form",
@@ -401,7 +401,8 @@ impl Parser<'_, '_> {
             return Vec::new();
         };
         let mut fields = Vec::new();
-        // Take one field more than the maximum, so that the check detects that there are too many.
+        // Take one field more than the maximum, so that a later check detects that there are too
+        // many.
         for (key, value) in table.iter().take(MAX_FIELDS + 1) {
             let name = key_word(key);
             let ty = self
@@ -441,7 +442,8 @@ impl Parser<'_, '_> {
         let is_unreadable = table
             .get("fields")
             .is_some_and(|fields| !fields.get_ref().is_table());
-        // A misspelt or unreadable key is reported already. It is not missing.
+        // An error of a misspelled or unreadable key was reported already, so do not report the key
+        // as missing, too.
         let misspelt = |wanted: &str| {
             !table.contains_key(wanted)
                 && table
@@ -610,7 +612,7 @@ impl Parser<'_, '_> {
             }
             _ => return self.wrong("bucket", value, EXPECTED, None),
         };
-        // Report the errors of both options.
+        // Parse both options before using either result, so that the errors of both are reported.
         let shards = get("shards").map(|value| self.shards(value));
         let keep = get("keep").map(|value| self.width("keep", value));
         Some(Placed {
@@ -749,7 +751,8 @@ impl Parser<'_, '_> {
         place: &'static str,
     ) -> bool {
         let mut all_known = true;
-        // If both spellings occur, the old one is unknown, so that only one of them counts.
+        // If the old and the new spelling of a key occur, reject the old one, so that only one of
+        // them counts.
         let is_old = |key: &str| {
             known
                 .iter()

@@ -78,7 +78,8 @@ fn print_collection(text: &mut String, collection: &Collection) {
     let fields = collection.fields.iter().map(|field| (&field.name, &field.ty));
     entry(text, "fields", &inline_table(fields));
     entry(text, "key", &list(&collection.key));
-    // The base table of an `update` collection is sorted by its key. The declared sort order is a view.
+    // Print no sort order for an `update` collection: its base table is sorted by its key, and its
+    // declared sort order is a view.
     if collection.writes != WriteMode::Update {
         entry(text, "partition", &list(&collection.partition));
         if !collection.order.is_empty() {
@@ -104,7 +105,8 @@ fn print_view(text: &mut String, view: &View) {
     if !view.partition.is_empty() {
         entry(text, "partition", &list(&view.partition));
     }
-    // Without a partition, there must be an order, even if it consists only of key fields.
+    // A view without a partition must declare an order, even if the order consists only of key
+    // fields.
     if !view.order.is_empty() || view.partition.is_empty() {
         entry(text, "order", &list(&view.order));
     }
@@ -150,7 +152,7 @@ fn print_per_field<T: Display>(text: &mut String, key: &str, values: &BTreeMap<S
 
 fn table(text: &mut String, path: &str) {
     let blank = if text.is_empty() { "" } else { "\n" };
-    // Writing to a string cannot fail.
+    // Ignore the result, because writing to a string cannot fail.
     let _ = writeln!(text, "{blank}[{path}]");
 }
 

@@ -29,7 +29,7 @@ pub(super) fn type_of(ty: &Type) -> Type {
 pub(super) fn rounded(width: Width, ty: &Type, cell: Option<&[u8]>) -> Vec<u8> {
     let start = width.floor_ms(ms_of(ty, cell.unwrap_or_default()));
     match ty {
-        // An interval that begins before the first possible date begins at that date.
+        // An interval that would begin before the first possible date begins at that date.
         Type::Date => date(start.div_euclid(MS_PER_DAY)),
         _ => start.to_be_bytes().to_vec(),
     }
@@ -61,11 +61,11 @@ mod tests {
     #[test]
     fn values_are_rounded_in_their_own_types() {
         let month = Width::parse("1 month").unwrap();
-        // 2013-05-17, and 2013-05-01.
+        // Day 15,842 is 2013-05-17, and day 15,826 is 2013-05-01.
         let date = |day: i64| u32::try_from(day + EPOCH_DAY).unwrap().to_be_bytes();
         assert_eq!(rounded(month, &Type::Date, Some(&date(15_842))), date(15_826));
         let may = 1_367_366_400_000_i64.to_be_bytes();
-        // 2013-05-17T10:30:00Z, as a timestamp and as a time uuid.
+        // The time is 2013-05-17T10:30:00Z. Round it as a timestamp and as a time uuid.
         let time = 1_368_786_600_000_i64;
         assert_eq!(rounded(month, &Type::Timestamp, Some(&time.to_be_bytes())), may);
         let ticks = (time * TICKS_PER_MS + TICKS_TO_EPOCH).to_be_bytes();

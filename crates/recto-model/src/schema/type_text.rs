@@ -194,7 +194,8 @@ impl<'a> Reader<'a> {
             }
             "tuple" => self.tuple(depth),
             "vector" => self.vector(depth),
-            // `frozen` has no meaning here, so it adds no level. `depth` still bounds the recursion.
+            // The word `frozen` has no meaning here, so it adds no level to the type. `depth`
+            // counts it, so that the recursion has a limit.
             "frozen" => self.one(depth),
             _ => self.named(word, start),
         }
@@ -423,7 +424,8 @@ mod tests {
         assert!(parse_type(&nested(MAX_TYPE_DEPTH - 1), &[]).is_ok());
         assert!(parse_type(&nested(MAX_TYPE_DEPTH), &[]).is_err());
         assert!(parse_type(&nested(700), &[]).is_err());
-        // Each type contains the previous one three times. Expanded, the last one has 3^16 parts.
+        // Each type contains the previous type three times. The last type would have 3^16 parts if
+        // it were expanded.
         let mut udts: Vec<Arc<UdtType>> = Vec::new();
         let refused = (0..MAX_TYPE_DEPTH).any(|level| {
             let inner = udts.last().map_or("int".to_owned(), |udt| udt.name.clone());

@@ -79,7 +79,8 @@ fn known_cells() -> Vec<(Type, Value, Vec<u8>)> {
             Value::Vector(vec![Value::Int(1), Value::Int(2)]),
             vec![0, 0, 0, 1, 0, 0, 0, 2],
         ),
-        // CASSANDRA-18504: the size of a smallint counts as variable, although it is always two bytes.
+        // Cassandra counts the size of a smallint as variable, although it is always two bytes
+        // (CASSANDRA-18504).
         (
             Type::Vector(boxed(Type::SmallInt), 2),
             Value::Vector(vec![small(1), small(-1)]),
@@ -255,7 +256,7 @@ proptest! {
         prop_assert_eq!(cell::validate(&ty, &cell), Ok(()));
         let decoded = cell::decode(&ty, &cell).unwrap();
         prop_assert_eq!(cell_of(&ty, &decoded), cell);
-        // NaN is the only value that is not equal to itself.
+        // Do not compare NaN, because it is the only value that is not equal to itself.
         if !format!("{value:?}").contains("NaN") {
             prop_assert_eq!(decoded, value);
         }

@@ -82,7 +82,7 @@ fn every_type_is_there_in_both_directions_and_in_order() {
     }
     assert_eq!(groups.len(), 2 * Type::ORDERABLE.len());
     for ((name, direction), keys) in groups {
-        // Each group lists its values in ascending order.
+        // The file lists the values of each group in ascending order.
         let rising = keys
             .windows(2)
             .all(|pair| direction.apply(pair[0].cmp(&pair[1])).is_lt());

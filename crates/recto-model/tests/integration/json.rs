@@ -88,7 +88,7 @@ fn values_look_as_they_should() {
         (Type::Blob, json!(""), json!("")),
         (Type::Blob, json!("\\xDEadbeef"), json!("3q2+7w==")),
         (Type::Blob, json!("\\x"), json!("")),
-        // This text is valid base64, and a blob may be written as this text, so it must be read as base64.
+        // Read this text as base64: it is valid base64, and a blob may be written as this text.
         (Type::Blob, json!("0xff"), json!("0xff")),
         (Type::Duration, json!("P14M"), json!("P1Y2M")),
         (Type::Duration, json!("-P2WT90M0.5S"), json!("-P14DT1H30M0.5S")),
@@ -337,7 +337,7 @@ fn numbers_are_what_is_written_or_refused() {
         (Type::Decimal, "4.35000000000000001", Some("4.35000000000000001")),
         (Type::Decimal, "1.10", Some("1.10")),
         (Type::Decimal, "1e400", Some("1E+400")),
-        // Values of these types are rounded to the nearest possible value.
+        // A double or a float is rounded to the nearest possible value.
         (Type::Double, "0.1000000000000000055511151231257827", Some("0.1")),
         (Type::Double, "9007199254740993", Some("9007199254740992.0")),
         (Type::Double, "1e400", None),
@@ -476,7 +476,7 @@ fn the_ends_of_time_have_their_text() {
 fn check_round_trip(ty: &Type, value: &Value) {
     let cell = cell_of(ty, value);
     let written = to_json(ty, value);
-    // The value passes through text, as on the wire.
+    // Convert the value to text and back, as a transfer between processes does.
     let wire: Json = serde_json::from_str(&written.to_string()).unwrap();
     let read = from_json(ty, &wire).unwrap().unwrap();
     assert_eq!(cell_of(ty, &read), cell, "{ty} {written}");
@@ -577,7 +577,7 @@ proptest! {
         let float: f32 = text.parse().unwrap();
         let expected = float.is_finite().then_some(Value::Float(float));
         prop_assert_eq!(from_json_text(&Type::Float, &text).ok().flatten(), expected);
-        // A number in memory has the same result or is rejected.
+        // A number that is already parsed as JSON has the same result, or is rejected.
         let Ok(json) = serde_json::from_str::<Json>(&text) else { return Ok(()) };
         for ty in [Type::Int, Type::BigInt, Type::Varint, Type::Decimal, Type::Double] {
             if let Ok(value) = from_json(&ty, &json) {

@@ -173,7 +173,7 @@ fn two_of_one_type() -> impl Strategy<Value = (Type, Value, Value)> {
 /// Returns types, directions, and two rows of a key.
 fn two_rows() -> impl Strategy<Value = Vec<(Type, Direction, Value, Value)>> {
     let column = two_of_one_type().prop_flat_map(|(ty, left, right)| {
-        // Equal values are frequent, so that later columns often decide.
+        // Make equal values frequent, so that later columns often decide.
         let right = prop_oneof![Just(left.clone()), Just(right)];
         let direction = proptest::sample::select(DIRECTIONS.to_vec());
         (Just(ty), direction, Just(left), right)
@@ -250,7 +250,8 @@ proptest! {
         let mut out = Vec::new();
         let encoded = key::encode(&ty, Ascending, &bytes, &mut out);
         prop_assert_eq!(encoded.is_ok(), recto_model::cell::validate(&ty, &bytes).is_ok());
-        // The comparison may have any result, but must not panic.
+        // The result does not matter, because the bytes are no cell. But the comparison must not
+        // panic.
         let _ = order::compare(&ty, &bytes, &[1, 2, 3]);
     }
 

@@ -118,7 +118,8 @@ fn base_tables_are_as_declared() {
             keep: Some(NINETY_DAYS)
         })
     );
-    // Sort orders of update collections are views. The base table has one record per partition.
+    // The declared sort order of an `update` collection is a view. Its base table has one record
+    // per partition.
     let moves = schema.collection("moves").unwrap();
     assert_eq!(moves.base_table().partition()[0].name, "id");
     assert!(moves.base_table().clustering().is_empty());
@@ -545,7 +546,7 @@ fn types_keep_the_rules() {
             "",
         ),
     ]);
-    // A cycle through another type.
+    // A type may not contain itself through another type.
     let cycle =
         Schema::parse("[type.t]\nfields = { a = \"u\" }\n[type.u]\nfields = { a = \"t\" }").unwrap_err();
     assert!(cycle.to_string().contains("t → u → t"), "{cycle}");
@@ -592,7 +593,8 @@ fn limits_hold() {
     );
     assert!(errors.to_string().ends_with("… and 150 more"));
     assert!(error(&"#".repeat(MAX_SCHEMA_BYTES + 1)).contains("at most 1048576"));
-    // A short line with a collation becomes a long one, because it applies to each order field.
+    // A short setting for the collation becomes long in canonical text, because it is written for
+    // each order field.
     let names: Vec<String> = (0..31).map(|index| format!("a{index:047}")).collect();
     let fields: Vec<String> = names.iter().map(|name| format!("{name}=\"text\"")).collect();
     let order = format!("[\"{}\"]", names.join("\",\""));
@@ -648,7 +650,8 @@ fn a_declaration_in_code_is_checked_alike() {
         ..declaration
     })
     .unwrap_err();
-    // Errors of the name and of the key, and of partition and order, which are not in that key.
+    // Four errors: of the name, of the key, and of the partition and the order, whose fields are
+    // not in the key.
     assert_eq!(error.problems.len(), 4, "{error}");
 }
 

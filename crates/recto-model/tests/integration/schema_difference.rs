@@ -231,7 +231,7 @@ fn rejects_removed_types_and_collections() {
             .to_string()
             .contains("(not possible: its records would be lost")
     );
-    // In the other direction, all collections are new. The order of declarations is no change.
+    // In the other direction, all collections are new. The order of declarations has no meaning.
     assert!(
         Schema::default()
             .difference(&before)
@@ -274,7 +274,7 @@ fn fields_stand_as_recorded() {
         "it can be recorded"
     );
     assert_eq!(written.keeping(&Schema::default()), written);
-    // Stored fields that the text does not name remain.
+    // Stored fields that the text does not name remain in the schema.
     let smaller = parse(&BEFORE.replacen(r#"content = "text", "#, r#"z = "int", "#, 1));
     let arranged = smaller.keeping(&recorded);
     assert_eq!(names(&arranged), ["user", "post", "content", "place", "z"]);
@@ -313,7 +313,7 @@ fn unique_constraints_come_and_go_one_by_one() {
         ]
     );
     assert!(changes.iter().all(|change| change.obstacle.is_none()));
-    // Neither the order of constraints nor the order of the fields of a constraint has a meaning.
+    // The order of constraints and the order of the fields of a constraint have no meaning.
     let turned = with(r#"[["slug", "tenant"], "email"]"#);
     assert!(recorded.difference(&turned).is_empty());
     assert_eq!(turned.keeping(&recorded), recorded);

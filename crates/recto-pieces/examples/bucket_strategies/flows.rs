@@ -204,7 +204,7 @@ impl Flow {
             flow.rows.extend(rows);
             flow.bursts.push((end, burst.rows));
         }
-        // The sort is stable: rows of the same time stay in the order of the burst.
+        // The sort is stable, so rows of the same time stay in the order of the burst.
         flow.rows.sort_by_key(|row| row.after_ms);
         Self {
             name: burst.name.to_owned(),
@@ -302,7 +302,7 @@ fn row(after_ms: i64, random: &mut Random) -> Coming {
         after_ms,
         partition: 0,
         order: after_ms - late_ms,
-        // The mean length is 20 bytes; the lengths differ widely.
+        // The length of the text has a mean of 20 bytes and varies widely.
         text: (-random.share().ln() * 20.0).min(2_000.0) as usize,
     }
 }

@@ -213,7 +213,7 @@ impl All {
         let read = self.processes[process]
             .slice(&self.pieced, &noting, &slice, &options)
             .await;
-        // At first, a partition has fewer rows than a page.
+        // Count only full pages, because at first a partition has fewer rows than a page.
         if read.unwrap().rows.len() as u32 == PAGE_ROWS {
             pages.add(noting.buckets.lock().unwrap().len());
         }

@@ -170,7 +170,8 @@ impl Rows {
                 .push_key(row, &mut rows.keys)
                 .map_err(StoreError::from)?;
             if number == 0 {
-                // Most keys are about as long as the first one.
+                // Most encoded keys are about as long as the first key, so reserve memory for all
+                // keys at once.
                 rows.keys.reserve(rows.keys.len() * mutations.len());
             }
             rows.rows.push((rows.keys.len(), put_bytes(mutation)));
@@ -346,7 +347,8 @@ impl Address {
                 if is_late(key, put) != are_late {
                     break;
                 }
-                // Most rows arrive in the order of their keys.
+                // Most rows arrive in key order. A key that is not below the largest key so far is
+                // not below the start of the stretch either.
                 let is_behind = came.most.is_some_and(|most| key >= most);
                 if !stretch.is_before_end(key) || !(is_behind || stretch.start <= key) {
                     break;

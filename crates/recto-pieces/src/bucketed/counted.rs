@@ -29,7 +29,7 @@ impl BucketedStore {
         atomicity: Atomicity,
         options: WriteOptions,
     ) -> Result<WriteOutcome, StoreError> {
-        // The store checks the writes that it receives.
+        // The call needs no check here, because the store checks the writes that it receives.
         let call = Call {
             plain,
             ..Call::default()
@@ -181,7 +181,8 @@ impl BucketedStore {
                 make_room(engine, &places, rows, options.relaxed),
             );
             if !matches!(made.await, Ok(true)) {
-                // If no room can be made, write the rows without it.
+                // If no split can make room for the rows, stop trying: the call writes its rows
+                // without reserved room.
                 attempts = MAX_ROOM_ATTEMPTS;
             }
         };
@@ -243,7 +244,8 @@ async fn make_room(engine: &Transacted, places: &[Arc<Place>], coming: Coming, r
     let making = of_places.into_iter().map(|(place, buckets)| async move {
         let mut made = false;
         for (bucket, rows) in buckets {
-            // If a split fails, the rows are written without enough room. A later check handles the oversized bucket.
+            // If a split fails, the call writes its rows without reserved room. A later check
+            // splits the oversized bucket.
             let one = engine.make_room(&places[place], bucket, &rows, relaxed).await;
             made |= one.unwrap_or(false);
         }

@@ -95,7 +95,7 @@ impl BucketedStore {
     ) -> Result<Listing, StoreError> {
         let most = most.clamp(1, MAX_LISTED_PIECES);
         let behind = self.list_buckets(table, partition, Seek::At(key), most).await?;
-        // List more buckets before the key if there are fewer behind it.
+        // If few buckets follow the key, list more buckets before the key.
         let wanted = most - behind.pieces.len().min(most - most / 2);
         let Some(edge) = behind.before.clone().filter(|_| wanted > 0) else {
             return Ok(behind);
@@ -187,7 +187,8 @@ impl BucketedStore {
                 .map(|partition| self.retain(bucketed, partition))
                 .collect();
             let retained = stream::iter(retained).buffer_unordered(MAX_RETAINED_AT_ONCE);
-            // A failure must not delay other partitions.
+            // Ignore the outcome of one partition, because a failure must not delay the other
+            // partitions.
             retained.for_each(|_| async {}).await;
         }
         Ok(())

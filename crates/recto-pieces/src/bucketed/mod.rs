@@ -128,7 +128,7 @@ impl BucketedStore {
             let message = "this store moves rows in transactions, and so has no samples";
             return Err(StoreError::new(StoreErrorKind::Other, message));
         };
-        // The call that opened the engine started the work.
+        // If an earlier call has opened the engine, that call has started the background work.
         if let Some(open) = pieces.get() {
             return Ok(open);
         }
@@ -183,11 +183,13 @@ impl BucketedStore {
         if !self.is_missing(in_store).await? {
             return self.inner.create_table(in_store).await;
         }
-        // Remove the bucket data of a dropped table with the same name, in case its removal was interrupted.
+        // The process that dropped a table of this name may have stopped early, so remove the
+        // bucket data that it left.
         match self.writing() {
             None => self.pieces().await?.forget(in_store.name()).await?,
             Some(engine) => {
-                // The locks prevent other tasks from creating the table or writing to it meanwhile.
+                // Hold the locks, so that no other task creates the table or writes to it
+                // meanwhile.
                 let held = engine.hold_all(MAX_STEP_TIME).await?;
                 if self.is_missing(in_store).await? {
                     engine.forget(&held, in_store.name()).await?;
@@ -278,7 +280,7 @@ async fn retain_from_time_to_time(inner: Arc<dyn Store>, shared: Weak<Shared>) {
             let since = looked.get(name).map(|last| now.saturating_sub(*last));
             if since.is_none_or(|nanos| Duration::from_nanos(nanos) >= bucketed.pieced.retain_every()) {
                 looked.insert(name.to_owned(), now);
-                // A failed removal is repeated at the next time.
+                // Ignore an error, because the next removal visits all partitions again.
                 let _ = store.retain_all(&bucketed).await;
             }
         }

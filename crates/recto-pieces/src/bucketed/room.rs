@@ -31,7 +31,7 @@ impl BucketedStore {
                 None => self.room_in_pieces(sample, each).await,
             }
         };
-        // The splitter continues an unfinished split.
+        // A timeout may leave an unfinished split, which the splitter continues.
         match tokio::time::timeout(time, making).await {
             Ok(made) => made,
             Err(_) => Err(PiecesError::out_of_time(None).into()),
@@ -65,7 +65,7 @@ impl BucketedStore {
             let Some(bucketed) = self.bucketed(&write.table)? else {
                 continue;
             };
-            // Time buckets have fixed edges.
+            // Time buckets have fixed edges, so they need no splits.
             if bucketed.pieced.times.is_some() {
                 continue;
             }

@@ -143,7 +143,8 @@ impl Routed {
                 self.call.conditional[write].mutations.push(in_store(mutation));
             }
         }
-        // A bucket without a condition gets one that always holds.
+        // The store rejects a conditional write without conditions, so a bucket without one gets a
+        // condition that always holds.
         for (bucket, number) in numbers {
             let cas = &mut self.call.conditional[first + number];
             if cas.conditions.is_empty() {

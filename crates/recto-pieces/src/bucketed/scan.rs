@@ -28,7 +28,7 @@ pub(super) struct Scan<'s> {
 struct Position {
     /// Partitions that the scan has met and not yet read.
     waiting: VecDeque<Cells>,
-    /// Last row of the first of them that was read.
+    /// Last row that was read from the first waiting partition.
     behind: Option<Cells>,
     /// Position from which the scan meets further partitions.
     met: Met,
@@ -100,7 +100,8 @@ impl Scan<'_> {
             Met::UpTo(position) => Some(position.clone()),
             Met::All => return Ok(false),
         };
-        // Most results may be further buckets of partitions that were met before.
+        // Request the maximum number, because most results may be further buckets of partitions
+        // that were met before.
         let met = self.partitions(after.as_ref(), MAX_SCANNED_PARTITIONS).await?;
         at.waiting = met.rows.iter().map(|row| row.to_cells()).collect();
         at.met = met.next.map_or(Met::All, Met::UpTo);
@@ -119,7 +120,8 @@ impl Scan<'_> {
             max_bytes: self.options.max_bytes.saturating_sub(read.bytes).max(1),
             ..*self.options
         };
-        // A partition whose read has begun has more rows. The sizes of the others are unknown, and most are small.
+        // A partition that was read in part has more rows, so read it alone. The sizes of other
+        // partitions are unknown, and most are small, so read several concurrently.
         let side_by_side = shards::at_once(&self.bucketed.pieced, at.waiting.len());
         let at_once = if at.behind.is_some() { 1 } else { side_by_side };
         let slices = at.waiting.iter().take(at_once).map(|partition| Slice {

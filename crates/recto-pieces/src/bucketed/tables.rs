@@ -63,7 +63,8 @@ impl Known {
             known.clear();
         }
         let of_name = known.entry(table.name().to_owned()).or_default();
-        // A name can have several versions of its table, because fields are added.
+        // One name can have several table definitions, because fields are added. So limit their
+        // number.
         if of_name.len() >= MAX_KNOWN_TABLES {
             of_name.clear();
         }
@@ -82,8 +83,8 @@ impl Known {
 impl Bucketed {
     fn new(logical: &Arc<Table>, buckets: Buckets, limits: Limits) -> Result<Self, StoreError> {
         let table = Arc::new(in_store(logical, buckets, limits)?);
-        // The bucket and the shard follow the partition key. The mark of the root follows the whole key. The counted
-        // size of the row follows the mark.
+        // Callers do not see the columns for buckets. The bucket and the shard follow the partition
+        // key. The root mark and the counted size of the row follow the whole key.
         let hidden = logical.partition().len()..table.partition().len();
         let columns = (0..table.columns().len()).filter(|column| {
             !hidden.contains(column) && !(table.key_len()..table.key_len() + 2).contains(column)
@@ -97,7 +98,8 @@ impl Bucketed {
 
     /// Returns the index of a regular column among the regular columns of the stored table.
     pub(crate) fn regular(column: u16) -> u16 {
-        // The store rejects a table with more columns than the maximum.
+        // Saturation has no effect, because the store rejects a table with more columns than the
+        // maximum.
         column.saturating_add(1)
     }
 
@@ -166,7 +168,8 @@ fn with_hidden(logical: &Table, counts: bool, shards: Shards) -> Result<Table, S
         columns.push(hidden(SHARD_COLUMN, Type::Int, ColumnKind::Partition));
     }
     columns.push(hidden(ROOT_COLUMN, Type::Boolean, ColumnKind::Static(plain)));
-    // This column precedes the others, so that fields can be added behind them.
+    // The column for the row's counted size precedes the table's own regular columns, so that
+    // fields can be added at the end.
     columns.push(hidden(ROW_COLUMN, Type::Blob, ColumnKind::Regular(plain)));
     columns.extend(others.iter().cloned());
     let options = TableOptions {

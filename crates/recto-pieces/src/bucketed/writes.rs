@@ -42,7 +42,8 @@ impl BucketedStore {
             let floor = bucketed.pieced.floor(self.shared.environment.now_micros())?;
             for mutation in write.mutations {
                 match row(&bucketed, &partition, mutation) {
-                    // The retention bound of the partition may not be raised yet.
+                    // Compare with the current retention bound here, because the bound that is
+                    // stored in the partition may be older.
                     Ok(row) if row.is_below(floor.as_ref()) => {
                         if bucketed.pieced.leaves_out_late {
                             continue;
@@ -136,7 +137,7 @@ pub(super) fn row(
             return Err(not_in_buckets(logical, "can only be written row by row"));
         }
     };
-    // The presence of a timestamp was checked before.
+    // The default is never used, because an earlier check rejects a write without a timestamp.
     let stamp = mutation.stamp.unwrap_or(Stamp(0));
     Ok(RowWrite::new(
         partition.clone(),

@@ -96,7 +96,8 @@ impl BucketCheck {
                 return Ok(());
             }
         };
-        // With a registry of existing buckets, the range map stores only the retention bound.
+        // If the table has a registry of buckets, its range map stores only the retention bound, so
+        // there are no splits to check.
         if self.registers() {
             return Ok(());
         }
@@ -208,7 +209,8 @@ impl BucketCheck {
             let place = Arc::new(Place::new(&self.bucketed.pieced, partition)?);
             let times = place.pieced.times.as_ref().filter(|_| self.registers());
             if let Some(times) = times {
-                // Rows of an invalid bucket number are misplaced rows, which a later stage reports.
+                // Ignore an invalid bucket number here: a later stage reports its rows as
+                // misplaced.
                 let bucket = times.numbered(bucket);
                 met.extend(bucket.map(|bucket| Met {
                     place: Arc::clone(&place),
@@ -257,7 +259,8 @@ impl BucketCheck {
             place: Arc::clone(place),
             kind,
             detail,
-            // The scan may not meet bucket 0, if it has neither a mark nor rows.
+            // Include bucket 0, because the scan does not meet a bucket that has neither a root
+            // mark nor rows.
             buckets: [Bucket(0)].into(),
             is_cut_off: false,
         };
@@ -267,7 +270,7 @@ impl BucketCheck {
     fn stands(&mut self, place: &Place, bucket: Bucket) {
         let known: usize = self.ruins.values().map(|ruin| ruin.buckets.len()).sum();
         if let Some(ruin) = self.ruins.get_mut(&place.id.1) {
-            // Rows of an invalid bucket number are misplaced rows, which a later stage reports.
+            // Ignore an invalid bucket number here: a later stage reports its rows as misplaced.
             if known >= MAX_RUIN_BUCKETS {
                 ruin.is_cut_off = true;
             } else if bucket.0 < MAX_NUMBER {
@@ -287,7 +290,7 @@ impl BucketCheck {
                 .as_ref()
                 .is_some_and(|stored| stored.directory(place).is_ok())
             {
-                // Another process has rebuilt the range map.
+                // Another process has rebuilt the range map since the scan.
                 continue;
             }
             let outcome = if self.mends {
@@ -326,7 +329,8 @@ impl BucketCheck {
         if changed > MAX_REBUILT_PIECES as usize {
             return stays(TOO_LARGE);
         }
-        // Write the mark first, so that scans find the readable rows.
+        // Write the root mark before the range map, so that scans find the partition as soon as its
+        // rows can be read.
         self.mark(place).await?;
         match self.engine.decide(place, cas).await {
             Ok(true) => Ok(FaultOutcome::Mended),

@@ -83,7 +83,8 @@ impl<'c> Homes<'c> {
         match &self.says {
             Says::Listed(directory) => Arc::clone(directory),
             Says::ByTime(pieces, times, low) => {
-                // An invalid key belongs to no bucket. Bucket 0 has no rows.
+                // An invalid key belongs to no bucket. Use bucket 0, because in a table with time
+                // buckets it has no rows.
                 let nowhere = || TimeBucket {
                     start: Key::new(),
                     end: None,

@@ -69,19 +69,22 @@ pub(super) fn judge(
     let is_below = directory.floor.as_ref().is_some_and(|floor| floor.hides(key));
     let is_counted = is_read && roles.is_at_rest();
     let Some(row) = row else {
-        // In a wrong shard, the sample belongs to the row in the right shard, if there is one.
+        // Samples belong to a bucket, not to a shard. In a wrong shard, a sample without a row may
+        // belong to a row in the right shard.
         let is_sample = lies.is_in_its_shard && sample.is_some_and(counts);
         return (is_sample && (is_counted || !is_named)).then_some(FaultKind::SampleOrphan);
     };
     if !is_named {
-        // If the partition has no range map, the fault is the missing range map.
+        // If the partition has no range map, another check reports the missing range map instead of
+        // each row.
         return (directory.version > 0).then_some(FaultKind::Stray);
     }
     if !lies.is_in_its_shard {
         return Some(FaultKind::Stray);
     }
     if is_read && is_below {
-        // A key range that is completely below the retention bound is being removed.
+        // The removal of expired buckets may be under way if it knows the bucket and the whole key
+        // range is below the retention bound. Rows that it has not removed yet are no fault.
         let floor = directory.floor.as_ref();
         let mut spans = directory.spans();
         let is_going =
@@ -98,7 +101,8 @@ pub(super) fn judge(
     let bytes = sample.sample.bytes;
     let is_of_it = is_sampled(bytes) && [row.counted, row.bytes].map(stored).contains(&bytes);
     let is_wrong = if sample.stamp.0 < row.stamp {
-        // A later writer wrote a sample, too, if the row had to be sampled.
+        // The row has a newer timestamp than the sample. Its writer also wrote a sample if the row
+        // had to be sampled, so an old sample is wrong only in that case.
         is_sampled(row.counted) && !is_of_it
     } else {
         !is_of_it

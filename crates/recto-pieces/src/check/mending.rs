@@ -100,7 +100,8 @@ impl Mender {
         if outcome == FaultOutcome::Mended || is_row {
             return Ok(outcome);
         }
-        // The stored sample, or its deletion, is newer than the row's timestamp.
+        // The sample is still wrong, so a stored sample, or its deletion, has a newer timestamp
+        // than the row. Write the sample again with the current timestamp.
         if let Some(look) = self.look(suspect).await? {
             pieces.resample(suspect, &look, Some((pieces.stamps)())).await?;
         }
@@ -213,8 +214,9 @@ impl PieceStore {
             if !self.written_home(write).await? {
                 return Ok(());
             }
-            // No process reads the row in the wrong bucket, now or later, because the key ranges of a bucket only
-            // shrink. But the range map that was used may have been valid only for a moment, so check again.
+            // Key ranges of a bucket only shrink, so no process reads the row in the wrong bucket.
+            // But the range map that was used may have been valid only for a moment, so check
+            // again.
             let engine = Engine::Pieces(self.clone());
             let lies = (bucket, suspect.shard);
             let Some(homes) = Homes::now(&engine, &place, lies).await? else {
@@ -233,7 +235,8 @@ impl PieceStore {
             mutations: vec![mutation(Operation::DeleteRow { clustering }, stamp, None)],
         };
         self.write_step(delete).await?;
-        // If the row moved to another shard of its bucket, the sample remains valid.
+        // Delete the sample only if the row was in its right shard. Otherwise the row moved to
+        // another shard of the bucket, where the sample remains valid.
         let of_it = look.sample.as_ref();
         let of_it = of_it.filter(|_| look.homes.is_in_its_shard(&suspect.key));
         match of_it.map(|dated| dated.stamp) {
@@ -245,9 +248,10 @@ impl PieceStore {
         }
     }
 
-    /// Returns whether the row is visible in its right bucket now, or was deleted there by a normal deletion. Such a
-    /// deletion leaves a mark in the samples. Otherwise a deletion of former content of that bucket hides the row, for
-    /// example because a range map lacks earlier information. Then the misplaced copy must stay.
+    /// Returns whether the row is visible in its right bucket now, or was deleted there by a normal
+    /// deletion. A normal deletion marks the sample of the row as deleted. Otherwise a deletion of
+    /// former content of that bucket hides the row, for example because a range map lacks earlier
+    /// information. Then the misplaced copy must stay.
     async fn stands_at(
         &self,
         place: &Arc<Place>,

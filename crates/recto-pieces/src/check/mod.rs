@@ -133,7 +133,8 @@ impl BucketCheck {
         if let Engine::Pieces(pieces) = &engine
             && mends
         {
-            // This process may remember entries that no longer exist.
+            // Forget the registry entries that this process remembers: some may no longer exist,
+            // and the process would not write them again.
             pieces.registered.forget(bucketed.pieced.table().name());
         }
         Ok(Self {
@@ -268,7 +269,8 @@ impl BucketCheck {
             tokio::time::sleep(SUSPECT_AGE.saturating_sub(age)).await;
         }
         let mender = self.mender();
-        // Examine rows first, because a misplaced row may be the row of a sample.
+        // Repair rows before samples are examined, because a misplaced row may belong to a sample
+        // that seems to have no row.
         let (samples, rows): (Vec<_>, Vec<_>) = suspects.into_iter().partition(|one| one.is_sample);
         for some in [rows, samples]
             .iter()

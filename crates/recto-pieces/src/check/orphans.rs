@@ -39,7 +39,7 @@ impl BucketCheck {
         let name = self.table().name().as_bytes();
         let of_table = read.rows.iter().filter(|row| row.get(0) == Some(name));
         let places = of_table.filter_map(|row| {
-            // Ignore samples of an invalid partition.
+            // Skip samples whose partition key cannot be decoded.
             let partition = self.bucketed.pieced.partition_of(row.get(1)?).ok()?;
             let place = Place::new(&self.bucketed.pieced, partition).ok()?;
             let bucket = u64::from_be_bytes(row.get(2)?.try_into().ok()?);

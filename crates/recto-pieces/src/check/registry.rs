@@ -63,8 +63,8 @@ impl BucketCheck {
                 None => match self.bucketed.pieced.partition_of(encoded) {
                     Ok(partition) => {
                         let place = Arc::new(Place::new(&self.bucketed.pieced, partition)?);
-                        // Report this once, at the first entry of the partition: an interrupted check may continue
-                        // within a partition.
+                        // Report a missing root mark only at the first entry of the partition,
+                        // because an interrupted check may continue within a partition.
                         let start = row.get(START).unwrap_or_default();
                         if !self.is_marked(&place).await? && pieces.begins_at(&place, start).await? {
                             self.told_unless_marked(&place).await?;
@@ -130,7 +130,8 @@ impl BucketCheck {
         if missing.is_empty() {
             return Ok(());
         }
-        // A removal of expired buckets deletes the rows first and the entries later.
+        // A removal of expired buckets deletes rows before their registry entries, so wait, and
+        // check again.
         tokio::time::sleep(SUSPECT_AGE).await;
         for met in missing {
             if !pieces.lacks_entry(&met).await? {
@@ -166,7 +167,7 @@ impl PieceStore {
         if floor.is_some_and(|floor| floor.hides_all(&span)) {
             return Ok(false);
         }
-        // An invalid shard has no rows.
+        // A shard with an invalid number is not among these shards, so its rows cause no report.
         let mut shards = place.pieced.shards.all();
         while let Some(one) = shards.next().filter(|one| one <= shard) {
             if self.has_rows(place, (bucket.bucket, one), &span).await? {

@@ -72,7 +72,8 @@ impl Engine {
                 }
             }
         }
-        // A process that changes the range map during each read has an intact one.
+        // The range map changed during every read, so other processes use it. Report nothing,
+        // because it is intact.
         Ok(None)
     }
 
@@ -145,7 +146,7 @@ impl Stored {
     }
 
     fn add(&mut self, row: RowRef<'_>, stamp: i64) {
-        // A row that has only static cells is not a key range.
+        // A row that has only static cells is not a key range, so skip it.
         let Some(start) = row.get(START) else { return };
         self.stamps.push(stamp);
         self.remains.pieces.push(PieceRemains {

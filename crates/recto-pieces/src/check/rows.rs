@@ -108,7 +108,8 @@ impl BucketCheck {
         }
         for (row, stamp) in read.rows.iter().zip(&read.stamps) {
             let partition: Cells = (0..keys).map(|column| row.get(column)).collect();
-            // A partition without rows has static cells.
+            // The store returns a partition without rows as one row of static cells, which has no
+            // row to check.
             if row.get(keys).is_none() {
                 continue;
             }
@@ -260,7 +261,8 @@ impl Run {
             ..Looked::default()
         };
         let of_keys = samples.unwrap_or_default().iter();
-        // The samples of other shards are among them.
+        // The samples of a bucket include the samples of its other shards, so keep only the samples
+        // of this shard.
         let of_keys = of_keys.filter(|dated| homes.is_in_its_shard(&dated.sample.key));
         let mut of_keys: BTreeMap<&Key, &Dated> = of_keys.map(|dated| (&dated.sample.key, dated)).collect();
         for (key, clustering, row) in &self.rows {

@@ -383,7 +383,8 @@ async fn a_scan_lists_each_row_once_while_buckets_are_cut(shown: Shown) {
         }
     });
     let (mut scans, mut is_written) = (0, false);
-    // With the paused clock, splits continue for a long time after the last write.
+    // Continue to scan after the last write: with the paused clock, splits on a store without
+    // transactions last much longer.
     while !is_written || (scans < 80 && !shown.inner.limits().transactions) {
         is_written = writer.is_finished();
         let before = next.load(Ordering::SeqCst);
@@ -441,7 +442,8 @@ async fn a_write_that_is_older_than_what_is_known_is_made_anew() {
             clustering: cells(&[Some(&1_i64.to_be_bytes())]),
         },
     );
-    // Another read fetches the range map meanwhile.
+    // Let another read cache the range map first. The write is then older than the range map, so
+    // the store rejects it.
     assert_eq!(shown.slice("s", ReadDirection::Forward).await, [] as [i64; 0]);
     let refused = shown.store.write(old.clone(), WriteOptions::default()).await;
     assert_eq!(refused.expect_err("it is older").kind(), StoreErrorKind::Moved);
@@ -484,7 +486,8 @@ async fn a_table_that_is_made_again_begins_without_directories(shown: Shown) {
         buckets.iter().all(is_first),
         "in bucket 0, as if it were the first"
     );
-    // With shards: the shard of the row, and the shard in which scans find the partition.
+    // With several shards, the partition has rows in the shard of its row and in the shard where
+    // scans find it.
     assert!((1..=2).contains(&buckets.len()), "{buckets:?}");
     assert_eq!(shown.scan(10).await, [("s".to_owned(), 0)]);
     assert_eq!(shown.slice("s", ReadDirection::Forward).await, [0]);
@@ -533,7 +536,8 @@ async fn a_partition_is_scanned_whose_first_shard_is_empty() {
     for limit in [1_000, 7, 1] {
         assert_eq!(shown.scan(limit).await, expected);
     }
-    // Another process creates the table again. The marks that this process remembers expire soon.
+    // Let another process create the table again. The root marks that this process remembers expire
+    // soon.
     let other = BucketedStore::over(Arc::clone(&shown.inner), environment(), Arc::clone(&shown.stamps));
     other.drop_table("events").await.expect("it is dropped");
     other.create_table(&shown.table).await.expect("it is made");
@@ -542,7 +546,7 @@ async fn a_partition_is_scanned_whose_first_shard_is_empty() {
         shown.put(stream, at..=at).await;
     }
     assert_eq!(shown.scan(7).await, expected);
-    // A table with another number of shards is a different table.
+    // A table with another number of shards is a different table, so the comparison must report it.
     let alone = shown
         .store
         .compare_tables(&[table()])

@@ -55,7 +55,7 @@ impl Stream {
 async fn splits_oversized_buckets_at_samples_and_clears() {
     let stream = Stream::new(Direction::Ascending).await;
     let _work = stream.works();
-    // In no particular order.
+    // Write the keys in no particular order.
     let ats = (0..600).map(|at| at * 7_919 % 600);
     stream.fill(ats, Duration::from_millis(1)).await;
     tokio::time::sleep(Duration::from_secs(300)).await;
@@ -105,7 +105,7 @@ async fn buckets_that_are_full_at_once_are_cut_together() {
         .map(|bucket| (bucket * 100, of(bucket.unsigned_abs())))
         .collect();
     let before = stream.is_kept_in(&pieces).await;
-    // In no particular order. The bucket is full when the splitter starts.
+    // Write the keys in no particular order, so that all buckets are full when the splitter starts.
     stream
         .fill((0..600).map(|at| at * 7_919 % 600), Duration::ZERO)
         .await;
@@ -183,7 +183,7 @@ async fn a_cut_left_half_done_is_gone_on_with() {
             .expect("it is read")
             .version;
         let _work = stream.works();
-        // The write notices the unfinished split.
+        // The write notices the unfinished split, and so makes the splitter continue it.
         stream.put(25, "b", "late").await.expect("it is written");
         tokio::time::sleep(Duration::from_secs(300)).await;
         let directory = stream.partition.directory(TIME).await.expect("it is read");
@@ -264,7 +264,7 @@ async fn copies_rows_with_their_timestamps_and_lifetimes() {
     };
     tokio::time::sleep(Duration::from_secs(30)).await;
     let place = &stream.partition.place;
-    // Twice, because a process that continues a split copies again.
+    // Copy twice, because a process that continues a split copies again.
     for _ in 0..2 {
         stream
             .pieces
@@ -283,7 +283,8 @@ async fn copies_rows_with_their_timestamps_and_lifetimes() {
     assert_eq!(copied.stamps, before.stamps);
     assert_eq!(said(&copied), said(&before));
     assert_eq!(copied.ends_in_seconds, [None, None, Some(30)]);
-    // A later deletion of a copied row takes effect, and an earlier copy does not revive the row.
+    // A later deletion of a copied row takes effect, and another copy of the old row does not
+    // revive it.
     stream
         .pieces
         .delete(place, Bucket(1), &recto_protocol::buckets::Span::all())

@@ -72,7 +72,7 @@ impl Stream {
             end: to.map(|to| self.edge(to)),
         };
         let (pieces, place) = (&self.pieces, &self.partition.place);
-        // Wait until former range maps have expired.
+        // Wait until cached range maps have expired, so that the survey reads the current one.
         tokio::time::sleep(Duration::from_secs(21)).await;
         let deadline = pieces.deadline(TIME);
         let layout = pieces.layout(place, &span, deadline).await;
@@ -133,7 +133,8 @@ async fn pieces_are_summed_up_and_again_where_they_are_cut() {
     assert_eq!(all(&blocks), (1_000, 7_000));
     let is_small = |block: &Block| block.summed.pieces <= MAX_BLOCK_PIECES as u64;
     assert!(blocks.iter().all(is_small) && blocks[0].start.is_empty());
-    // After splits within a block, a new sum includes them. The block is divided if it is too large.
+    // After splits within a block, a new sum includes their key ranges, and divides the block if it
+    // is too large.
     let before = stream.window_at(500 * EACH).await;
     let mut put = before.clone();
     (put.version, put.next_bucket) = (before.version + 1, Bucket(2_000));
@@ -160,7 +161,7 @@ async fn corrects_recorded_counts_by_reading_a_few_ranges() {
     let stream = Stream::new(Direction::Ascending).await;
     stream.is_cut_into(PIECES).await;
     stream.records(|_| None).await;
-    // All rows are sampled, so the results are exact.
+    // The rows are large enough that all of them are sampled, so the results are exact.
     let large = "x".repeat(ROW_BYTES);
     let mut rows = Vec::new();
     for piece in 0..PIECES {
@@ -173,10 +174,10 @@ async fn corrects_recorded_counts_by_reading_a_few_ranges() {
     }
     let truth = rows.len() as u64;
     let there = |from: i64, to: i64| rows.iter().filter(|(at, _)| (from..to).contains(at)).count() as u64;
-    // Nothing is recorded, and there are no sums.
+    // At first, no figures are recorded, and there are no sums.
     let blind = stream.surveyed(0, None).await;
     holds(&blind, truth);
-    // Record about half of the current number of rows.
+    // Record about half of the current number of rows, so that the survey must correct the figures.
     stream.records(|piece| Some(1 + piece % 3 / 2)).await;
     stream.sums_up().await;
     holds(&stream.surveyed(0, None).await, truth);
@@ -193,7 +194,7 @@ async fn corrects_recorded_counts_by_reading_a_few_ranges() {
         &stream.surveyed(333 * EACH + 1, Some(900 * EACH)).await,
         there(333 * EACH + 1, 900 * EACH),
     );
-    // Find the row of a given rank.
+    // Find the key range that contains the row of a given rank.
     for (is_backward, rank) in [
         (false, 0),
         (false, truth / 3),

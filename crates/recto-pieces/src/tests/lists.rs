@@ -57,7 +57,7 @@ async fn an_unsplit_partition_is_one_bucket() {
 async fn a_long_directory_is_listed_in_parts_both_ways() {
     let stream = Stream::new(Direction::Ascending).await;
     let of = |bucket| Roles::of(Bucket(bucket));
-    // Enough key ranges for three windows.
+    // Create enough key ranges for three windows of the range map.
     let pieces: Vec<_> = (0..600_i64)
         .map(|bucket| (bucket * 10, of(bucket.unsigned_abs())))
         .collect();
@@ -113,7 +113,7 @@ async fn how_far_a_cut_is_is_listed() {
         let summary = stream.partition.summary(TARGET).await.expect("it is summed");
         let is_under_way = !matches!(last.stage, Stage::AtRest | Stage::Left);
         assert_eq!(summary.is_being_cut, is_under_way, "after {steps} steps");
-        // Both key ranges may still be read from one bucket.
+        // Until the switch, both key ranges are read from one bucket.
         let buckets = if last.bucket == Bucket(0) { 1 } else { 2 };
         assert_eq!(summary.buckets, buckets, "after {steps} steps");
     }
@@ -131,7 +131,7 @@ async fn how_far_a_cut_is_is_listed() {
 #[tokio::test(start_paused = true)]
 async fn by_hand_is_cut_and_cleared_what_is_due() {
     let stream = Stream::new(Direction::Ascending).await;
-    // In no particular order, without a splitter.
+    // Write the keys in no particular order, without a splitter.
     stream
         .fill((0..600).map(|at| at * 7_919 % 600), Duration::from_millis(1))
         .await;

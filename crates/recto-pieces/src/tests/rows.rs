@@ -234,7 +234,8 @@ async fn pieces_are_asked_side_by_side_where_their_figures_say_so() {
     stream.put_directory(&before, &put).await;
     tokio::time::sleep(TIME).await;
     for (round_trips, directory_reads) in [(2, 1), (1, 0)] {
-        // At first, the figures are read concurrently with the first key range.
+        // The first read finds no cached range map, so it reads the range map concurrently with the
+        // first key range.
         let read = stream.read(&stream.slice(ReadDirection::Forward, 150)).await;
         assert_eq!((read.rows.len(), read.round_trips), (150, round_trips));
         let took = BucketsRead {
@@ -248,8 +249,8 @@ async fn pieces_are_asked_side_by_side_where_their_figures_say_so() {
         (read.rows.len(), read.round_trips, said(&read)),
         (15, 1, rows(0..15))
     );
-    // If a page begins near the end of a bucket, the next bucket is requested concurrently, in both directions. From
-    // the middle of a bucket, it is not.
+    // If a page begins near the end of a bucket, the read also requests the next bucket, in both
+    // directions. From the middle of a bucket, it does not.
     for (at, direction, limit, asked) in [
         (57, ReadDirection::Forward, 8, vec![5, 6]),
         (62, ReadDirection::Backward, 8, vec![6, 5]),
@@ -281,7 +282,7 @@ async fn writes_go_wherever_the_piece_takes_them() {
     for (bucket, expected) in [(0, 3), (1, 0), (3, 3), (4, 3), (5, 0)] {
         assert_eq!(stream.in_bucket(bucket).await.len(), expected, "bucket {bucket}");
     }
-    // A deletion also removes rows in buckets that take only deletions.
+    // A deletion also deletes rows in buckets that take only deletions.
     for bucket in [1, 5] {
         stream.plant(bucket, 1, 5).await;
     }
@@ -321,7 +322,7 @@ async fn a_wrong_guess_is_removed() {
         "it was guessed, and removed"
     );
     assert_eq!(stream.in_bucket(1).await, rows(12..13));
-    // A row outside the key range of its bucket is hidden.
+    // Reads hide a row in a bucket that its key does not belong to.
     stream.plant(0, 11, 5).await;
     assert_eq!(stream.all().await, rows(12..13));
 }

@@ -85,7 +85,8 @@ async fn no_row_is_left_that_is_not_counted() {
         let at = (0..100).find(|at| stream.would_be_sampled(*at).is_some());
         let at = at.expect("one of them is");
         for change in [put(), Change::Delete] {
-            // The sample and the row, in either order.
+            // Allow only this number of writes: the sample and the row are written, in either
+            // order.
             left.store(writes, Ordering::Relaxed);
             let interrupted = tokio::time::timeout(TIME / 2, stream.write(at, "a", change.clone())).await;
             assert_eq!(interrupted.is_err(), writes < 2, "{change:?}");

@@ -87,7 +87,8 @@ async fn shards_are_read_in_one_order() {
                 (2, u64::MAX),
                 (50, u64::MAX),
                 (301, u64::MAX),
-                // One row in each page, or less than a full page.
+                // Byte limits reduce a page to one row, or to less than the requested number of
+                // rows.
                 (50, 1),
                 (50, 20_000),
             ] {
@@ -109,7 +110,7 @@ async fn fills_pages_from_a_single_shard() {
             .expect("it is one");
         eight().of(&key)
     };
-    // Rows of the first shard, followed by rows of all shards.
+    // Write rows that are all in the first shard, followed by rows of all shards.
     let first = (0..2_000).filter(|at| of(*at) == Shard(0)).take(60);
     let ats: Vec<i64> = first.chain(3_000..3_040).collect();
     stream.fill(ats.iter().copied(), Duration::ZERO).await;

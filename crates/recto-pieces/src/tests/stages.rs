@@ -179,14 +179,14 @@ async fn writes_many_rows_with_one_range_map_read() {
         (Atomicity::Each, false, (1, 2)),
         (Atomicity::Each, true, (0, 2)),
         (Atomicity::Logged, true, (0, 2)),
-        // An atomic group is never written by a guess.
+        // An atomic group does not guess buckets, so the read of the range map is one more stage.
         (Atomicity::Logged, false, (1, 3)),
     ] {
         if !is_known {
             tokio::time::sleep(TIME * 3).await;
         }
         asked.take();
-        // First the samples, then the rows.
+        // A write takes two stages: first the samples, then the rows.
         let ((), took) = stages(stream.put_all_together(&all, atomicity)).await;
         let asked = asked.take();
         assert_eq!(
@@ -208,18 +208,19 @@ async fn a_row_goes_straight_by_a_copy_that_lives() {
     let (begun, mut at) = (tokio::time::Instant::now(), 0);
     let life = Duration::from_millis(stream.pieces.protocol.short_life_ms);
     assert!(stream.all().await.is_empty(), "this reads the directory");
-    // One write, to one partition.
+    // A row with a valid range map takes one write, to one partition.
     assert_eq!(stream.put_alone(&asked, &mut at).await, (Ended::Done, 1, 2));
     tokio::time::sleep_until(begun + life - 2 * STAGE).await;
     assert_eq!(stream.put_alone(&asked, &mut at).await, (Ended::Done, 1, 2));
     assert_eq!(stream.in_bucket(0).await.len(), 2);
-    // The range map expires during the write, so it is read again.
+    // If the range map expires during the write, the write reads it again.
     let begun = tokio::time::Instant::now();
     assert_eq!(stream.all().await.len(), 2, "this reads it again");
     tokio::time::sleep_until(begun + life - STAGE / 2).await;
     assert_eq!(stream.put_alone(&asked, &mut at).await, (Ended::Done, 2, 3));
     assert_eq!(stream.in_bucket(0).await.len(), 3);
-    // The new range map names another bucket, so the row is removed and must be written again.
+    // If the new range map names another bucket, the write removes the row and reports that it must
+    // be repeated.
     let begun = tokio::time::Instant::now() - 2 * STAGE;
     tokio::time::sleep_until(begun + life - STAGE / 2).await;
     let (written, _) = join(
@@ -332,7 +333,7 @@ async fn a_page_is_read_beside_the_directory_where_rows_lay() {
         tokio::time::sleep(TIME * 3).await;
         asked.take();
         rows(1).await;
-        // The rows are in other buckets now.
+        // Move the rows to other buckets, so that the last known range map is wrong.
         stream.is_kept_in(&[(0, of(2)), (15, of(3))]).await;
         tokio::time::sleep(TIME * 3).await;
         for at in 0..30 {
@@ -363,7 +364,7 @@ async fn a_page_of_shards_is_one_stage_of_as_many_requests() {
     tokio::time::sleep(TIME * 3).await;
     asked.take();
     let one = |partition| [(partition, 1), (partition, 2), (partition, 3), (partition, 4)];
-    // The mark for scans and the rows are written while the range map is read once.
+    // The root mark for scans and the rows are written while the range map is read once.
     let (_, took) = stages(stream.put_together(&one(&stream.partition), Atomicity::Each)).await;
     let told = asked.take();
     assert_eq!((count(&told, "events", "writes"), took), (2, 2), "{told:?}");

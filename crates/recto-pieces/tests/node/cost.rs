@@ -85,8 +85,8 @@ async fn a_write_is_about_one_request() {
     let rows = TURNS * WRITES;
     println!("{rows} rows: {:?}", process.calls.all());
     assert_eq!(calls("rising", Call::Write), 2 * rows.unsigned_abs());
-    // A cached range map is read again when its lifetime is over, so a slow machine reads more range maps. These reads
-    // do not count.
+    // A cached range map expires, so a slow machine reads more range maps. Do not count these
+    // reads.
     let lives = started.elapsed().as_millis() / u128::from(Protocol::default().short_life_ms);
     let reads = calls("recto_buckets", Call::Read).saturating_sub(u64::try_from(lives).unwrap());
     let beside = calls("recto_samples", Call::Write) + reads;

@@ -117,7 +117,7 @@ async fn interruption_at_any_step_leaves_no_faults() {
         .into_iter()
         .enumerate()
         .map(|(number, scenario)| tokio::spawn(play(number, scenario)));
-    // The iterator is lazy, so a scenario starts only in its turn.
+    // The iterator is lazy, so each scenario starts only when a lane is free.
     let mut played = stream::iter(played).buffer_unordered(LANES);
     while let Some(one) = played.next().await {
         one.unwrap();

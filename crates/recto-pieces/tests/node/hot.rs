@@ -89,7 +89,7 @@ impl One {
         let run = self.shared.run;
         let at = if random.below(10) < run.in_order {
             let next = self.shared.next.fetch_add(1, Ordering::Relaxed);
-            // Some rows are late or exist already.
+            // Let some rows arrive late or exist already.
             if random.below(5) == 0 {
                 next - random.below(next.min(50))
             } else {
@@ -250,7 +250,7 @@ async fn storm(run: Run) {
     while begun.elapsed() < storm && !shared.history.is_wrong() {
         tokio::time::sleep(Duration::from_millis(200)).await;
         if begun.elapsed() > storm / 2 && working.len() == all.len() {
-            // The splitter stops and leaves its current work unfinished.
+            // Stop one splitter in the middle of its work.
             working.remove(0);
         }
     }

@@ -284,7 +284,7 @@ async fn load_with_room(orders_tried: usize, max_copied: f64) {
     let mut sorted = in_order.clone();
     sorted.sort_by_key(|row| (&row.from, row.at, &row.which));
     let orders = [
-        // A load sorts the rows that it has read.
+        // This is the usual order, because a load sorts the rows that it has read.
         ("sorted", sorted),
         ("as_they_come", in_order.clone()),
         ("reversed", reversed),
@@ -294,7 +294,7 @@ async fn load_with_room(orders_tried: usize, max_copied: f64) {
         let loaded = Loaded::new().await;
         let plain = loaded.made(&format!("plain_{order}"), None).await;
         let again = loaded.made(&format!("again_{order}"), None).await;
-        // The first load warms up the store.
+        // Load some rows first, because the first load warms up the store.
         load(&loaded.store, &again, &rows[..rows.len() / 4]).await;
         let before = load(&loaded.store, &plain, &rows).await;
         let name = format!("load_{order}");
@@ -311,7 +311,8 @@ async fn load_with_room(orders_tried: usize, max_copied: f64) {
         let unbucketed = (before + load(&loaded.store, &again, &rows).await) / 2;
         let (pieces, largest) = loaded.mended(&name).await;
         let of_plain = loaded.calls.bytes_of(plain.name()) as f64;
-        // Bytes of the cell `recto_row` of each row, which only a table with buckets has.
+        // Subtract the bytes of the cell `recto_row` of each row, because only a table with buckets
+        // has that cell.
         let beside = 9.0 * rows.len() as f64;
         let copied = (loaded.calls.bytes_of(&name) as f64 - beside) / of_plain - 1.0;
         let rate = |time: Duration| rows.len() as f64 / time.as_secs_f64();

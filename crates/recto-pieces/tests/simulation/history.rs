@@ -169,7 +169,8 @@ impl HistoryState {
             let (moment, stamp) = write.acknowledged?;
             (moment < begun).then_some((number, write, stamp))
         });
-        // At equal timestamps, a deletion wins over a put. Either of two puts may win.
+        // At equal timestamps, a deletion wins over a put, so compare with `>=`. Either of two puts
+        // may win.
         let may_be_gone = |stamp: i64| {
             let mut deletions = all().filter(|(_, write)| !write.is_put && write.begun < ended);
             deletions.any(|(_, write)| write.newest_stamp >= stamp)

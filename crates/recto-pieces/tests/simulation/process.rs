@@ -276,7 +276,7 @@ impl Parts {
     async fn write(&self) {
         let random = &self.random;
         let at = if random.below(10) < self.setting.in_order {
-            // Some rows are late.
+            // Let some rows arrive late.
             self.setting.next_key.fetch_add(1, Ordering::Relaxed) - i64::try_from(random.below(3)).unwrap()
         } else {
             i64::try_from(random.below(KEYS)).unwrap()

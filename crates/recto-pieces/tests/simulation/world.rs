@@ -76,9 +76,9 @@ async fn storm(seed: u64, broken: Option<Broken>) -> Result<String, String> {
         .await
         .expect("there are no faults yet");
     let begin = async |index: u64| {
-        // If a part is left out, only one process splits.
+        // If the test breaks a part of the protocol, only one process splits.
         let role = match broken {
-            // Conditions only matter if two processes split at once.
+            // Conditions only matter if two processes split at once, so all processes split.
             None | Some(Broken::Conditions) => Role::All,
             Some(_) if index == 0 => Role::Cuts,
             Some(_) => Role::Uses,
@@ -128,7 +128,7 @@ async fn storm(seed: u64, broken: Option<Broken>) -> Result<String, String> {
     if history.is_wrong() {
         return history.end();
     }
-    // Requests that are under way arrive or not, at most one per call.
+    // Let each late request arrive or not, at most one per call.
     faulty.set_rates(FaultRates {
         arrive: 0.5,
         ..FaultRates::NONE

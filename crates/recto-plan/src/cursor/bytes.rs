@@ -133,7 +133,7 @@ impl<'b> Reader<'b> {
         self.bytes(length)
     }
 
-    #[allow(clippy::option_option)] // unreadable, absent, present
+    #[allow(clippy::option_option)] // the results: unreadable, absent, present
     pub(crate) fn optional(&mut self) -> Option<Option<&'b [u8]>> {
         Some(match self.varint()? {
             0 => None,
@@ -151,7 +151,8 @@ impl<'b> Reader<'b> {
 
     pub(crate) fn cells(&mut self) -> Option<Cells> {
         let count = self.varint()?;
-        // Each cell takes at least one byte, so the remaining bytes bound the memory to allocate.
+        // Each cell takes at least one byte, so reject a count above the remaining bytes before
+        // allocating memory.
         if count > self.rest.len() {
             return None;
         }

@@ -161,7 +161,8 @@ impl Kind {
         let id = u32::from_be_bytes(array(id));
         let nonce = XNonce::from(array::<NONCE_BYTES>(nonce));
         let expected = Tag::from(array::<TAG_BYTES>(tag));
-        // If the key is unknown, try the active key, so that the duration is the same.
+        // If the key is unknown, decrypt with the active key, so that the duration does not reveal
+        // which keys exist.
         let known = ring.find(id);
         let key = known.unwrap_or_else(|| ring.active().1);
         let authentic = XChaCha20Poly1305::new(key.into())

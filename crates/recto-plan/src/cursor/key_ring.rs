@@ -248,7 +248,8 @@ impl KeyRing {
     /// section Cursor keys of `docs/format.md` describes the layout.
     pub fn to_bytes(&self) -> Zeroizing<Vec<u8>> {
         let length = STORED_HEADER_BYTES + self.keys.len() * STORED_KEY_BYTES + CHECKSUM_BYTES;
-        // Allocate enough at the start, because a buffer that grows would leave a copy in memory.
+        // Allocate enough memory at the start: a buffer that grows would leave a copy of the
+        // secrets in freed memory.
         let mut out = Zeroizing::new(Vec::with_capacity(length));
         out.push(STORED_VERSION);
         out.extend_from_slice(&self.active_id().to_be_bytes());

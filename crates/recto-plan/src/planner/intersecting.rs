@@ -96,7 +96,8 @@ impl Member {
             .into_iter()
             .filter(|term| !is_constant(term.column))
             .collect();
-        // The position and the edge must consist of the same columns, in the same order.
+        // Views are intersected by positions of the same columns, in the same order, so the free
+        // columns must be exactly the columns of the order.
         let sorted_by = terms.iter().map(|term| term.column);
         if !sorted_by.eq(free.filter(|column| !is_constant(*column))) {
             return None;

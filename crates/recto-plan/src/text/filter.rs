@@ -145,7 +145,7 @@ pub fn parse_terms(text: &str) -> Result<Vec<(Term, Span)>, TextError> {
 impl fmt::Display for FilterText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.terms.as_slice() {
-            // A single OR needs no parentheses.
+            // A single OR needs no parentheses, because no AND surrounds it.
             [Term::AnyOf { field, literals }] => any_of(f, field, literals),
             terms => list(f, terms, " AND ", |f, term| term.fmt(f)),
         }

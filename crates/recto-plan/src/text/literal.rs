@@ -102,8 +102,8 @@ pub fn quote(value: &str) -> String {
             '\n' => out.push_str("\\n"),
             '\r' => out.push_str("\\r"),
             '\t' => out.push_str("\\t"),
-            // JSON requires the escape of the other C0 characters. C1 characters are escaped because
-            // terminals interpret them. All of them are below U+00A0.
+            // JSON requires escapes for the other C0 characters. Escape C1 characters too, because
+            // terminals interpret them. All are below U+00A0, so two hexadecimal digits suffice.
             control if control.is_control() => {
                 let digit = |shift: u32| char::from_digit(u32::from(control) >> shift & 0xf, 16);
                 out.push_str("\\u00");

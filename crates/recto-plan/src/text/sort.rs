@@ -60,7 +60,8 @@ pub fn parse(text: &str) -> Result<Vec<SortTerm>, TextError> {
         let field = scanner.name("a field name").map_err(sort_hint)?;
         check(&scanner, &terms, &field)?;
         scanner.skip_white();
-        // Reject `-due desc`, because its meaning is ambiguous.
+        // After a minus, read no word for the direction, so that `-due desc` is rejected as
+        // ambiguous.
         let direction = if descends {
             Direction::Descending
         } else {

@@ -85,7 +85,7 @@ fn refusal(ring: &KeyRing, text: &str) -> CursorError {
     let error = open(ring, &environment(), text, &identity()).expect_err(text);
     assert_eq!(error.to_string(), error.message(CursorName::Cursor));
     for name in [CursorName::PageToken, CursorName::RowToken] {
-        // Messages for callers that use another name must not mention a cursor.
+        // Messages about a page token or a row token must not mention a cursor.
         let (message, hint) = (error.message(name), error.hint(name));
         assert!(!hint.is_empty() && !message.contains("cursor") && !hint.contains("cursor"));
     }
@@ -218,7 +218,7 @@ fn every_flipped_bit_is_noticed() {
             assert_eq!(error, CursorError::NotOurs, "bit {bit}");
         }
     }
-    // The same test with the text: flip every bit of every character, if the result is valid text.
+    // Also flip every bit of every character of the text, if the result is valid text.
     for bit in 0..cursor.as_str().len() * 8 {
         let mut altered = cursor.as_str().as_bytes().to_vec();
         altered[bit / 8] ^= 1 << (bit % 8);
@@ -263,7 +263,7 @@ fn texts_that_are_no_cursors() {
         refusal(&ring, "eyJpZCI6NX0"),
         CursorError::UnknownFormat { version: b'{' }
     );
-    // Only the alphabet of base64url is accepted.
+    // The decoder accepts only the alphabet of base64url.
     for wrong in ['+', '/', '=', '.', '%'] {
         let altered = format!("{}{wrong}{}", &text[..9], &text[10..]);
         assert_eq!(refusal(&ring, &altered), CursorError::NotBase64 { position: 10 });
@@ -325,7 +325,8 @@ fn another_ring_does_not_open() {
     assert_eq!(ring.active_id(), other.active_id());
     let cursor = sealed(&ring);
     assert_eq!(refusal(&other, cursor.as_str()), CursorError::NotOurs);
-    // The key with another id does not open the cursor, because the id is also authenticated.
+    // A key with the same secret and another id does not open the cursor, because the id is
+    // authenticated.
     let renamed = KeyRing::new(9, [5; 32]);
     let cursor = sealed(&KeyRing::new(8, [5; 32]));
     assert_eq!(refusal(&renamed, cursor.as_str()), CursorError::NotOurs);
@@ -395,7 +396,8 @@ fn keys_are_not_printed() {
 #[test]
 fn large_positions_open_and_larger_ones_are_refused() {
     let (environment, ring) = (environment(), KeyRing::generate(&environment()));
-    // The largest key that Cassandra accepts: 64 KiB of partition key, and 64 KiB of clustering columns.
+    // Use the largest key that Cassandra accepts: 64 KiB of partition key, and 64 KiB of clustering
+    // columns.
     let largest = Position {
         values: [Some(&vec![3; 65_535][..]), Some(&vec![4; 65_535][..])]
             .into_iter()
@@ -444,7 +446,8 @@ fn large_positions_open_and_larger_ones_are_refused() {
 fn fingerprints_tell_parts_apart_and_stay() {
     assert_ne!(Fingerprint::of(&[b"ab", b"c"]), Fingerprint::of(&[b"a", b"bc"]));
     assert_ne!(Fingerprint::of(&[b"a", b""]), Fingerprint::of(&[b"a"]));
-    // Existing cursors of users contain these fingerprints.
+    // The computation must never change, because existing cursors of users contain these
+    // fingerprints.
     let by_hand = blake3::hash(b"\x05\0\0\0\0\0\0\0tasks\x01\0\0\0\0\0\0\0x");
     assert_eq!(
         Fingerprint::of(&[b"tasks", b"x"]).as_bytes(),
@@ -550,7 +553,7 @@ fn stored_keys_of_every_version_keep_opening() {
             .map(|key| (key.id, key.created_at_seconds, key.active))
             .collect();
         assert_eq!(described, [(1, None, false), (0xA1B2_C3D4, newest_made_at, true)]);
-        // The cursors of version 1 are sealed with these keys.
+        // The keys open the cursors of version 1, which were sealed with them.
         let golden = include_str!("../golden/cursor-v1.txt");
         let identity = QueryIdentity {
             collection: Fingerprint::from_bytes([0x11; 16]),
@@ -591,7 +594,7 @@ fn retiring_keeps_the_newest_and_the_active_one() {
     assert_eq!((ids(&ring), ring.active_id()), (vec![6, 4], 4));
     ring.retire(0);
     assert_eq!((ids(&ring), ring.active_id()), (vec![4], 4));
-    // The ring does not reuse a number while a later number exists.
+    // The ring reuses the number 5, because no key with this or a later number exists.
     assert_eq!(ring.rotate(&environment).unwrap(), 5);
 }
 

@@ -144,7 +144,8 @@ fn cursors_and_tokens_do_not_open_as_one_another() {
     let as_cursor = |text: &str| cursor::open(&ring, &environment, text).unwrap_err();
     assert_eq!(as_cursor(&token), CursorError::OfScan);
     assert!(!CursorError::OfScan.hint(CursorName::Cursor).is_empty());
-    // With the prefix of the other kind, which is authenticated, or with the header of the other kind.
+    // Replace the prefix of each kind by the prefix of the other kind. The prefix is authenticated,
+    // so the result does not open.
     let (page, token) = (bytes_of(page.as_str()), bytes_of(&token));
     let as_token = [&b"R\x01"[..], &page[1..]].concat();
     assert!(matches!(
@@ -251,7 +252,8 @@ fn the_largest_scan_fits_and_a_larger_one_is_refused() {
             progress,
         )
     };
-    // Two parts of 65,535 bytes. Each byte may take two bytes in the stores' own forms.
+    // The key of a row has two parts of 65,535 bytes. In the stores' own forms, each byte may take
+    // two bytes.
     let (text, progress) = of(16, 4 * 65_535);
     let text = text.unwrap();
     assert!(text.len() <= MAX_SCAN_TOKEN_CHARACTERS);
@@ -315,7 +317,8 @@ fn tokens_of_every_version_open() {
         let found = open(&ring(), &environment(), text, &identity(), what).unwrap();
         assert_eq!(found, expected, "{line}");
         assert_eq!(key_id(text).map(|id| id.to_string()).as_deref(), Some(key));
-        // Sealed again with the same key, the token has the same length, so the code read all its parts.
+        // If the content is sealed again with the same key, it has the same length, so `open` has
+        // read all parts of the token.
         let expires = expires.parse().ok();
         let again = seal(&ring(), &environment(), &identity(), &found, expires).unwrap();
         assert_eq!(again.len(), text.len());

@@ -446,7 +446,7 @@ fn rendered_errors_point_into_the_text() {
     );
     let column = lines[2].chars().take_while(|character| *character == ' ').count();
     assert_eq!(lines[1].chars().skip(column).take(2).collect::<String>(), "!=");
-    // A filter must not send control sequences to a terminal.
+    // An error must not send control sequences of the filter to a terminal.
     let hostile = "a = \u{1b}[2J";
     let error = filter::parse(hostile).unwrap_err();
     assert!(!error.render(hostile).contains('\u{1b}'));

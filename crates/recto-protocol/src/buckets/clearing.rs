@@ -130,7 +130,8 @@ impl Clearing {
         if self.stage == Stage::Waiting {
             return self.looks_at(directory);
         }
-        // Do not clear a range that was split since. Its rows have to be copied again.
+        // Leave out each range that changed after it was found. If it was split, its rows must be
+        // copied again before its old buckets are deleted.
         self.pieces.retain(|piece| directory.is_as(piece));
         if self.pieces.is_empty() {
             return ClearAction::Over;
@@ -163,7 +164,8 @@ impl Clearing {
             if !self.pieces.is_empty() {
                 return self.copy();
             }
-            // All ranges whose old buckets are old enough are being split, or are cleared.
+            // No range can be cleared now: those with old enough buckets are being split, or are
+            // cleared. After twice the number of waits, leave them to a later run.
             if self.looks >= 2 * most {
                 return ClearAction::Over;
             }

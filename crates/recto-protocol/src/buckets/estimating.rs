@@ -74,7 +74,8 @@ pub fn corrected(all: Several, drawn: &[Drawn], are_distinct: bool) -> Figures {
         1.0
     };
     let of_draws = pieces * pieces * spread / count * left_out;
-    // The drawn ranges must not make the sum of variances negative or much too small.
+    // The drawn ranges may correct the recorded variance downward, even below zero, so the result
+    // is at least half the recorded variance.
     let of_samples = (recorded.1 + pieces * mean(|drawn| drawn.variance)).max(recorded.1 / 2.0);
     Figures {
         rows: whole(rows),

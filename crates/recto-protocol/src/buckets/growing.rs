@@ -68,7 +68,8 @@ impl Growth {
         let there: Vec<_> = samples.iter().filter(|sample| !sample.is_gone).collect();
         let most = (self.samples as usize * PART_QUARTERS / 4).max(1);
         let parts = there.len().div_ceil(most).min(MAX_CUT_EDGES + 1);
-        // Each sample represents the same number of bytes, except samples of small rows, which represent fewer bytes.
+        // Each sample represents the same number of bytes, except that a small row's sample
+        // represents fewer. So edges at equal numbers of samples give parts of about equal bytes.
         let edges = (1..parts).filter_map(|part| there.get(part * there.len() / parts));
         let mut edges: Vec<Key> = edges.map(|sample| sample.key.clone()).collect();
         edges.dedup();

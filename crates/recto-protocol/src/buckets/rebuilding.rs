@@ -128,7 +128,8 @@ impl Remains {
         for remains in self.pieces.iter().filter(|one| one.start.len() <= MAX_EDGE_BYTES) {
             pieces.push(remains.piece(&shared, sampling)?);
         }
-        // The retention bound must be readable, whether or not there are ranges.
+        // Read the retention bound by itself, so that a damaged bound is an error even if the range
+        // map has no ranges.
         let floor = read_directory(
             StoredDirectory {
                 shared,
@@ -168,7 +169,8 @@ impl Remains {
         let greatest = named.chain(held.iter().map(|one| one.bucket)).max();
         let above = greatest.unwrap_or_default().0 + 1;
         Bucket(match known {
-            // The stored number is too low if buckets were created with it since.
+            // Existing buckets may already have the stored next number or a greater one, so the
+            // result is greater than the number of every known bucket.
             Some(known) => known.max(above),
             None => above + UNKNOWN_NUMBERS,
         })
@@ -224,7 +226,8 @@ fn painted(held: &[HeldBucket], sampling: Sampling) -> Vec<(Piece, bool)> {
         if is_begun || newer.iter().any(is_within) || one.first.len() > MAX_EDGE_BYTES {
             continue;
         }
-        // Buckets that end before this bucket begins cannot contain it, or any later bucket.
+        // Buckets come in the order of their first rows, so a bucket that ends before this bucket
+        // begins contains neither this bucket nor a later one.
         newer.retain(|other| other.last >= one.first);
         newer.push(one);
         let start = if pieces.is_empty() {
@@ -256,12 +259,14 @@ fn settled(mut pieces: Vec<(Piece, bool)>, held: &[HeldBucket], next: &mut Bucke
         one.is_some_and(|one| one.last >= span.start && span.end.as_ref().is_none_or(|end| one.first < *end))
     };
     let mut read = BTreeSet::new();
-    // Begin with the ranges whose buckets have rows there.
+    // If several ranges name one bucket, only the first of them keeps it, so begin with the ranges
+    // in which their bucket has rows.
     for has_rows in [true, false] {
         let mut begin = 0;
         while begin < pieces.len() {
             let bucket = pieces[begin].0.roles.read;
-            // Adjacent ranges of one bucket keep that bucket together.
+            // Adjacent ranges that name the same bucket are treated as one range: they keep or lose
+            // that bucket together.
             let beside = pieces[begin..].iter();
             let beside = beside.take_while(|(piece, is_known)| *is_known && piece.roles.read == bucket);
             let end = begin + beside.count();

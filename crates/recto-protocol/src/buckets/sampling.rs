@@ -89,7 +89,8 @@ impl Sampling {
             bytes_variance += of_each * of_each * variance;
         }
         let mean = match self.mean {
-            // All rows are sampled with the same chance, so the samples show the mean size of a row.
+            // With so large a `mean`, all rows up to this size have the same chance to be sampled.
+            // So the samples show the mean size of a row.
             MAX_DELETED_ROW_BYTES.. if rows > 0.0 => bytes / rows,
             mean => mean.max(1) as f64,
         };

@@ -37,7 +37,8 @@ impl Shards {
     /// Returns the shard of the row with this encoded key. It is the same in every process and release.
     pub fn of(self, key: &[u8]) -> Shard {
         let hash = xxh3_64_with_seed(key, SEED);
-        // The remainder is less than the number of shards.
+        // The cast loses nothing: the remainder is less than the number of shards, which is a
+        // `u32`.
         Shard((hash % u64::from(self.0)) as u32)
     }
 

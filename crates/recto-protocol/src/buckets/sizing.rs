@@ -128,7 +128,8 @@ impl RowSizing {
     pub fn new(rows: u64, epsilon: f64) -> Result<Self, SizingError> {
         check_epsilon(epsilon)?;
         if rows <= MAX_SAMPLED_EACH {
-            // A bucket is full when it has one sample for each of its maximum number of rows.
+            // Each row is sampled, so a bucket with the maximum number of rows has as many samples.
+            // A bucket is full at `FULL` times the wanted number of samples.
             let samples = count((rows as f64 / FULL).floor());
             return Ok(Self {
                 samples: samples.max(1),
@@ -188,7 +189,8 @@ impl Sizing {
         if !(MIN_TARGET_BYTES..=MAX_TARGET_BYTES).contains(&target_bytes) {
             return Err(SizingError::Target { said: target_bytes });
         }
-        // A row that is always sampled would count as B bytes, but have more. So B is at least the size of the largest
+        // A row larger than `bytes_per_sample` would always be sampled, but would count only as
+        // `bytes_per_sample` bytes. So `bytes_per_sample` must be at least the size of the largest
         // row.
         let quantile = gamma_quantile(samples, epsilon);
         let least = largest_row_bytes as f64 * (1.0 + quantile);
@@ -318,7 +320,8 @@ impl RowsPerBucket {
 
     /// Returns the smallest number of rows that a bucket does not exceed with this chance, from 0 to 1.
     pub fn quantile(&self, share: f64) -> u64 {
-        // Beyond this number, the remaining chance is too small for floating point.
+        // End the search 60 standard deviations above the mean: the chance of a greater number is
+        // too small for a floating-point number.
         let most = self.mean() + 60.0 * self.deviation() + 1.0;
         let (mut least, mut most) = (u64::from(self.samples), whole(most));
         while least < most {
@@ -387,7 +390,8 @@ fn count(number: f64) -> u32 {
 /// Returns the value that a variable with the distribution Gamma(`shape`, 1) exceeds with the chance `upper`.
 fn gamma_quantile(shape: u32, upper: f64) -> f64 {
     let shape = f64::from(shape);
-    // 60 standard deviations above the mean, and more for small shapes.
+    // End the search 60 standard deviations above the mean, plus 60 for small shapes. The chance of
+    // a greater value is less than every allowed `upper`.
     let (mut least, mut most) = (0.0, shape + 60.0 * shape.sqrt() + 60.0);
     for _ in 0..HALVINGS {
         let middle = f64::midpoint(least, most);

@@ -164,7 +164,9 @@ impl Directory {
                 Stays::First => 0,
                 Stays::Last => starts.len() - 1,
             };
-            // If a bucket has several ranges, the content of each range is unknown.
+            // `cut.figures` has one item for each part of the split bucket. If the bucket has
+            // several ranges, the items cannot be assigned to the parts of this range, so their
+            // contents are recorded as unknown.
             let is_known = cut.figures.len() == starts.len();
             let figures = cut.figures.iter().filter(|_| is_known);
             let figures = figures.copied().chain(std::iter::repeat(None));
@@ -193,7 +195,7 @@ impl Directory {
                 next = Some(after);
             }
         }
-        // All splits together are one change of the version.
+        // All splits are put by one conditional write, so together they raise the version by 1.
         next.map(|next| Self {
             version: self.version + 1,
             ..next
@@ -208,7 +210,8 @@ impl Directory {
         } else {
             part.roles.writes.insert(bucket);
         }
-        // If the range is being split already, its newer bucket has these parameters.
+        // If the range is being split already, keep the sampling parameters that this earlier split
+        // has set: its new bucket is sampled with them.
         part.next_sampling.get_or_insert(sampling);
     }
 
@@ -312,7 +315,8 @@ impl Roles {
 impl Piece {
     fn advance(&mut self, protocol: Protocol) {
         let roles = &mut self.roles;
-        // No process reads these buckets any more.
+        // No process still reads the buckets that are older than the one that is read now, so these
+        // buckets receive no more writes, and become old.
         let read = roles.read;
         let mut left = roles.writes.clone();
         left.retain(|bucket| *bucket < read);
@@ -329,7 +333,8 @@ impl Piece {
                 self.sampling = sampling;
             }
         }
-        // No process uses a range map without these buckets for deletions any more.
+        // Every process now has a range map that sends deletions to the buckets in `deletes`, so
+        // these buckets can receive all writes.
         roles.writes.append(&mut roles.deletes);
         let is_last = roles.writes.last().is_none_or(|bucket| *bucket < roles.read);
         if is_last {

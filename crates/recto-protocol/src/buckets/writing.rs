@@ -138,14 +138,15 @@ impl Writing {
                 return actions;
             }
         }
-        // A range map that was read again is newer than the write. If it names the same buckets, the row is in the
-        // right ones, however old this range map is by now.
+        // A second range map is read after the write was applied. If it names the same buckets, the
+        // row is in the right ones, even if this range map has expired by now.
         let is_again = self.copy.is_some();
         let is_safe = is_again || copy.lives(now);
         self.copy = Some(copy);
         match self.stage {
             Stage::Reading => self.judge(is_safe),
-            // The write to the guessed bucket is under way.
+            // The write to the guessed bucket is in progress. When it is applied, `judge` compares
+            // that bucket with this range map.
             Stage::Writing => Vec::new(),
             Stage::Taking if self.guess.is_some() => Vec::new(),
             Stage::Taking if self.stamp.is_some() => self.write(),

@@ -205,7 +205,8 @@ impl Clearing {
 
     fn looks(&mut self, head: &Head) -> ClearAction {
         if !head.serves(self.tenure) && self.protocol.rules.keeps(Rule::ClearedByTheNewest) {
-            // Another process has already cleared the head, and the slot belongs to the next queue.
+            // Another process has already cleared the head, and the slot belongs to the next queue,
+            // so nothing is left to clear.
             return ClearAction::Over(Released::Done);
         }
         let first = head.live.iter().next();
@@ -229,7 +230,8 @@ impl Clearing {
             Some(count) => HeadWish::Release(Settled {
                 segment,
                 resolved: count.into(),
-                // Assume that a message has an id, since the log is gone.
+                // The missing log cannot show whether its messages had deduplication ids, so assume
+                // that they had some.
                 has_ids: true,
             }),
             None => HeadWish::Sealed { segment, count: 0 },

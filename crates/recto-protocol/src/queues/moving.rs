@@ -96,10 +96,12 @@ impl Moving {
             chunk,
             entry: Entry {
                 index: 0,
-                // The source has the id already, so the message would be its own duplicate.
+                // Omit the deduplication id. The source segment already lists it, so the moved
+                // message would be rejected as a duplicate of itself.
                 deduplication: None,
                 origin: Some(origin),
-                // In another queue, receipts count from zero.
+                // The number of receipts starts at zero in another queue. For a move within the
+                // shard, `marked` sets the number.
                 received: None,
                 ..entry
             },
@@ -196,8 +198,8 @@ impl Moving {
 
     fn marked(&mut self, answer: StateAnswer) -> MoveAction {
         match answer {
-            // Another process began a move of the other kind (within the shard, or to another queue). Leave
-            // it to a process that moves in that way.
+            // Another process has begun a move of the other kind: within the shard instead of to
+            // another queue, or the reverse. Leave the message to a process that makes such moves.
             StateAnswer::Leaving(mark, _) if !self.means(mark) => MoveAction::Over(Moved::NotNow),
             StateAnswer::Leaving(mark, received) => {
                 self.entry.received = received.filter(|_| self.goes_on);
@@ -272,13 +274,15 @@ impl Moving {
                     self.marks(target)
                 }
             }
-            // In another shard, its own senders record that the segment is sealed.
+            // Record that the target segment is sealed, but only in the shard to which this process
+            // moves the message. In any other shard, the senders of that shard record it.
             LogAnswer::Sealed(count) => {
                 let sealed = HeadWish::Sealed { segment, count };
                 self.asks_head((mark.address == address).then_some(sealed))
             }
-            // The source shows whether the message was appended: its segment is not released before the
-            // message is resolved there.
+            // The target segment is gone, so ask for another one. The first one is released only
+            // after the source is resolved, so if the message was appended there, the source will
+            // answer that it is resolved.
             LogAnswer::Gone | LogAnswer::Unknown => {
                 self.entering.misses_segment(mark.address, segment);
                 self.asks_head(None)

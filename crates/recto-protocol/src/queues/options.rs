@@ -243,7 +243,8 @@ impl QueueOptions {
     /// The errors of [`changed_by`](Self::changed_by).
     pub fn created_with(settings: &QueueSettings) -> Result<Self, OptionError> {
         let options = Self::default().changed_by(settings)?;
-        // An ordered queue in which a deduplication id is unique has one shard by default.
+        // The default is one shard for an ordered queue in which a deduplication id is unique in
+        // the whole queue. Such a queue allows no other number.
         let is_one = options.is_ordered && options.deduplication == DeduplicationScope::Queue;
         let shards = if is_one { 1 } else { options.shards };
         Ok(Self {
@@ -511,7 +512,8 @@ fn number_of_tables(
         return Ok(present);
     };
     within(field, stated, range)?;
-    // The range ends at MAX_OPTION_TABLES, which fits into a `u8`.
+    // The cast loses nothing: every `range` ends at `MAX_OPTION_TABLES` or below, which fits into a
+    // `u8`.
     Ok(stated as u8)
 }
 

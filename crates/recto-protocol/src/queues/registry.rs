@@ -294,7 +294,8 @@ impl Registry {
         if there.map(|dead| &dead.queue) == dead.map(|dead| &dead.queue) {
             return Ok(());
         }
-        // The number of steps is limited, because a circle may not contain this queue.
+        // Limit the number of steps: the dead-letter queues may form a circle without this queue,
+        // in which the loop would never end.
         for _ in 0..self.places.len() {
             let Some(next) = dead.and_then(|dead| self.named(dead.queue.as_str())) else {
                 break;
@@ -486,7 +487,8 @@ impl Registry {
         let Some(row) = self.place(place) else {
             return RegistryAnswer::NoQueue;
         };
-        // A deletion that is not written yet is unknown.
+        // If the epoch is above the stored version, the write of the deletion has not been applied
+        // yet, so the slot is not freed.
         let is_known = row.tenure == tenure && tenure.0 <= self.version;
         if is_known && row.deleting().is_some() {
             let row = PlaceRow {

@@ -33,7 +33,7 @@ impl Resolved {
             let mut missing = !self.words.get(index).copied().unwrap_or(0);
             std::iter::from_fn(move || {
                 let bit = missing.trailing_zeros() as usize;
-                // Clear the lowest bit, which is the one returned.
+                // Clear the lowest set bit, whose position is returned.
                 missing &= missing.wrapping_sub(1);
                 (bit < BITS).then_some((index * BITS + bit) as Seq)
             })

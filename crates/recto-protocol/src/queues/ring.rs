@@ -235,7 +235,8 @@ impl Ring {
         }
         let free = self.tables.iter().filter(|(_, stands)| **stands == Phase::Free);
         let free: Vec<_> = free.map(|(table, _)| *table).collect();
-        // The second free table stays for the next rotation.
+        // A temporary queue gets a table only if two tables are free, because the next rotation
+        // needs the second one.
         let [table, _, ..] = free[..] else {
             return RingAnswer::Short;
         };

@@ -291,8 +291,8 @@ impl State {
     fn is_asked(&mut self, wish: &StateWish, context: &StateContext<'_>) -> StateAnswer {
         if wish.seq().is_some_and(|seq| self.resolved.has(seq)) {
             return match wish {
-                // The message may have been removed while its receiver worked on it: the receiver has to
-                // learn that.
+                // The message may have been removed while its receiver worked on it. `Stale`
+                // reports that to the receiver.
                 StateWish::Nack { .. } | StateWish::Extend { .. } => StateAnswer::Stale,
                 _ => StateAnswer::Done,
             };
@@ -502,7 +502,8 @@ impl State {
     fn move_on(&mut self, seq: Seq, target: Target, context: &StateContext<'_>) -> StateAnswer {
         match self.pending.get(&seq).map(|pending| pending.standing) {
             Some(Standing::Claimed) => StateAnswer::Stale,
-            // The move copies the message's entry of the log.
+            // The move copies the message's entry from the log, so it cannot begin without the log
+            // of this segment, or without the entry.
             _ if context.log.segment != context.segment || context.log.message(seq).is_none() => {
                 StateAnswer::NoMessage
             }

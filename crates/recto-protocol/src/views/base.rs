@@ -148,7 +148,8 @@ impl BaseTable {
             let cell: [u8; 8] = hidden(column)?.try_into().ok()?;
             Some(Version(i64::from_be_bytes(cell)))
         };
-        // Ignore a mark that is not a version. Then the entries are removed again, which changes nothing.
+        // If the `recto_done` cell is not a version, treat it as missing. Then the next change
+        // removes the entries of earlier versions again, which has no effect.
         let done = version_in(usize::from(Self::DONE));
         let Some(tokens) = hidden(usize::from(Self::TOKENS)) else {
             return Ok(Found { row: None, done });

@@ -186,7 +186,8 @@ mod tests {
         assert_eq!(next_step(retiring), WaitForReaders);
         let unread = Progress::Retiring { is_unread: true };
         assert_eq!(next_step(unread), Record(ViewState::Dropping));
-        // A barrier that held while the view was built does not count here.
+        // A drop needs its own barrier: the barrier that held while the view was built does not
+        // count.
         assert_eq!(next_step(Progress::recorded(ViewState::Dropping)), Barrier);
         assert_eq!(next_step(Progress::Dropping { is_unwritten: true }), DropTable);
         assert_eq!(next_step(Progress::Dropped), Forget);

@@ -153,7 +153,8 @@ pub fn decide<A: Arranged>(
         (Change::Delete, _) => (None, None),
         (Change::Raise(least), _) => {
             above = Some(*least);
-            // Keep a record that has expired on this clock, too, because it may be alive on other clocks.
+            // Keep a record that has expired on this clock, too, because it may be alive on other
+            // clocks.
             row.map_or((None, None), |row| (row.record.clone(), row.expires_at))
         }
         (Change::Claim, Some((row, record))) => (Some(record.clone()), row.expires_at),
@@ -163,7 +164,8 @@ pub fn decide<A: Arranged>(
         expires_at,
         above,
     };
-    // These changes are not checked for misfits: they keep a record, which has entries in the views that it fits.
+    // `Raise`, `Claim` and `Copy` accept a record that does not fit some views: the record exists
+    // already, here or in another store. It has entries only in the views that it fits.
     let is_kept = matches!(
         request.change,
         Change::Raise(_) | Change::Claim | Change::Copy { .. }
@@ -423,7 +425,8 @@ pub fn transaction<A: Arranged>(
     };
     let next = next_row(&found, after.clone(), schema, Token(0), least.0);
     let mut entries = entries_of(&next, schema, now);
-    // One clock decides when a record expires, so entries live exactly as long as their record.
+    // On a store with transactions, one clock decides when a record expires. So entries live
+    // exactly as long as their record, without a margin for other clocks.
     entries.until = next.expires_at;
     if next.has_expired(now) {
         entries.puts.clear();

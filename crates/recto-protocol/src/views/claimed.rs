@@ -34,7 +34,8 @@ pub(crate) fn next_claims<A: Arranged>(
             claims.held.insert(key.view, *token);
         }
     }
-    // A claim that is taken again gets a new token, so a release with an earlier token would be useless.
+    // Drop each release whose unique constraint no longer exists. Drop also the release of a claim
+    // that the record takes again: the claim gets a new token, so the old token releases nothing.
     claims
         .must_release
         .retain(|(key, _)| schema.has_unique(key.view) && !wanted.contains(key));

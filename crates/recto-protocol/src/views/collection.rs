@@ -130,7 +130,8 @@ impl KeyCells {
     ) -> Option<Misfit> {
         let bytes = self.cells().map(<[u8]>::len).sum::<usize>();
         if bytes > MAX_VIEW_KEY_BYTES {
-            // A field may have two columns: its sort key and its text.
+            // Add up the bytes of each field, because a field may have two columns: its sort key
+            // and its text.
             let mut by_field = BTreeMap::<usize, usize>::new();
             for (column, cell) in self.cells().enumerate() {
                 *by_field.entry(field_of(column)?).or_default() += cell.len();
@@ -340,7 +341,7 @@ impl ViewTable {
         }
         let fields = self.holds[key_len..].iter().filter_map(|holds| match *holds {
             Holds::Field(field) => Some(cell_of(record, field)),
-            // Derived values are only in keys.
+            // A view stores derived values only in its key columns, so no other cell holds one.
             Holds::Derived(..) | Holds::Hidden => None,
         });
         let cells: Cells = fields.collect();

@@ -260,7 +260,8 @@ mod tests {
         let naming = segments.renewing();
         segments.settle(places[1]);
         segments.renewed(&naming);
-        // The segment was not settled yet when that renewal was sent.
+        // Segment 0 was settled only after the renewal in `naming` was sent, so that renewal does
+        // not permit its deletion.
         assert!(segments.deletable().is_empty());
         renew(&mut segments);
         assert_eq!(segments.deletable(), [0]);

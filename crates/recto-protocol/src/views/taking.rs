@@ -1,5 +1,6 @@
-//! State machine that takes unique values for a record, on a store without transactions. The caller reports each event,
-//! and the machine returns the next step. `docs/design/unique.md` gives the reasons.
+//! State machine that takes unique values for a record, on a store without transactions. The caller
+//! reports each event, and the machine returns the next step. `docs/design/unique.md` gives the
+//! reasons.
 //!
 //! ```text
 //!           ┌──────── nobody's, or one's own ◄──┐
@@ -10,14 +11,18 @@
 //!           └────────────────────────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! A writer that takes a claim from another record compares the token of the claim. If one token could be stored twice,
-//! the writer could take a claim from a record that it fenced too early. So no token is put twice.
+//! A writer first fences the record that has a claim. Then it takes the claim, on the condition
+//! that the claim has the same token as before. If a claim could be stored, replaced, and stored
+//! again with the same token, the writer could take it from a record that it fenced before the
+//! second time. So no token is stored twice. After an unknown outcome, the record uses another
+//! token.
 
 use crate::views::row::Token;
 use crate::views::rules::{Rule, Rules};
 
-/// Claim: the record that has the values, and the token of the conditional write with which it took them. Each time
-/// that the values are taken, the token is new, even if the same record takes them again.
+/// Claim: the record that has the values, and the token of the conditional write with which it took
+/// them. Each time that the values are taken, the token is new, even if the same record takes them
+/// again.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Claim<K> {
     /// Key of the record.
@@ -27,8 +32,8 @@ pub struct Claim<K> {
 }
 
 impl<K: PartialEq> Claim<K> {
-    /// Returns whether a release of `own` removes this claim. A late release must not remove a claim that was taken
-    /// since.
+    /// Returns whether a release of `own` removes this claim. A late release must not remove a
+    /// claim that was taken since.
     pub fn is_released_by(&self, own: &Self) -> bool {
         self.is_released_by_rules(own, Rules::default())
     }
@@ -56,14 +61,15 @@ pub enum TakingStep<K> {
     Send(Option<Claim<K>>),
     /// Read the base row of this record at quorum, and report whether the record has the values.
     Look(K),
-    /// Replace the token of this record, as the resolution of an intent does, and report whether the record had the
-    /// values at that time.
+    /// Replace the token of this record, as the resolution of an intent does, and report whether
+    /// the record had the values at that time.
     Fence(K),
     /// The values belong to the record, if its conditional write is applied.
     Held,
     /// This record has the values.
     Taken(K),
-    /// Read the row again, and take the claim with another token. It is unknown whether the claim was stored before.
+    /// Read the row again, and take the claim with another token. It is unknown whether the claim
+    /// was stored before.
     Anew,
 }
 
@@ -79,8 +85,8 @@ pub struct Taking<K> {
 }
 
 impl<K: Clone + PartialEq> Taking<K> {
-    /// Starts to take a claim for a record, with a token that no other attempt has. The first step puts the claim if no
-    /// claim is stored.
+    /// Starts to take a claim for a record, with a token that no other attempt has. The first step
+    /// puts the claim if no claim is stored.
     pub fn begin(own: Claim<K>) -> (Self, TakingStep<K>) {
         Self::begin_by(own, Rules::default())
     }
@@ -112,7 +118,8 @@ impl<K: Clone + PartialEq> Taking<K> {
             ClaimDecision::NotApplied(there) => {
                 self.there = there;
                 match &self.there {
-                    // An earlier attempt to send the claim was applied.
+                    // The stored claim has the token of this write, so an earlier sending of the
+                    // write was applied.
                     Some(there) if there.token == self.own.token => TakingStep::Held,
                     _ if self.in_doubt && self.rules.keeps(Rule::ClaimTokenOnce) => TakingStep::Anew,
                     Some(there) if there.owner == self.own.owner && !self.rules.keeps(Rule::TakenAnew) => {
@@ -134,8 +141,8 @@ impl<K: Clone + PartialEq> Taking<K> {
         }
     }
 
-    /// Handles the replacement of the token of the record that has the claim. No earlier write of that record can be
-    /// applied any more.
+    /// Handles the replacement of the token of the record that has the claim. No earlier write of
+    /// that record can be applied any more.
     pub fn fenced(&mut self, had_values: bool) -> TakingStep<K> {
         match &self.there {
             Some(there) if had_values => TakingStep::Taken(there.owner.clone()),

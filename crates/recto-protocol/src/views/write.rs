@@ -416,7 +416,7 @@ impl<A: Arranged> Write<A> {
             _ => next_row_by(&found, after, here.schema, here.token, here.now, self.rules),
         };
         if matches!(request.change, Change::Raise(_)) {
-            // A raised record needs no additional claims.
+            // `Raise` leaves the unique values of the record as they are, so it takes no claims.
             return self.send(found, row, true, here);
         }
         self.claim(found, row, here)
@@ -489,8 +489,8 @@ impl<A: Arranged> Write<A> {
             Decision::NotApplied(current) => {
                 let own = conditional.row.tokens.newest();
                 match fate(own, conditional.expected.as_ref(), current.as_ref()) {
-                    // The write was sent only once, and that was not applied. So it is refused, even if tokens were
-                    // forgotten.
+                    // Unless `in_doubt`, the write was sent only once, and that sending was not
+                    // applied. So it is rejected, even if the stored row has forgotten old tokens.
                     Fate::Unknown if !*in_doubt => Fate::Refused,
                     fate => fate,
                 }
@@ -595,8 +595,9 @@ impl<A: Arranged> Write<A> {
             _ if !self.is_awaited => Vec::new(),
             State::Waiting | State::Looking { .. } => self.give_up(NotWritten::Deadline, here),
             State::Deciding { is_change: true, .. } => self.doubt(here),
-            // The change itself was not sent. The pending request resolves the previous row, or puts a claim. Wait for
-            // it, because a claim that arrived after its release would stay.
+            // The change itself was not sent, so it is not written. The request in progress
+            // resolves the previous row, or puts a claim. Wait for its result, because a claim that
+            // arrived after its release would stay.
             State::Claiming(_) | State::Deciding { .. } | State::Writing(_) => {
                 self.request = None;
                 self.answer(Answer::NotWritten(NotWritten::Deadline))
@@ -616,7 +617,8 @@ impl<A: Arranged> Write<A> {
 
     fn give_up(&mut self, why: NotWritten, here: &StepContext<'_, A>) -> Actions<A> {
         if self.request.is_none() {
-            // Giving up does not settle an intent. Its resolution can begin again.
+            // Giving up does not settle the intent, so wait for `Begin`, which starts its
+            // resolution again.
             self.state = State::Waiting;
             return Vec::new();
         }

@@ -1,4 +1,5 @@
-// Keyboard shortcuts, and upkeep of swapped pages. Everything works without this file.
+// This file adds keyboard shortcuts, and restores focus, scroll position and open panels after htmx
+// replaces a page. The console works without it.
 "use strict";
 
 (() => {
@@ -83,10 +84,10 @@
     if (event.target.id === "plan") sessionStorage.setItem(PLAN_OPEN, event.target.open ? "yes" : "");
   }, true);
 
-  /** How much of the table's width its key may keep. */
+  /** Largest share of the table's width that pinned key columns use. */
   const PINNED_SHARE = 0.5;
 
-  /** Lets the columns of the key stay, as many as there is room for; the first one stays in any case. */
+  /** Pins as many key columns as fit into PINNED_SHARE of the width. The first column always stays. */
   function pinKey(region) {
     for (const cell of region.querySelectorAll(".pinned, .last-pinned")) cell.classList.remove("pinned", "last-pinned");
     const heads = Array.from(region.querySelectorAll("thead th"));
@@ -98,7 +99,8 @@
       if (left + width(heads[at]) > room) break;
       for (const row of region.querySelectorAll("tr")) {
         row.cells[at].classList.add("pinned");
-        // Rounded down: the columns overlap rather than let what is behind them through.
+        // Round down, so that adjacent pinned columns overlap. Through a gap, the cells behind them
+        // would be visible.
         row.cells[at].style.setProperty("--left", `${Math.floor(left)}px`);
       }
       left += width(heads[at]);
@@ -107,13 +109,13 @@
     for (const row of region.querySelectorAll("tr")) row.cells[last]?.classList.add("last-pinned");
   }
 
-  /** Shows that there is more to the right, and that something went out of sight to the left. */
+  /** Marks whether columns are hidden to the right, and whether some are hidden to the left. */
   function markEdges(region) {
     region.classList.toggle("scrolled", region.scrollLeft > 0);
     region.classList.toggle("more", region.scrollLeft + region.clientWidth < region.scrollWidth - 1);
   }
 
-  /** Where each collection's table stood sideways: it stays there from page to page. */
+  /** Horizontal scroll position of the table, which the next page of the same collection restores. */
   let sideways = { path: "", left: 0 };
 
   function arrange() {
@@ -136,7 +138,7 @@
   });
 
   const ROWS_OPENED = "recto.rows-opened";
-  /** The most opened rows that are remembered. */
+  /** Maximum number of opened rows to remember. */
   const MAX_ROWS_OPENED = 8;
   const rowsOpened = () => JSON.parse(sessionStorage.getItem(ROWS_OPENED) ?? "[]");
   const address = (row) => row.getAttribute("href");
@@ -148,7 +150,7 @@
     sessionStorage.setItem(ROWS_OPENED, JSON.stringify([address(row), ...others].slice(0, MAX_ROWS_OPENED)));
   });
 
-  /** Puts the focus on the row that was opened from this page, so that keys continue there. */
+  /** Focuses the row that was last opened from this page, so that keyboard navigation continues there. */
   function returnToRow() {
     if (document.activeElement !== document.body) return;
     const opened = rowsOpened();
@@ -160,20 +162,22 @@
     here.get(last).scrollIntoView({ block: "nearest" });
   }
 
-  // A row is opened wherever it is clicked, unless a link was meant or some of its text.
+  // A click anywhere in a row opens the row, unless the click is on a link or the user selects
+  // text.
   document.addEventListener("click", (event) => {
     const row = event.target.closest("#rows tbody tr");
     if (!row || event.target.closest("a") || !window.getSelection().isCollapsed) return;
     row.querySelector("a.row")?.click();
   });
 
-  /** What a new page takes over from the one before, and says to who cannot see it. */
+  /** Restores the state of the plan on a new page, and announces the page to screen readers. */
   function arrive(isFirst) {
     const plan = find("#plan");
     if (plan && sessionStorage.getItem(PLAN_OPEN)) plan.open = true;
     const page = new URL(location.href);
     if (page.searchParams.has("done")) {
-      // A page that is shared or loaded again did nothing just now.
+      // Remove `done` from the address, so that a shared or reloaded page does not report the
+      // action again.
       page.searchParams.delete("done");
       history.replaceState(history.state, "", page);
     }
@@ -183,7 +187,7 @@
     if (!isFirst && news) find("#status").textContent = news.textContent;
   }
 
-  // A part of a page that refreshes itself keeps its content, marked as old, while the server does not answer.
+  // If the server does not answer a periodic refresh, keep the old content and mark it as stale.
   const asksAgain = (one) => one.matches?.("[hx-trigger^='every']");
   document.addEventListener("htmx:beforeSwap", (event) => {
     const { requestConfig, xhr, target } = event.detail;
@@ -196,7 +200,7 @@
   });
 
   document.addEventListener("htmx:afterSettle", (event) => {
-    // The number of rows arrives after its page, and changes nothing else.
+    // Skip the number of rows, which arrives after its page and replaces no part of the table.
     if (event.target.closest(".place")) return;
     arrange();
     arrive(false);

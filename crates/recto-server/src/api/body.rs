@@ -43,7 +43,7 @@ impl Body {
     /// Reads the body, which must be an object, as a value of a type that knows its members. A whole number may be
     /// written with a point, such as 2.0. An error names the place in the body.
     pub(crate) fn value<T: DeserializeOwned>(mut self) -> Result<T, Problem> {
-        // Serde would read an array as the members in their order.
+        // Reject an array, because serde would read its elements as the members in their order.
         if !self.json.is_object() {
             return Err(Problem::invalid_body("the body must be a JSON object"));
         }

@@ -139,8 +139,8 @@ enum Piece {
     Failed(Error),
 }
 
-/// Receiver of the pieces, which belongs to the reply. When the reply ends, also because the server stops, the deed
-/// ends and writes its audit line.
+/// Receiver of the pieces, which belongs to the reply. When the reply ends, also because the server
+/// stops, its entry is written to the audit log.
 struct Delivery {
     receiver: mpsc::Receiver<Piece>,
     deed: Deed,
@@ -175,7 +175,8 @@ async fn stream(
     deed.detail("collection", collection.as_str());
     tokio::spawn(async move {
         let mut steps = session.scan(&collection, &request);
-        // Send a step without records too, because it starts the reply and may contain a token.
+        // Send a step without records too, because the first step starts the reply, and each step
+        // may contain a token.
         while let Some(step) = steps.next().await {
             let (piece, is_last) = match step {
                 Ok(step) => (lines.of(&step), false),

@@ -116,7 +116,8 @@ fn check(definition: &Arc<Collection>, key: &[String], record: &JsonRecord) -> R
     let expected = normal(&of_address)?;
     for (name, value) in normal(&of_record)? {
         let wanted = &expected[&name];
-        // Compare texts, because equal numbers can be different keys: 0.0 and -0.0.
+        // Compare the values as texts, because equal numbers can be different keys, such as 0.0 and
+        // -0.0.
         let (value, wanted) = (value.to_string(), wanted.to_string());
         if value != wanted {
             let detail = format!("{name} is {value} in the body, but {wanted} in the path");

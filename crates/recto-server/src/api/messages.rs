@@ -63,8 +63,8 @@ pub(super) async fn receive(caller: Caller, uri: Uri, request: Request) -> Resul
     let asked: ReceiveRequest = read(&uri, request).await?;
     let received = tokio::select! {
         biased;
-        // Check this first, so that a token that is no longer valid gets no messages. The client sees the reason at
-        // its next request.
+        // Check the token before the queue, so that a token that is no longer valid gets no
+        // messages. The client sees the reason at its next request.
         () = caller.waits_no_more() => ReceivedMessages::default(),
         received = session.queues()?.receive(&queue, &asked) => received.map_err(of_queue)?,
     };
@@ -187,7 +187,8 @@ pub(super) async fn peek(caller: Caller, uri: Uri) -> Result<Response, Problem> 
     let PeekOptions { max_messages } = request::of_address(&uri)?;
     let most = match max_messages {
         None => DEFAULT_PEEKED,
-        // The engine rejects a number that is too large, with its own message.
+        // Pass a number that is too large to the engine as the largest u32. The engine rejects it
+        // with its own message.
         Some(most) => u32::try_from(most.max(0)).unwrap_or(u32::MAX),
     };
     let messages = session.queues()?.peek(&queue, most).await.map_err(of_queue)?;

@@ -81,8 +81,8 @@ const RECORDS: &str = "/v1/collections/{collection}/records";
 pub(crate) fn routes() -> Router<App> {
     let paths: BTreeSet<&str> = OPERATIONS.iter().map(|operation| operation.path).collect();
     let mut router = Router::new();
-    // A route cannot have a suffix after a parameter. The route with `{collection}` also matches
-    // `-`.
+    // Leave out two kinds of paths. The router allows no suffix after a parameter, and the route
+    // with `{collection}` also matches `-`.
     let is_route = |path: &&str| !has_ending(path) && !path.split('/').any(|part| part == ANY_COLLECTION);
     for path in paths.into_iter().filter(is_route) {
         router = router.route(path, route(path));

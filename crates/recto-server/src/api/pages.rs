@@ -79,10 +79,10 @@ fn representation(records: String, digest: Option<u128>, reply: &PageReply) -> (
         let ends = tokens.map(|token| u8::from(token.is_empty()));
         format!("W/\"{digest:032x}{}{}\"", ends[0], ends[1])
     });
-    // Reserve memory for the rest of the text, so that nothing large is allocated twice.
+    // Build the reply around the text of the records, so that the records are not serialized again.
     let mut text = records;
     text.insert_str(0, BEFORE_RECORDS);
-    // A page has no keys or numbers that JSON cannot have.
+    // Serialization cannot fail, because JSON can represent all keys and numbers of a reply.
     let rest = serde_json::to_string(reply).unwrap_or_default();
     let rest = rest
         .strip_prefix(BEFORE_RECORDS)
@@ -111,7 +111,7 @@ fn links(request: &PageRequest, reply: &PageReply) -> String {
         links.push_str(&query);
         if !token.is_empty() {
             links.push_str(if query.is_empty() { "" } else { "&" });
-            // A token is base64url, so it needs no encoding.
+            // A token is base64url, so it needs no percent-encoding.
             links.push_str("page_token=");
             links.push_str(token);
         }
@@ -137,7 +137,8 @@ fn links(request: &PageRequest, reply: &PageReply) -> String {
 pub(super) fn problem(request: &PageRequest, error: Error) -> Problem {
     let parameter = match error.part() {
         Some(ErrorPart::View) => {
-            // The name of the view is wrong, not the query.
+            // Report a wrong parameter instead of a wrong query, because the request names a view
+            // that it cannot use.
             let problem = Problem::invalid_parameter("view", error.message());
             return match error.hint() {
                 Some(hint) => problem.with_hint(hint),

@@ -139,7 +139,7 @@ async fn expected(condition: &Condition, queues: &dyn Queues, name: &str) -> Res
         Condition::Versions(versions) => versions,
     };
     if let [version] = versions[..] {
-        // A number that is not a version matches no queue.
+        // Replace a number that cannot be a version by u64::MAX, which matches no queue.
         return Ok(Some(u64::try_from(version).unwrap_or(u64::MAX)));
     }
     let now = version(&queues.queue(name).await?);

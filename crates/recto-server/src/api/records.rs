@@ -95,7 +95,7 @@ impl RecordWriteRequest {
 
     async fn refused(&self, error: Error) -> Problem {
         let kind = error.kind();
-        // The request has one record, so the problem does not need its number.
+        // Leave out the number of the record, because the request has only one record.
         let problem = Problem::of_record(error);
         match kind {
             ErrorKind::Exists if self.condition == Condition::Absent => {

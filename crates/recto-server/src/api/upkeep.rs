@@ -73,7 +73,8 @@ pub(super) async fn backup(caller: Caller, uri: Uri, request: Request) -> Result
             .await
             .map(|copy| json!({ "bytes": copy.bytes, "folder": copy.folder }));
         let ended = running.end(result);
-        // A client knows the backup by its name, not by its path on the server.
+        // Replace the path on the server by the name of the backup, because the client knows only
+        // the name.
         ended.map_err(|problem| problem.renamed(&to.display().to_string(), &name))
     };
     run_on(caller.upkeep(), told, work).await

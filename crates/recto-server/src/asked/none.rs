@@ -1,4 +1,4 @@
-//! The shapes of queries, in a build that designs no views: nothing counts them.
+//! Counter of queries in a build that designs no views. It counts nothing.
 
 /// Counts no queries.
 #[derive(Debug, Default)]

@@ -164,7 +164,7 @@ impl TokenFile {
     fn write(&self, path: &Path) -> Result<(), TokenError> {
         let next = beside(path, "new");
         let failed = |error| TokenError::file("write", path, error);
-        // Remove a file that an interrupted run left.
+        // Remove a file that an interrupted run left, because `create_new` would fail.
         let _ = fs::remove_file(&next);
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);

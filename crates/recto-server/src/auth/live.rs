@@ -144,7 +144,8 @@ impl Tokens {
     /// revoke a token.
     pub fn reload(&self) -> Result<Option<TokenChanges>, TokenError> {
         self.end_those_over();
-        // Take the stamp before reading, so that the next reload sees a change during this one.
+        // Take the stamp of the file before reading the file, so that the next reload notices a
+        // change during this one.
         let stamp = FileStamp::of(&self.path);
         if stamp.is_some() && self.current().stamp == stamp {
             return Ok(None);
@@ -206,7 +207,8 @@ impl Tokens {
         let token = TokenText::parse(text).ok_or(Denied::Unknown)?;
         let by_id = Arc::clone(&self.current().by_id);
         let entry = by_id.get(token.id()).ok_or(Denied::Unknown)?;
-        // The comparison of hashes takes constant time.
+        // blake3 compares hashes in constant time, so the time of a reply reveals nothing about the
+        // hash.
         if entry.stored.hash != token.hash() {
             return Err(Denied::Unknown);
         }
@@ -214,7 +216,7 @@ impl Tokens {
             return Err(Denied::Expired);
         }
         Ok(Bearer {
-            // The id consists of the hexadecimal digits of this number.
+            // The id of a known token has only hexadecimal digits, so the conversion cannot fail.
             token: u64::from_str_radix(token.id(), 16).unwrap_or(0),
             id: Arc::clone(&entry.id),
             access: entry

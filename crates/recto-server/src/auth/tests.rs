@@ -146,7 +146,8 @@ fn files_of_every_version_are_read_and_written_as_they_were() {
         fs::read_to_string(&path).unwrap(),
         include_str!("golden/tokens-v1.toml")
     );
-    // These are the rights of the release that wrote the golden file. Later releases added more.
+    // Use only the rights of the release that wrote the golden file, because later releases added
+    // more.
     let rights = "@store:backup,compact,check,load,apply,cursor-keys";
     let (operator, _) = TokenFile::create(&path, &environment, "ops", None, grants(rights)).unwrap();
     assert_eq!(

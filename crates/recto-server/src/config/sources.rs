@@ -11,7 +11,7 @@ use super::{Config, ConfigError, SETTINGS, Setting};
 pub const MAX_CONFIG_BYTES: u64 = 64 << 10;
 /// Prefix of the environment variables that contain settings.
 const ENVIRONMENT_PREFIX: &str = "RECTO_SERVE_";
-/// Other keys that the file may have. They configure the store.
+/// Keys of the file that configure the store. This module ignores them.
 const STORE_KEYS: [&str; 4] = ["store", "wait_seconds", "cassandra", "http"];
 /// Table of the file that contains the settings.
 const TABLE: &str = "serve";
@@ -137,7 +137,8 @@ const SCHEMA_KEYS: [&str; 3] = ["collection", "type", "queue"];
 /// Returns the settings in a file's text, as names and values.
 fn read_file(path: &Path, text: &str) -> Result<Vec<(String, String)>, ConfigError> {
     let at = |what: String| ConfigError::new(format!("{}: {what}", path.display()));
-    // The parser's message would show the line, which may contain a password of the store.
+    // Report only the number of the line. The parser's message would show the line, which may
+    // contain a password of the store.
     let table: toml::Table = toml::from_str(text).map_err(|error| {
         let before = error.span().map_or(0, |span| span.start.min(text.len()));
         let line = text.get(..before).unwrap_or(text).matches('\n').count() + 1;

@@ -70,7 +70,7 @@ pub(super) struct Browse<'a> {
     pub(super) has_first_row: bool,
     /// Name of the view that the rows are read from, if there are rows.
     pub(super) view: Option<String>,
-    /// Text of the jump form, if that jump was rejected.
+    /// Text of the jump form, if the jump was rejected.
     pub(super) jumped: Option<&'a str>,
 }
 
@@ -108,7 +108,8 @@ pub(super) async fn get(
         });
     };
     let asked = changed.unwrap_or(url);
-    // If the request comes from another page, redirect only to a query that has a plan. This check reads no rows.
+    // Redirect only to a query that has a plan. Otherwise show the error on the page with the
+    // user's input. `explain` reads no rows.
     match session.explain(&name, &asked.request(), false).await {
         Err(error) if error.missing_partition_fields().is_empty() => {
             let refused = Refused::new(asked, error, &*session, &asking.others).await;
@@ -151,7 +152,8 @@ impl Asking<'_> {
             recto::Result::Ok((explanation, reply))
         };
         let found = found.await;
-        // The possible conditions and sorts do not depend on the position of the page.
+        // Request the choices for the first page, because the possible conditions and sorts do not
+        // depend on the position of the page.
         let choices = session
             .choices(&url.collection, &url.first_page().request())
             .await
@@ -187,7 +189,8 @@ impl Asking<'_> {
             ..request.clone()
         };
         match self.session.page(&url.collection, &counting).await {
-            // The rows of a store of an earlier release cannot be counted. Its pages can be shown.
+            // A store of an earlier release cannot count its rows, so show the page without the
+            // number of rows.
             Err(error) if counting.count.is_some() && error.kind() == ErrorKind::InvalidArgument => {
                 self.session.page(&url.collection, &request).await
             }
@@ -260,7 +263,7 @@ fn changed(collection: &Collection, url: &PageUrl, parameters: &Parameters) -> O
             ..url.first_page()
         });
     }
-    // The user searches for partitions and has not chosen one.
+    // Keep the query, because the user searches for partitions and has not chosen one.
     if first(parameters, pin::FIND).is_some() {
         return None;
     }
@@ -276,7 +279,8 @@ fn changed(collection: &Collection, url: &PageUrl, parameters: &Parameters) -> O
         };
         let operator = first(parameters, &format!("{OPERATOR_PREFIX}{}", field.name));
         let operator = operator.and_then(Operator::named).unwrap_or(Operator::Equal);
-        // If the filter text cannot be split, the request reports its error.
+        // Stop at a filter text that cannot be split into conditions. The request with this filter
+        // then reports the error.
         let Some(held) = chips(&next.filter) else {
             break;
         };

@@ -25,7 +25,8 @@ use crate::access::{Access, Right};
 use crate::app::App;
 use crate::problem::Problem;
 
-/// Parameter that is set if the previous page names its view. Otherwise the server chose the view.
+/// Parameter that is set if the previous page names its view. If it is absent, the server chose the
+/// view.
 const NAMED: &str = "named";
 /// Maximum number of buckets in one drawing.
 const MAX_DRAWN: i64 = 64;
@@ -304,7 +305,7 @@ impl<'a> BucketsPageRequest<'a> {
 
     /// Returns the page of the partition that starts where a bucket starts.
     fn page_at(&self, listed: &BucketList, one: &BucketStatus) -> String {
-        // A page cannot start at null.
+        // Use only the values before the first null, because a page cannot start at null.
         let values: Vec<Json> = one
             .start
             .iter()
@@ -327,7 +328,8 @@ impl<'a> BucketsPageRequest<'a> {
         if !own && fields.all(|name| self.collection.field(&name).is_some()) {
             page.order_by = terms.collect::<Vec<_>>().join(", ");
         } else if !own {
-            // A query cannot sort by a rounded field.
+            // Name the view instead of its sort order, because a query cannot sort by a rounded
+            // field.
             page.view.clone_from(&listed.view);
         }
         page.href()

@@ -132,7 +132,8 @@ fn condition_row(field: &Field, operators: &[Operator]) -> Markup {
         select name=(format!("{OPERATOR_PREFIX}{}", field.name)) aria-label=(format!("Operator for {}", field.name)) {
             @for operator in operators { option value=(operator.name()) { (operator.label()) } }
         }
-        // This is no number field, because the value may be a list.
+        // `control_type` avoids a number field for an integer, because the value may be a list such
+        // as `1, 2`.
         (Control {
             name: &value,
             id: &id,
@@ -145,7 +146,8 @@ fn condition_row(field: &Field, operators: &[Operator]) -> Markup {
     }
 }
 
-/// Returns the type for the control. A number field would not accept `1, 2`.
+/// Returns the type of the control for a field's value. An integer gets a text field, because a
+/// number field would not accept `1, 2`.
 fn control_type(field: &Field) -> &recto::Type {
     use recto::Type;
     match field.ty {

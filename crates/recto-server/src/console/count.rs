@@ -47,7 +47,7 @@ pub(super) async fn get(
         ..url.first_page().request()
     };
     let reply = match session.page(&name, &request).await {
-        // A token that may read only some rows does not get their number.
+        // The session rejects a count if the token may read only some rows. Show no number then.
         Err(error) if error.kind() == ErrorKind::InvalidQuery => {
             return Ok(StatusCode::NO_CONTENT.into_response());
         }

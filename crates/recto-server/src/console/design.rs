@@ -24,7 +24,7 @@ use recto::problem::ProblemType;
 
 /// Name of the form field with the queries.
 const QUERIES: &str = "queries";
-/// Minimum and maximum height of that field, in lines.
+/// Minimum and maximum height of the form field with the queries, in lines.
 const MIN_LINES: usize = 8;
 const MAX_LINES: usize = 24;
 
@@ -66,8 +66,8 @@ struct SkippedQueries {
 
 /// Returns a collection for which views can be designed.
 async fn collection(app: &App, access: &Access, name: &str) -> Result<Collection, Failure> {
-    // These queries come from all clients, with the row filters of their tokens. So only tokens that may read all
-    // records can see them.
+    // The page shows the queries of all clients, with the row filters of their tokens, so it
+    // requires a token that may read all records.
     access.check_reads_all_of(name, Right::Read)?;
     let schema = access.session_over(app.session(), [])?.schema().await?;
     let collection = schema

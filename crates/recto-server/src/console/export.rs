@@ -37,7 +37,8 @@ pub(super) async fn get(
         both_edges: false,
         ..url.first_page().request()
     };
-    // An error of the query is returned before the reply starts.
+    // Read the first page before the reply starts, so that an error of the query becomes an error
+    // page.
     let first = session.page(&name, &request).await?;
     let headers = [
         (header::CONTENT_TYPE, "application/x-ndjson".to_owned()),

@@ -88,7 +88,8 @@ pub(super) async fn new(
             Err(error) => Some(error.into()),
         }
     } else {
-        // A token that may not read does not learn which keys exist.
+        // Do not look up the key for a token that may not read, because the reply would show which
+        // keys exist.
         None
     };
     let form = Form::sent(&subject, &record, &sent, true);
@@ -145,7 +146,8 @@ pub(super) async fn edit(
     let put = RecordChange::new(&name, Action::put(record.clone())).if_version(held.version);
     match subject.session.change(put).await {
         Ok(_) => Ok(form.done("saved", true)),
-        // Another user changed the record between the read and the write.
+        // Another user changed the record between the read and the write, so show the new record
+        // next to the input.
         Err(error) if error.kind() == ErrorKind::Changed => Ok(match subject.found().await? {
             Some(held) => form.conflict(&held),
             None => deleted_meanwhile(&subject, &sent),
@@ -310,7 +312,7 @@ impl<'a> Form<'a> {
 
     /// Shows the form again with the error.
     fn refused(&self, error: Error) -> Response {
-        // The request has one record, so the problem does not need its number.
+        // Leave out the number of the record, because the request has only one record.
         self.answer(Some(&Problem::of_record(error)))
     }
 
@@ -395,7 +397,7 @@ impl<'a> Form<'a> {
                         id: &id,
                         ty: &field.ty,
                         value: &text,
-                        // An empty text is a value.
+                        // Do not require input for text, because an empty text is a valid value.
                         required: required && !field.ty.is_textual(),
                         none: "null",
                         invalid,

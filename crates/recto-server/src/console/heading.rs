@@ -16,7 +16,7 @@ pub(super) fn render(browse: &Browse<'_>) -> Markup {
             }
             div.actions {
                 a.button href=(url.action("views")) { "Views" }
-                // A query that no view serves cannot be exported.
+                // Offer no export for a query that no view serves, because the export would fail.
                 @if browse.may.export && (browse.has_rows || !url.has_query()) {
                     a.button href=(url.export_href()) hx-boost="false" download=(format!("{}.ndjson", url.collection))
                         title="Export all rows of this query as NDJSON, not only this page" { "Export" }

@@ -39,7 +39,8 @@ pub(super) async fn get(
                 h1 { "Collections" }
                 p.sort_order {
                     (counted(seen.len() as u64, "collection", "collections"))
-                    // The path on the server is only for operators.
+                    // Show the path of the store only to operators, because it is a path on the
+                    // server.
                     @if access.reads_everything() || access.operates_store() { " in " b { (store.store) } }
                 }
             }

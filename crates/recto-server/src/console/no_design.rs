@@ -14,7 +14,7 @@ pub(super) async fn get() -> Result<Response, Failure> {
         .into())
 }
 
-/// Returns the same error as [`get`].
+/// Returns an error, as [`get`] does.
 pub(super) async fn ask() -> Result<Response, Failure> {
     get().await
 }

@@ -23,7 +23,8 @@ pub(super) const FIND: &str = "find";
 
 /// Maximum number of partitions that a search reads.
 const MAX_PARTITIONS_READ: usize = 10_000;
-/// Maximum time of that read. After it, the search uses the partitions that were read.
+/// Maximum time for which a search reads partitions. After it, the search uses the partitions that
+/// it has read.
 const MAX_READ_TIME: Duration = Duration::from_secs(2);
 /// Maximum number of partitions in the list.
 const MAX_PARTITIONS_SHOWN: usize = 500;
@@ -111,7 +112,8 @@ pub(super) async fn list(
             match step {
                 Ok(partitions) => listed.take(collection, asked, &partitions),
                 Err(error) => {
-                    // The list is optional: without it, the form still works.
+                    // Show the error next to the form instead of failing, because the form works
+                    // without the list.
                     listed.failed = Some(sentence(error.message()));
                     return;
                 }
@@ -124,7 +126,7 @@ pub(super) async fn list(
     };
     let is_late = tokio::time::timeout(MAX_READ_TIME, reading).await.is_err();
     listed.more |= is_late;
-    // Sort for people: whole numbers by value, and all else as text.
+    // Sort as people expect: whole numbers by value, and all other values as text.
     let place = |text: &String| (text.parse::<i128>().ok(), text.clone());
     listed
         .found

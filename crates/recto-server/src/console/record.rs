@@ -90,7 +90,7 @@ pub(super) async fn delete(
     let subject = Subject::of(&app, &access, &name, query, Right::Delete).await?;
     let sent = parameters(&body);
     let mut version = None;
-    // A token that may not read was shown no record.
+    // Do not compare for a token that may not read, because its page showed no record.
     if let Some(shown) = first(&sent, SEEN).filter(|_| access.allows(&name, Right::Read)) {
         let held = subject.versioned().await?;
         if seen(&held) != shown {

@@ -14,7 +14,7 @@ use super::value;
 pub(super) fn columns(collection: &Collection) -> Vec<&str> {
     let base = collection.base();
     let mut fields: Vec<&str> = base.fields().collect();
-    // Move the partition fields behind the sort fields.
+    // `fields` starts with the partition fields. Move them behind the sort fields.
     fields.rotate_left(base.partition.len());
     let field = |name| collection.field(name).map(|(_, field)| field.name.as_str());
     let mut names: Vec<&str> = fields.into_iter().filter_map(field).collect();

@@ -42,7 +42,8 @@ pub(super) fn cell(ty: &Type, value: Option<&Json>) -> Markup {
     }
     let shown = short(ty, &text);
     let cut_text = cut(&shown, MAX_CELL_CHARACTERS);
-    // The style sheet truncates text that is wider than its column, so most long texts need the tooltip.
+    // Give a tooltip to every longer text, because the style sheet truncates text that is wider
+    // than its column.
     let titled = text.chars().count() > 24 || cut_text != text;
     html! {
         @if titled { span title=(cut(&text, MAX_TITLE_CHARACTERS)) { (cut_text) } } @else { (cut_text) }
@@ -180,7 +181,8 @@ impl Control<'_> {
                 textarea name=(self.name) id=(self.id) rows="4" spellcheck="false"
                     aria-invalid=[invalid]
                     placeholder=[placeholder(self.ty)] required[self.required] {
-                    // A browser removes one line break at the start of a text area.
+                    // Write a line break before the value, because a browser removes one at the
+                    // start of a text area.
                     "\n" (self.value)
                 }
             };

@@ -107,7 +107,8 @@ impl Guard {
         }
         let admitted = passed.admitted;
         passed.response.map(|body| {
-            // A body that is in memory needs no place.
+            // Free the request's place now if the body is in memory, because nothing is left to
+            // compute.
             if http_body::Body::size_hint(&body).exact().is_some() {
                 return body;
             }
@@ -142,7 +143,8 @@ impl Guard {
         let handled = context
             .clone()
             .scope(tower_service::Service::call(&mut router, request));
-        // A panic is a defect of the server. It must not close the connection for other requests.
+        // Catch a panic, which is a defect of the server, so that it does not close the connection
+        // for other requests.
         let handled = AssertUnwindSafe(handled).catch_unwind();
         let response = match tokio::time::timeout(limit, handled).await {
             Ok(Ok(Ok(response))) => response,
@@ -214,7 +216,7 @@ fn log(passed: &Passed, labels: &RequestLabels, who: &RequestClient, micros: u64
     let (route, method, status) = (&*labels.route, labels.method, labels.status);
     let (bearer, client, request_id) = (&*who.name, who.client, &*who.request_id);
     let response_status = passed.response.status();
-    // 501 (not implemented) is an error of the client's request.
+    // Log no warning for 501 (not implemented), because the client's request caused it.
     if !response_status.is_server_error() || response_status == StatusCode::NOT_IMPLEMENTED {
         crate::log::debug!(request_id, bearer, %client, method, route, status, micros, "request");
         return;

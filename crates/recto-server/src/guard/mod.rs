@@ -307,7 +307,8 @@ impl Guard {
         let basic = HeaderValue::from_static("Basic realm=\"Recto\", charset=\"UTF-8\"");
         let turned = Turned::new(Refusal::Unauthorized, problem)
             .with_header(header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge))
-            // Browsers need this to show a password dialog. The token is the password.
+            // Browsers show a password dialog only for a Basic challenge. The token is the
+            // password.
             .with_header(header::WWW_AUTHENTICATE, basic);
         Err(turned)
     }
@@ -369,8 +370,8 @@ impl Guard {
         }
         let text = [(header::CONTENT_TYPE, crate::operation::METRICS_TYPE)];
         let of_store = self.readiness.store_metrics();
-        // Names of queues are only for tokens that may read every queue. If metrics are open but
-        // the server has tokens, no reply contains the names.
+        // Show the names of queues only to tokens that may read every queue. If anybody may read
+        // the metrics of a server with tokens, leave the names out.
         let is_for_anybody = matches!(self.config.metrics, MetricsAccess::Open) && self.tokens.is_some();
         let of_queues = if !is_for_anybody && access.allows_every_queue(Right::Read) {
             self.readiness.queues.text().await
@@ -406,7 +407,7 @@ impl Guard {
             waits = is_awaited;
             Body::new(body)
         });
-        // The limit of the framework is smaller.
+        // Disable the body limit of axum, which is smaller than the configured limit.
         DefaultBodyLimit::disable().apply(&mut request);
         request.extensions_mut().insert(access);
         request

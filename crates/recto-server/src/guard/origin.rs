@@ -17,7 +17,8 @@ pub(crate) fn check<B>(request: &Request<B>, hosts: &[String]) -> Result<(), Pro
         return Ok(());
     }
     let headers = request.headers();
-    // `none` means that the person started the request, for example with a typed address or a bookmark.
+    // Accept `none`, which means that the person started the request, for example with a typed
+    // address or a bookmark.
     let from_here = match headers.get("sec-fetch-site") {
         None => true,
         Some(site) => matches!(site.as_bytes(), b"same-origin" | b"none"),

@@ -57,7 +57,8 @@ impl RateLimit {
         if paid_until.len() >= MAX_ASKERS && !paid_until.contains_key(&asker) {
             paid_until.retain(|_, until| *until > now);
             if paid_until.len() >= MAX_ASKERS {
-                // A server has fewer real clients than this, so reset the limits of all clients.
+                // Reset the limits of all clients to free memory, because a server has fewer real
+                // clients than MAX_ASKERS.
                 paid_until.clear();
             }
         }

@@ -22,7 +22,8 @@ fn render(problem: &Problem) -> Markup {
                 title { "Sign in · Recto" }
             }
             body {
-                // A console page whose token has expired replaces its own `#page` by this part.
+                // A console page whose token has expired replaces its own `#page` by the `#page` of
+                // this reply.
                 div #page {
                     main #main tabindex="-1" {
                         h1 { (problem.title()) }

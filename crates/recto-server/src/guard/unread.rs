@@ -20,7 +20,8 @@ const MAX_DROPPED_BYTES: u64 = 64 << 10;
 /// Maximum time that a reply waits for the rest of a body.
 const DROP_TIME: Duration = Duration::from_secs(1);
 
-/// Request body that a handler reads. The connection can take it back after the handler has dropped it.
+/// Request body that a handler reads. The connection can take the body back after the handler has
+/// dropped it.
 pub(super) struct Lent<B> {
     /// `None`: the request has no body.
     body: Option<Arc<Mutex<Tracked<B>>>>,
@@ -67,7 +68,8 @@ impl<B: Body<Data = Bytes> + Unpin> Unread<B> {
     }
 
     async fn has_rest(self) -> bool {
-        // If the handler still has the body, it is reading the body.
+        // If the handler still has the body, the handler reads the rest, so the connection can stay
+        // open.
         let Some(Ok(tracked)) = self.body.map(Arc::try_unwrap) else {
             return false;
         };

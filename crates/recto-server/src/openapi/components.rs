@@ -17,7 +17,8 @@ pub(super) fn of(paths: &Map<String, Json>, schema: &Schema) -> Map<String, Json
     }
     let (parameters, responses) = (parameters::shared(), responses::shared());
     let mut found = Map::new();
-    // A token that may only export or write also gets the schemas of the records.
+    // Start with the schemas of all records, so that a token that may only export or write gets
+    // them too.
     let records = schema
         .collections
         .iter()

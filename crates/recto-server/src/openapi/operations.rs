@@ -149,8 +149,8 @@ fn described(operation: &Operation, names: &Names<'_>) -> Json {
     });
     let mut description = operation.description.to_owned();
     if matches!(operation.body, Body::Patch(_)) {
-        // This is not a second type in `content`, because client generators would make a union of twice the same type
-        // of it.
+        // Name the second media type in the text. From a second entry in `content`, client
+        // generators would make a union of two equal types.
         description.push_str(" The type of the body may also be `application/merge-patch+json`.");
     }
     if !description.is_empty() {

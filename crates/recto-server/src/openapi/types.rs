@@ -120,7 +120,7 @@ fn of_scalar(ty: &Type, side: Side) -> Json {
             "anyOf": [{ "type": "string", "format": "ipv4" }, { "type": "string", "format": "ipv6" }],
         }),
         Type::Duration => text(&patterns::duration()),
-        // The caller handles types that contain other types.
+        // The caller handles all remaining types, which contain other types.
         _ => json!({}),
     }
 }

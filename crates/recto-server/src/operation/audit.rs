@@ -131,7 +131,8 @@ fn boxed(lines: impl Write + Send + 'static) -> Mutex<Box<dyn Write + Send>> {
 fn file(path: &Path) -> io::Result<std::fs::File> {
     let mut options = OpenOptions::new();
     options.append(true).create(true);
-    // Only the owner can read the file. The operator decides who else may.
+    // Create the file for its owner only. Operators can add readers later, because the mode of an
+    // existing file is kept.
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     options.open(path)

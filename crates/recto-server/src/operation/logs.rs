@@ -24,7 +24,7 @@ pub fn start_logs(config: &Config) {
         .with_writer(std::io::stderr)
         .with_target(false);
     let registry = tracing_subscriber::registry();
-    // This fails if other code has started logging.
+    // Ignore an error, which means that other code has started logging already.
     let _ = match config.log_format {
         LogFormat::Json => registry
             .with(lines.json().flatten_event(true).with_filter(ours))

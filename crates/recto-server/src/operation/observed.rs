@@ -168,7 +168,8 @@ impl<S: Session> Observed<S> {
         };
         let rows = self.rows.get(collection);
         let filters = rows.into_iter().chain([&request.filter]).map(String::as_str);
-        // A query that was answered, or that no view serves, has valid filter text.
+        // Neither conversion fails, because a query that was answered or that no view serves has
+        // valid texts.
         let filter = filter_shape(filters).unwrap_or_default();
         let order_by = sort_shape(&request.order_by).unwrap_or_default();
         let is_served = error.is_none();

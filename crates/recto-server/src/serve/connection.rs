@@ -81,7 +81,7 @@ impl Connections {
         let mut ending = false;
         loop {
             tokio::select! {
-                // The way in which a client disconnects does not matter.
+                // Ignore the result, because it does not matter how a client disconnects.
                 _ = connection.as_mut() => return,
                 _ = stop.wait_for(|stop| *stop), if !ending => {
                     ending = true;

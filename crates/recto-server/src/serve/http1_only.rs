@@ -12,8 +12,8 @@ pub(super) fn builder(limits: &Limits) -> Builder {
     let mut builder = Builder::new();
     builder
         .timer(TokioTimer::new())
-        // The stream limits this time instead. The library's timer would also run while a
-        // connection is idle.
+        // The stream limits the time for headers instead, because hyper's timer would also run
+        // while a connection is idle.
         .header_read_timeout(None)
         .max_headers(MAX_HEADERS)
         .max_buf_size(header_bytes);

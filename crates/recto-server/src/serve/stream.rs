@@ -108,7 +108,7 @@ impl<S> Watched<S> {
         if self.preface_seen == Some(HTTP2_PREFACE.len()) {
             self.activity.is_http2.store(true, Ordering::Relaxed);
             self.preface_seen = None;
-            // HTTP/2 has no time limit for headers here.
+            // Stop the timer for headers, because this stream limits their time only for HTTP/1.
             self.head_after = None;
             self.head_timer = None;
         }

@@ -90,7 +90,7 @@ impl Threads {
             _permit: permit,
         };
         match stream.into_std() {
-            // The connection is dropped if the thread has ended.
+            // Ignore an error: if the thread has ended, the connection is dropped.
             Ok(stream) => drop(thread.handed.send(Handed { stream, peer, place }).await),
             Err(error) => crate::log::error!(%error, "a connection could not be handed on"),
         }
@@ -117,7 +117,7 @@ impl Threads {
     pub(crate) async fn end(self) {
         for Thread { handed, end, .. } in self.threads {
             drop(handed);
-            // An error means that the thread panicked, and so has ended.
+            // Ignore an error, which means that the thread panicked and so has ended.
             let _ = end.await;
         }
     }
@@ -176,7 +176,7 @@ async fn serve(mut handed: mpsc::Receiver<Handed>, connections: Connections, tls
                     drop(place);
                 });
             }
-            // Finished tasks need no handling.
+            // Remove finished tasks, so that the set of tasks does not grow.
             Some(_) = tasks.join_next() => {}
         }
     }

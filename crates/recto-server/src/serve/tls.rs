@@ -94,7 +94,8 @@ fn read(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>, ServeError>
     if chain.is_empty() {
         return Err(failed(certificate, "it has no PEM certificate".into()));
     }
-    // Errors of a key file never contain the key.
+    // The message may contain this error, because an error of reading a key file never contains the
+    // key.
     let private = PrivateKeyDer::from_pem_file(key)
         .map_err(|error| failed(key, format!("no PEM private key can be read: {error}")))?;
     let mut config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))

@@ -1,4 +1,5 @@
-// Shared parts of the scripts in this folder: a Chromium, its complaints, and checks of any page.
+// Shared parts of the scripts in this folder: a Chromium that reports its errors, and checks of any
+// page.
 
 import assert from "node:assert/strict";
 import { existsSync, readFileSync } from "node:fs";

@@ -108,7 +108,7 @@ function inPage() {
     watch() {
       this.hasSettled = false;
       document.addEventListener("htmx:afterSettle", (event) => {
-        // The number of rows may arrive meanwhile.
+        // Ignore the number of rows, which may arrive before the page itself.
         this.hasSettled ||= !event.target.closest(".place");
       });
     },
@@ -151,7 +151,7 @@ class Crawl {
 
   /** Records the kinds of the current page. */
   async noteShown(reach) {
-    // The description of the API has its own tests.
+    // Skip the description of the API, which has its own tests.
     if (new URL(this.page.url()).pathname === "/docs") return;
     await this.note(reach, ...(await this.page.evaluate(() => window.crawl.note())));
   }
@@ -249,7 +249,8 @@ class Crawl {
     if (href || isForm) {
       await page.waitForFunction(() => window.crawl?.hasSettled !== false && document.readyState === "complete", null, { timeout: MAX_CLICK_MS });
     }
-    // The figures that a page requests every two seconds also cause settle events.
+    // Also wait for the address, because the figures that a page requests every two seconds cause
+    // settle events too.
     if (href && !to) await page.waitForURL((url) => landed(url) === landed(href), { timeout: MAX_CLICK_MS });
     const bad = this.answers.filter((answer) => answer.status() >= 400 && answer.status() !== status);
     assert.ok(bad.length === 0, bad.map((answer) => `${answer.status()} ${answer.url()}`).join(", "));

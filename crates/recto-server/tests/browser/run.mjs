@@ -19,7 +19,7 @@ async function swapped(page, act) {
   await page.evaluate(() => {
     window.settled = new Promise((done) => {
       document.addEventListener("htmx:afterSettle", function settle(event) {
-        // The number of rows may arrive meanwhile.
+        // Ignore the number of rows, which may arrive before the page itself.
         if (event.target.closest(".place")) return;
         document.removeEventListener("htmx:afterSettle", settle);
         done();
@@ -347,7 +347,8 @@ test("queues are looked at all the time, and what stands still says so", { compl
   await becomes(String(before + 1));
   assert.equal(await page.evaluate(() => document.activeElement.id), "queue-mails-dead", "the focus stays");
   await page.waitForSelector("tr:has(#queue-mails) svg polyline", { state: "attached" });
-  // After no response, and after an error response, the page keeps its content.
+  // The page keeps its content and marks it as stale, after a request without a response and after
+  // an error.
   for (const refuse of [(route) => route.abort(), (route) => route.fulfill({ status: 503, body: "<p>busy</p>" })]) {
     await page.route("**/queues", refuse);
     await page.waitForSelector("#queues.stale");
@@ -381,7 +382,7 @@ test("the buckets of a list lead to its pages, and show which has the page", {},
   assert.deepEqual(await page.$$eval("svg.buckets a.here", (all) => all.map((one) => one.getAttribute("aria-label").endsWith(", this page"))), [true]);
   const rows = await page.$$eval("tbody td:nth-child(4)", (all) => all.map((one) => parseInt(one.innerText)));
   assert.equal(rows.reduce((sum, one) => sum + one, 0), 400);
-  // The height of a bar is proportional to its rows, and no bar is above the line.
+  // The height of a bar is proportional to its rows, and no bar is above the line of the target.
   const heights = await page.$$eval("svg.buckets rect.bar", (all) => all.map((one) => Number(one.getAttribute("height"))));
   const line = 100 - Number(await page.getAttribute("svg.buckets line.target", "y1"));
   heights.forEach((height, index) => assert.ok(Math.abs(height - line * rows[index] / 60) < 0.1, `${height}: ${rows[index]} rows`));
@@ -424,7 +425,7 @@ for (const [how, options] of [["", {}], [" without scripts", { javaScriptEnabled
     await page.fill("[name='value.email']", `${id}@example.org`);
     await arrives(page, () => page.click("form.record button[type=submit]"));
     assert.match(await page.textContent(".notice"), /written/);
-    // The error also appears if a record is changed.
+    // The error also appears at the field if an existing record is changed.
     await page.goto(`${base}/collections/members/edit?key=${id}`);
     await page.fill("[name='value.email']", "4@example.org");
     await arrives(page, () => page.click("form.record button[type=submit]"));
@@ -523,7 +524,8 @@ test("the description of the API, 375 pixels", { viewport: { width: 375, height:
   await page.$$eval("details", (all) => all.forEach((one) => { one.open = true; }));
   await fits(page, "the description");
   await accessible(page, "the description");
-  // Content that is wider than the window can be scrolled to, and names and statuses are never broken.
+  // No name of an operation is broken: wide content scrolls instead, so each name has the height of
+  // one line.
   for (const code of await page.$$("#list_flights th code")) {
     const { height } = await code.boundingBox();
     assert.ok(height < 24, `${await code.textContent()} is ${height} px high`);

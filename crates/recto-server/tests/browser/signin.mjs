@@ -26,7 +26,8 @@ test("without a token a person is asked for one", {}, async (page, context) => {
   }
 });
 
-// Playwright cancels the sign-in after its token is rejected.
+// Playwright cancels the sign-in after the server rejects the token, so the browser shows the page
+// of the 401 response.
 test("who cancels the sign-in sees a page", { ...as("recto_0000000000000000_made_up"), complaints: /401/ }, async (page) => {
   const answer = await page.goto(base + PLACES);
   assert.equal(answer.status(), 401);
@@ -57,7 +58,7 @@ test("with a token the console is as without tokens", as(TOKEN_ALL), async (page
   await page.waitForFunction((before) => document.querySelector("tbody tr").innerText !== before, first);
   await page.click("#turn-p");
   await page.waitForFunction((before) => document.querySelector("tbody tr").innerText === before, first);
-  // The form is sent from this server's own page, as the check of its origin requires.
+  // The form is on a page of this server, so the server accepts the origin of its request.
   await page.goto(base + "/collections/places/new");
   await page.fill("[name='value.country']", "CH");
   await page.fill("[name='value.name']", "Chur");
@@ -70,7 +71,7 @@ test("with a token the console is as without tokens", as(TOKEN_ALL), async (page
 });
 
 test("a page of another site changes nothing", { ...as(TOKEN_ALL), complaints: /403|ERR_BLOCKED|Content Security/ }, async (page) => {
-  // For the browser, the other name of the same machine is another site.
+  // `localhost` names the same machine, but is another site for the browser.
   const other = base.replace("127.0.0.1", "localhost");
   await page.route(`${other}/evil`, (route) => route.fulfill({
     contentType: "text/html",

@@ -93,7 +93,7 @@ async fn shows_the_token_and_its_grants_to_a_signed_in_user() {
     ] {
         assert!(access.html.contains(said), "{said}: {}", access.html);
     }
-    // Browsers forget a rejected token.
+    // `/sign-out` rejects every token, because browsers forget a rejected token.
     assert_eq!(client.get("/sign-out").await.status, StatusCode::UNAUTHORIZED);
     let anyone = fixture.client(Access::all());
     assert!(!anyone.get("/").await.html.contains("class=\"who\""));
@@ -114,7 +114,8 @@ async fn lists_partitions_only_for_filters_on_partition_fields() {
     let asked = asked.get("/collections/flights").await;
     assert!(!asked.html.contains(">UA</a>"), "{}", asked.html);
     assert!(asked.html.contains("cannot be listed"), "{}", asked.html);
-    // No view can serve the row filter together with an arbitrary carrier.
+    // No view can serve the row filter for an arbitrary carrier, so the page does not ask for a
+    // carrier.
     let asked = client("dest = \"LAX\"").get("/collections/flights").await;
     assert!(!asked.html.contains("Which carrier?"), "{}", asked.html);
     assert!(asked.html.contains("flights.view.by_dest"), "{}", asked.html);

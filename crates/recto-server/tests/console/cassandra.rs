@@ -122,7 +122,7 @@ async fn says_what_was_asked(client: &Client) {
         plan.contains("2 sources") && plan.contains("2 requests"),
         "{plan}"
     );
-    // The two sources are read concurrently.
+    // The two sources are read concurrently, so the two requests take one round trip.
     assert!(plan.contains("1 round trip"), "{plan}");
 }
 
@@ -177,7 +177,7 @@ async fn is_changed(fixture: &Fixture, client: &Client) {
     assert_eq!(saved.status, StatusCode::SEE_OTHER, "{}", saved.html);
     let stored = fixture.session.get("places", &key).await.unwrap().unwrap().record;
     assert_eq!(stored["population"], json!("2"));
-    // The form shows an outdated record.
+    // The form shows the record before the change above, so the server reports a conflict.
     let late = client
         .post(&edit, &format!("seen={}&value.population=3", seen(&form)))
         .await;

@@ -80,7 +80,7 @@ impl Drop for Place {
         let Self::Keyspace(name) = self else { return };
         let cassandra = Cluster::shared().expect("a keyspace was made, so there is a Cassandra");
         let config = CassandraConfig::new([cassandra.address()], name.clone());
-        // The runtime of the test may be shutting down.
+        // Use a runtime in another thread, because the runtime of the test may be shutting down.
         let dropped = std::thread::spawn(|| {
             let runtime = tokio::runtime::Runtime::new().unwrap();
             runtime.block_on(drop_keyspace(config, Environment::system()))

@@ -109,7 +109,8 @@ async fn an_unknown_number_of_rows_is_loaded_after_the_page() {
     let rows = whole.rows().len();
     assert!(!whole.html.contains("/count") && rows > 5, "{}", whole.main());
     assert_eq!(client.get(&path).await.html, format!("{rows} rows"));
-    // A token that may see only some rows learns no number that depends on the others.
+    // A token with a row filter gets no number of rows, because the number depends on rows that it
+    // may not see.
     let granted = BTreeMap::from([("flights".to_owned(), grant("dest = \"LAX\""))]);
     let restricted = fixture.client(Access::granted("somebody", granted));
     assert_eq!(restricted.get(&path).await.status, StatusCode::NO_CONTENT);
@@ -383,7 +384,8 @@ async fn nothing_is_inline() {
             .filter_map(|part| part.split_once('>'))
             .map(|(tag, _)| tag)
         {
-            // Values are between quotes. The rest are names.
+            // Remove the values, which are between quotes, so that only the names of attributes
+            // remain.
             let names: String = tag.split('"').step_by(2).collect();
             for name in names.split_whitespace().skip(1) {
                 assert!(

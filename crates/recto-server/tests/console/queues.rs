@@ -85,7 +85,7 @@ async fn fail(queues: &dyn Queues, queue: &str, error: &str) {
     };
     let receipts: Vec<String> = received.into_iter().map(|message| message.receipt).collect();
     assert_eq!(queues.settle(queue, &receipts, &nack).await.unwrap(), [true]);
-    // The next receive moves the message to the dead letters.
+    // Receive once more, because a receive moves a failed message to the dead letters.
     let none = queues
         .receive(queue, &ReceiveRequest::default())
         .await
@@ -211,7 +211,7 @@ async fn a_queue_has_its_figures_options_and_oldest_messages() {
         "{:?}",
         ordered.rows()
     );
-    // The response that the page polls contains no messages.
+    // The page polls only its figures, so this response contains no messages.
     let figures = client.get(&format!("{MAILS}/figures")).await;
     assert!(
         figures.html.contains("id=\"figures\"") && !figures.html.contains("ada"),

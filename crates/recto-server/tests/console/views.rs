@@ -179,13 +179,13 @@ async fn of_what_two_changed_each_value_is_chosen() {
         let fields = names.map(|name| format!("&was.{name}={}", hidden(form, &format!("was.{name}"))));
         format!("seen={}{}", hidden(form, "seen"), fields.concat())
     };
-    // Another client changes her city and her name.
+    // Another client changes the city and the name of record 1.
     let theirs = format!(
         "{}&value.city=Genf&value.name=Ada+L.&value.age=31&value.note=of+Bern",
         was(&form)
     );
     assert_eq!(client.post(edit, &theirs).await.status, StatusCode::SEE_OTHER);
-    // This client gives her another name and a note.
+    // This client still has the form of the former record, and changes the name and the note.
     let mine = "&value.city=Bern&value.name=Ida&value.age=31&value.note=of+Genf";
     let conflict = client.post(edit, &format!("{}{mine}", was(&form))).await;
     assert_eq!(conflict.status, StatusCode::CONFLICT);
@@ -209,7 +209,8 @@ async fn of_what_two_changed_each_value_is_chosen() {
         serde_json::Value::Object(held.record),
         json!({ "id": "1", "city": "Genf", "name": "Ada L.", "age": 31, "note": "of Genf" })
     );
-    // The resolution also applies only to the version that the client saw.
+    // The resolution applies only to the version that the client saw, so its repetition is a
+    // conflict.
     let late = client
         .post(edit, &format!("{}{mine}{take}", was(&conflict.html)))
         .await;

@@ -158,7 +158,8 @@ impl ComparedClock {
 
 fn status_of(readings: &[ClockReading]) -> ClockStatus {
     let mut ahead = readings.iter().map(|reading| reading.is_far_ahead());
-    // One node whose clock is behind must not stop all writes.
+    // Refuse timestamps only if this clock is ahead of every node, because one node whose clock is
+    // behind must not stop all writes.
     let refuses_stamps = !readings.is_empty() && ahead.clone().all(|is_far| is_far);
     let state = if ahead.any(|is_far| is_far) {
         ClockState::AheadOfNodes
@@ -169,7 +170,8 @@ fn status_of(readings: &[ClockReading]) -> ClockStatus {
     };
     let ahead = readings.iter().map(|reading| reading.ahead_micros);
     let ahead_micros = match state {
-        // Report this difference, because it stops deletions, even if another node differs more.
+        // Report how far this clock is ahead, because that stops deletions, even if the clock of
+        // another node differs more.
         ClockState::AheadOfNodes => ahead.max(),
         _ => ahead.max_by_key(|ahead| ahead.saturating_abs()),
     };
@@ -334,10 +336,11 @@ mod tests {
             !clock.may_stamp(wait, compare(0, quick)).await,
             "the last comparison is fresh"
         );
-        // The clock is corrected.
+        // After the clock is corrected, the next comparison allows timestamps again.
         clocks.pass(1, -3_600);
         assert!(clock.may_stamp(wait, compare(0, quick)).await);
-        // The last comparison is old: the write does not wait for the next one.
+        // The last comparison is old. The write uses it nevertheless, and does not wait for the
+        // next comparison.
         clocks.pass(31, 31);
         assert!(clock.may_stamp(wait, compare(3_600, quick)).await);
         tokio::time::sleep(slow).await;

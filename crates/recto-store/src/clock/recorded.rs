@@ -137,7 +137,8 @@ mod tests {
         ] {
             let clocks = Clocks::default();
             let clock = RecordedClock::new(clocks.environment(), Some(0));
-            // The time that the monotonic clock measured is evidence, too.
+            // The monotonic clock measured 30 days. This time is evidence too, so only the
+            // remaining difference counts.
             clocks.pass(30 * DAY_SECONDS, (30 + ahead_days) * DAY_SECONDS);
             let retention = DAY * retention_days;
             assert_eq!(
@@ -165,14 +166,15 @@ mod tests {
         assert_eq!(clock.due(DAY), Some(wall));
         clock.set_recorded(wall);
         assert_eq!(clock.due(DAY), None);
-        // The clock's own record is not evidence.
+        // A time that the clock recorded itself does not confirm a later jump of the clock.
         clocks.pass(0, DAY_SECONDS);
         assert!(!clock.allows(DAY));
         assert_eq!(clock.due(DAY), None);
         clocks.pass(2 * DAY_SECONDS, 2 * DAY_SECONDS);
         let evidence = (2 * DAY_SECONDS + HOUR_SECONDS) * SECOND_MICROS;
         assert_eq!(clock.due(DAY), Some(evidence));
-        // A retention of a month permits the difference.
+        // A retention of 30 days permits a difference of three days, so the clock records its own
+        // time.
         let wall = (4 * DAY_SECONDS + HOUR_SECONDS - 1) * SECOND_MICROS;
         assert_eq!(clock.due(30 * DAY), Some(wall));
     }

@@ -176,7 +176,7 @@ pub async fn new_columns_are_written(bench: &dyn Bench) {
         row(1, [None, Some(b"y"), Some(&int(1))]),
     ];
     fixture.expect(&ints([1]), &expected).await;
-    // A null deletes the value. A deletion deletes the whole row.
+    // A null in the added column deletes its value. A deletion of the row also deletes that value.
     fixture
         .apply(&ints([1]), 30, put(ints([1]), cells([Some(b"y"), None])))
         .await;
@@ -345,7 +345,7 @@ pub async fn other_changes_are_refused(bench: &dyn Bench) {
         let wanted = Table::new(fixture.table.name(), columns, fixture.table.options());
         let wanted = wanted.expect("the suite's tables are valid");
         refused(&fixture.table, &wanted, named).await;
-        // A client that assumes that the table already has this form is rejected too.
+        // The store also rejects a client that assumes that the table already has the other form.
         refused(&wanted, &wanted, named).await;
     }
     let options = TableOptions {
@@ -543,7 +543,7 @@ pub async fn a_table_not_extended_yet_is_an_error(bench: &dyn Bench) {
         other => panic!("a write to a column that is not there ended as {other:?}"),
     }
     before.expect(&ints([1]), &[]).await;
-    // After a failure, the client succeeds when the column exists.
+    // After its failed write, the client succeeds as soon as the columns are added.
     add(&before, &early.table).await;
     early
         .apply(&ints([1]), 1, put(ints([1]), cells([Some(b"x"), Some(&int(1))])))

@@ -143,7 +143,7 @@ pub async fn inserts_of_one_call_act_one_after_the_other(bench: &dyn Bench) {
     fixture.write(&p, replaced).await;
     fixture.expect(&p, &[stored(&other)]).await;
     if sees_conflicts(bench) {
-        // The deletion is undone with the other mutations.
+        // The conflict of a later mutation also undoes the deletion of the same call.
         let mutations = vec![delete(5), inserting(6, one.clone()), inserting(7, other.clone())];
         conflict(&fixture, mutations, 2).await;
         fixture.expect(&p, &[stored(&other)]).await;
@@ -242,7 +242,7 @@ pub async fn row_by_row(bench: &dyn Bench) {
     assert_eq!(met, expected);
     let rows = [x(1), x(2), row(3, None, Some(1)), x(4), x(8), x(9)];
     fixture.expect(&p, &rows.each_ref().map(stored)).await;
-    // Rows of an earlier attempt do not count as repeated.
+    // In a second attempt, the rows that the first attempt wrote do not count as replaced.
     let outcome = write().await;
     let Ok(WriteOutcome::Counted(met)) = outcome else {
         panic!("{outcome:?}")

@@ -56,7 +56,7 @@ impl Buckets {
             column("version", Type::Int, ColumnKind::Static(WriteKind::Cas)),
             column("bucket", Type::Int, ColumnKind::Regular(WriteKind::Cas)),
         ];
-        // A store for tests can have a lower limit for transactions.
+        // A store for tests can have a lower limit for transactions, so move fewer bytes there.
         let bytes = MOVED_BYTES.min(limits.batch_bytes / 2);
         let buckets = Self {
             rows: made(&store, bench, "moved", columns, options).await,

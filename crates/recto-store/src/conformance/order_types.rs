@@ -59,7 +59,7 @@ pub async fn keys_of_one_column(bench: &dyn Bench) {
     for ty in &Type::ORDERABLE {
         let columns = vec![partition("p", ty.clone()), regular("v", Type::Int)];
         let fixture = Fixture::new(bench, "keys", columns).await;
-        // Cassandra has no partition whose whole key is empty.
+        // Leave out empty keys, because Cassandra has no partition whose whole key is empty.
         let keys = key_cells(ty).into_iter().filter(|key| !key.is_empty());
         let keys: Vec<Cells> = keys.map(|key| cells([Some(&key)])).collect();
         for (key, number) in keys.iter().zip(0..) {
@@ -121,7 +121,8 @@ async fn one_type(fixture: &Fixture, index: i32, direction: Direction, keys: &[C
         .zip(0..)
         .map(|(key, row)| concat(&concat(&p, key), &ints([row])))
         .collect();
-    // The order is neither ascending nor descending, so that no order is kept by chance.
+    // Write the rows in an order that is neither ascending nor descending, so that the store must
+    // sort them.
     let shuffled = (0..3)
         .flat_map(|first| rows.iter().skip(first).step_by(3))
         .cloned()
@@ -134,7 +135,7 @@ async fn one_type(fixture: &Fixture, index: i32, direction: Direction, keys: &[C
     let found = fixture.rows(&p).await;
     assert_eq!(found, rows, "the order of {ty}, {direction:?}");
     for key in keys {
-        // The prefix of the key ends with the column that varies.
+        // Use the prefix of the key that ends with the column that varies.
         let prefix: Cells = key.iter().take(index as usize + 1).collect();
         for bound in [Bound::Before(prefix.clone()), Bound::After(prefix.clone())] {
             let from = fixture.slice_of(&p, bound.clone(), Bound::end(), ReadDirection::Forward, 2);

@@ -101,7 +101,7 @@ pub async fn equal_stamps(bench: &dyn Bench) {
                 .await;
         }
     }
-    // The bytes of -1 are larger than the bytes of 1.
+    // At equal timestamps the larger bytes win, and the bytes of -1 are larger than the bytes of 1.
     let larger = cells([Some(b"b"), Some(&int(-1))]);
     let expected = [1, 2].map(|c| concat(&ints([1, c]), &larger));
     fixture.expect(&p, &expected).await;

@@ -228,7 +228,8 @@ impl FaultyStore {
         };
         let options = WriteOptions::default();
         match late {
-            // Ignore the outcome, because the call has already returned an unknown outcome.
+            // Ignore the outcome of a late write, because its call has already returned an unknown
+            // outcome.
             Late::Plain(writes, atomicity) => {
                 drop(self.inner.write_many(writes, atomicity, options).await);
             }
@@ -288,7 +289,7 @@ impl FaultyStore {
     /// Empties a table, including its decided values, which can come back later.
     async fn empty(&self, table: &Table) -> Result<TableOutcome, StoreError> {
         self.learn(|decided| decided.table.name() == table.name()).await;
-        // If the table cannot be read, the emptying reports the error.
+        // If the table cannot be read, `empty_table` below reports the error.
         let decided = decided_rows(&*self.inner, table).await.unwrap_or_default();
         let outcome = self.inner.empty_table(table).await?;
         for cas in decided {
@@ -415,7 +416,8 @@ impl Store for FaultyStore {
     }
 
     async fn write(&self, write: PartitionWrite, options: WriteOptions) -> Result<WriteOutcome, StoreError> {
-        // A write of one partition is always atomic.
+        // The write needs no check of its atomicity, because a write of one partition is always
+        // atomic.
         if let Err(error) = self.limits().check_write(&write) {
             return Ok(WriteOutcome::Refused(error));
         }
@@ -633,12 +635,14 @@ impl FaultyStore {
                     WriteOutcome::Done | WriteOutcome::Counted(_) => {}
                     other => return Ok(other),
                 }
-                // The first write is applied already, so a failure of the second one is not a failure.
+                // The first write is applied already, so if the second write fails, the outcome is
+                // unknown.
                 match self.inner.write_many(writes, atomicity, options).await {
                     Ok(WriteOutcome::Unknown(error) | WriteOutcome::Refused(error)) | Err(error) => {
                         Ok(WriteOutcome::Unknown(error))
                     }
-                    // Another writer wrote between the two writes.
+                    // Another writer wrote between the first and the second write, so the outcome
+                    // is unknown.
                     Ok(WriteOutcome::Conflict(_)) => Ok(WriteOutcome::Unknown(timeout(&what))),
                     done => done,
                 }

@@ -94,8 +94,8 @@ impl MemoryStore {
     }
 
     fn lock(&self) -> MutexGuard<'_, Arc<State>> {
-        // A panic under the lock leaves no incomplete state if snapshots are fixed, because changes are made
-        // to a copy.
+        // Ignore the poison of the lock. If snapshots are fixed, changes are made to a copy, so a
+        // panic leaves no incomplete state.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -104,8 +104,8 @@ impl MemoryStore {
         let mut guard = self.lock();
         let now = self.environment.now_micros();
         if self.limits.remote && !self.limits.sees_conflicts {
-            // No copy is needed: snapshots are not fixed, and a failing call fails before it changes
-            // anything.
+            // Change the state without a copy. The snapshots of such a store are not fixed, and a
+            // call that fails does so before it changes anything.
             return change(Arc::make_mut(&mut guard), now);
         }
         let mut state = State::clone(&guard);

@@ -191,7 +191,7 @@ impl Partition {
         let expires = expires(put, now);
         let row = self.row(table, clustering);
         for cell in row.cells.iter_mut().chain([&mut row.marker]) {
-            // Expired data stays expired.
+            // Do not extend the lifetime of expired data, because it must stay invisible.
             if let Some(written) = cell.0.as_mut().filter(|written| written.expires > now) {
                 written.expires = written.expires.max(expires);
             }

@@ -286,7 +286,8 @@ impl Snapshot for MemorySnapshot {
         let count = |partition: &Cells| {
             let found = contents.partitions.get(&partition_key(partition));
             found.map_or_else(PartitionCount::default, |found| {
-                // Columns that the caller does not know count, too.
+                // Use the definition of the stored table, so that columns that the caller does not
+                // know count, too.
                 let rows = found.live_rows(&contents.table, self.now());
                 PartitionCount {
                     rows: rows.len() as u64,

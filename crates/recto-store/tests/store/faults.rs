@@ -244,7 +244,8 @@ async fn conditional_writes_apply_at_most_once() {
                     assert_eq!(fixture.held(1).await[&1], next, "{}", fixture.faulty.report());
                 }
                 Ok(CasOutcome::Refused(error)) => panic!("{error}"),
-                // A decided or late write was applied first.
+                // A late or decided write was applied before this conditional write, so its
+                // condition did not hold.
                 Ok(CasOutcome::NotApplied { current }) => {
                     assert_ne!(current, [held.map(|held| held.to_be_bytes().to_vec())]);
                 }
@@ -282,7 +283,8 @@ async fn transactions_are_whole_and_apply_at_most_once() {
             match counts.faulty.transact(conditional, plain, options).await {
                 Ok(TransactionOutcome::Applied) => acknowledged = next,
                 Ok(TransactionOutcome::Unknown(_)) | Err(_) => {}
-                // A late transaction was applied first.
+                // A late transaction was applied before this transaction, so its conditions did not
+                // hold.
                 Ok(TransactionOutcome::NotApplied { current }) => {
                     assert_ne!(current[0], [held.map(|held| held.to_be_bytes().to_vec())]);
                 }

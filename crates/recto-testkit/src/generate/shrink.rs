@@ -17,7 +17,8 @@ impl Case {
     pub fn simpler(&self) -> Vec<Self> {
         let mut simpler = Vec::new();
         for rows in without(&self.rows) {
-            // The row of a page is an index modulo the number of rows: try the changed row, and the last row.
+            // A page refers to its row by an index modulo the number of rows. With fewer rows it
+            // refers to another row, so also try the last row.
             let mut last = Self { rows, ..self.clone() };
             simpler.push(last.clone());
             let most = last.rows.len().saturating_sub(1);

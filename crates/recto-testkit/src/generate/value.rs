@@ -60,7 +60,8 @@ pub fn neighbour(rng: &mut Rng, value: &Value) -> Value {
         Value::Decimal(value) => Value::Decimal(near_decimal(rng, value)),
         Value::Float(value) => Value::Float(if up { value.next_up() } else { value.next_down() }),
         Value::Double(value) => Value::Double(if up { value.next_up() } else { value.next_down() }),
-        // Changes any byte but the one with the version, so that a version 1 UUID keeps its version.
+        // `near_uuid` does not change the byte with the version, so a version 1 UUID keeps its
+        // version.
         Value::TimeUuid(uuid) => Value::TimeUuid(near_uuid(rng, *uuid)),
         Value::Uuid(uuid) => Value::Uuid(near_uuid(rng, *uuid)),
         Value::Inet(IpAddr::V4(address)) => {

@@ -67,7 +67,7 @@ fn compare_doubles(left: f64, right: f64) -> Ordering {
         (false, true) => Ordering::Less,
         (false, false) if left < right => Ordering::Less,
         (false, false) if left > right => Ordering::Greater,
-        // These values differ at most in the sign of zero.
+        // Compare the signs, because these values differ at most in the sign of zero.
         (false, false) => right.is_sign_negative().cmp(&left.is_sign_negative()),
     }
 }

@@ -101,7 +101,8 @@ impl Artefacts {
         command.args(OPENS.map(|name| format!("--add-opens={name}=ALL-UNNAMED")));
         command.args(self.classes.option());
         command.arg("-cp").arg(self.lib.join("*"));
-        // Java would print options from the environment, and they may be unsuitable.
+        // Remove Java options from the environment, because they may be unsuitable, and Java would
+        // print them.
         command
             .env_remove("JAVA_TOOL_OPTIONS")
             .env_remove("JDK_JAVA_OPTIONS")
@@ -133,7 +134,8 @@ fn find_java() -> Result<(PathBuf, String), RigError> {
         .filter(|home| !home.is_empty())
         .map_or_else(|| PathBuf::from("java"), |home| Path::new(&home).join("bin/java"));
     let said = run(Command::new(&java).arg("-version"), JAVA_VERSION_TIMEOUT)?.stderr;
-    // The line is `openjdk version "17.0.15" 2025-04-15`, after lines such as `Picked up …`.
+    // Search the line `openjdk version "17.0.15" 2025-04-15`, because lines such as `Picked up …`
+    // may precede it.
     let version = said
         .lines()
         .find_map(|line| line.split_once(" version \"")?.1.split('"').next());

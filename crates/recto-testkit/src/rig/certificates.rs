@@ -45,7 +45,8 @@ impl Authority {
         })
     }
 
-    /// Returns the file of its own certificate in PEM. A process that trusts the authority trusts this certificate.
+    /// Returns the file of the authority's own certificate, in PEM. A process that trusts the
+    /// authority trusts this certificate.
     pub fn file(&self) -> &Path {
         &self.file
     }

@@ -1,5 +1,5 @@
-//! Archive of Cassandra's classes, which Java maps instead of parsing and verifying each class. It reduces the
-//! processor time of the start of a node by about a fifth.
+//! Archive of Cassandra's classes, which Java maps instead of parsing and verifying each class. The
+//! archive reduces the processor time of the start of a node by about a fifth.
 //!
 //! The name of this feature of Java is class-data sharing (JEP 310). Java ignores an archive that does not match its
 //! version or the jars, so an outdated archive is harmless.

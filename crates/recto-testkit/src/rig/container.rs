@@ -52,14 +52,14 @@ impl Container {
         command.args(["-e", &format!("MAX_HEAP_SIZE={heap}"), "-e", "HEAP_NEWSIZE=96M"]);
         command.args([IMAGE, "sh", "-c", ENTRY]);
         let printed = run(&mut command, RUN_TIMEOUT)?.stdout;
-        // A pull may print other lines before the id.
+        // The last line is the id, because a pull may print other lines before it.
         let id = printed.lines().last().unwrap_or_default().trim().to_owned();
         let container = Self {
             engine: engine.to_owned(),
             id,
         };
         container.wait_for_answer().inspect_err(|_| {
-            // Report the first error.
+            // Ignore an error here, so that the caller gets the first error.
             let _ = container.remove();
         })?;
         Ok(container)

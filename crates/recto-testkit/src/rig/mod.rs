@@ -179,7 +179,8 @@ impl Cluster {
             doing: "start sh".to_owned(),
             source,
         })?;
-        // From here on, an error drops the cluster, which ends the started processes.
+        // Create the cluster before the launch. A failed launch then drops the cluster, which ends
+        // the started processes.
         let cluster = Self {
             nodes,
             guard,
@@ -222,7 +223,7 @@ impl Cluster {
 impl Drop for Cluster {
     fn drop(&mut self) {
         for node in &self.nodes {
-            // No caller can receive an error, and the guard tries once more.
+            // Ignore an error: no caller can receive it, and the guard process tries once more.
             let _ = node.kill();
         }
         drop(self.guard.stdin.take());

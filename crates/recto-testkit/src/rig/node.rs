@@ -74,7 +74,7 @@ pub struct Node {
     dir: PathBuf,
     artefacts: Arc<Artefacts>,
     peculiarities: Peculiarities,
-    /// Process, if this process started it. Then this process must reap it.
+    /// Process of the node, if the test process started it. The test process must then reap it.
     child: Mutex<Option<Child>>,
 }
 
@@ -124,7 +124,8 @@ impl Node {
     pub fn pid(&self) -> Option<u32> {
         let mut child = self.child();
         if let Some(own) = child.as_mut() {
-            // Do not use the arguments as the sign of life here: directly after the start, they are not visible yet.
+            // Do not look for the arguments of the child process, because they are not visible
+            // directly after its start.
             if matches!(own.try_wait(), Ok(None)) {
                 return Some(own.id());
             }
@@ -254,7 +255,7 @@ impl Node {
             return Ok(());
         }
         let scratch = self.dir.join("tmp");
-        // A killed process leaves its unpacked libraries there.
+        // Remove the folder, because a killed process leaves its unpacked libraries in it.
         if scratch.exists() {
             fs::remove_dir_all(&scratch).map_err(RigError::io("remove", &scratch))?;
         }
@@ -282,8 +283,8 @@ impl Node {
             .stdin(Stdio::null())
             .stdout(out)
             .stderr(err);
-        // Use a separate process group: Ctrl-C at the terminal must reach only the tests. The process that started the
-        // node ends it.
+        // Use a separate process group, so that Ctrl-C at the terminal reaches only the tests. The
+        // test process ends the node.
         command.process_group(0);
         let spawned = command.spawn();
         let started = spawned.map_err(|source| RigError::Io {
@@ -310,7 +311,8 @@ impl Node {
         // Nodes live for seconds or minutes and share few cores, so fast compilation matters more than optimized code.
         command.arg("-XX:TieredStopAtLevel=1");
         if self.of > 1 {
-            // A node that missed a schema change requests it soon, instead of after a minute.
+            // Let a node that missed a schema change request the schema soon, instead of after a
+            // minute.
             command.args([
                 "-Dcassandra.schema_pull_interval_ms=3000",
                 "-Dcassandra.migration_delay_ms=1000",
@@ -336,7 +338,7 @@ impl Node {
             "-Dcassandra.skip_wait_for_gossip_to_settle=0",
             "-Dcassandra.ring_delay_ms=1000",
             "-Dcassandra.superuser_setup_delay_ms=0",
-            // Otherwise, a worker sets the name of its thread for each task, which is a system call.
+            // By default, a worker thread sets its name for each task, which costs a system call.
             "-Dcassandra.set_sep_thread_name=false",
         ]);
     }
@@ -501,7 +503,7 @@ fn refuses_plain_text(address: SocketAddr, limit: Duration) -> bool {
         stream.set_read_timeout(Some(limit))?;
         stream.set_write_timeout(Some(limit))?;
         stream.write_all(&OPTIONS_REQUEST)?;
-        // The response is a TLS alert, or nothing.
+        // An encrypted node answers plain text with a TLS alert, or closes the connection.
         stream.read(&mut [0; OPTIONS_REQUEST.len()]).map(drop)
     };
     match ask() {

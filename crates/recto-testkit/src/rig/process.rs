@@ -138,7 +138,8 @@ pub(super) fn is_gone(pid: u32, mark: &str) -> bool {
         .rsplit(')')
         .next()
         .is_some_and(|rest| rest.trim_start().starts_with('Z'));
-    // The first thread of a process loses its command line while other threads may still hold ports.
+    // Check the other threads of a zombie. Its first thread has already lost the command line, but
+    // the others may still hold ports.
     let threads = fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
     !zombie || threads <= 1
 }

@@ -80,7 +80,8 @@ impl Scratch {
             for (keyspace, _) in entries(&folder.join("keyspaces")) {
                 drop_keyspace(keyspace).await?;
             }
-            // Another process may remove the same folder. A later call removes the rest.
+            // Ignore an error: another process may remove the same folder, and a later call removes
+            // the rest.
             let _ = fs::remove_dir_all(folder);
         }
         Ok(())
@@ -122,8 +123,8 @@ mod tests {
         let scratch = Scratch::new(dir.path());
         let own = scratch.keyspace("mine").expect("a keyspace");
         scratch.folder().expect("a folder");
-        // The first id belongs to no process, and the second one always to a process. The third folder is not a folder
-        // of a process.
+        // No process has the first id, and a process always has id 1. The third folder is not named
+        // after a process.
         let gone = dir.path().join("scratch-4294967295");
         let alive = dir.path().join("scratch-1");
         let other = dir.path().join("scratch-of-others");

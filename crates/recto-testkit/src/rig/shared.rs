@@ -209,7 +209,8 @@ impl Rig {
             });
         }
         if idle.is_none() {
-            // A test may have started it with a watch. From now on, it must stay.
+            // End the watch with which a test may have started Cassandra, because Cassandra must
+            // stay from now on.
             self.end_watch()?;
         }
         Ok(shared)
@@ -279,7 +280,7 @@ impl Rig {
     }
 
     fn start_anew(&self, nodes: Nodes) -> Result<Running, RigError> {
-        // A container has only one node.
+        // Use a container only for one node, because a container runs only one node.
         let engine = if self.containers && nodes == Nodes::One {
             Container::engine()
         } else {
@@ -326,7 +327,7 @@ impl Rig {
         match launched {
             Ok(()) => Ok(running),
             Err(error) => {
-                // Report the first error.
+                // Ignore an error of `end`, so that the caller gets the first error.
                 let _ = self.end(&running);
                 Err(error)
             }
@@ -388,7 +389,8 @@ impl Rig {
         self.write("idle", &token)?;
         let [limit, tick] = [limit, IDLE_TICK].map(|time| time.as_secs().to_string());
         let spawned = watch_command(&["idle", &token, &limit, &tick], &self.dir).spawn();
-        // The script outlives this process, or is reaped when this process ends.
+        // Do not wait for the script, which outlives this process, or is reaped when this process
+        // ends.
         spawned.map(drop).map_err(|source| RigError::Io {
             doing: "start sh".to_owned(),
             source,

@@ -1,11 +1,15 @@
-# Ends what recto's test rig started and nobody ended. POSIX sh; $1 says when, $2 is the rig's folder.
-#   owner DIR               at end of standard input, that is, when the process that owns the cluster is gone
-#   idle  DIR TOKEN LIMIT TICK   when no process has held DIR/users.lock for LIMIT seconds; looks every TICK seconds.
-#                           Gives up when DIR/idle no longer holds TOKEN: the node was stopped, or shall stay.
+# Ends the Cassandra nodes and the container that a test rig started and did not end. POSIX sh.
+#   owner DIR                    Ends them at the end of standard input: the process that owns the
+#                                cluster has ended.
+#   idle  DIR TOKEN LIMIT TICK   Ends them when no process has locked DIR/users.lock for LIMIT
+#                                seconds, and checks the lock every TICK seconds. Stops watching
+#                                when DIR/idle no longer contains TOKEN: the node was stopped, or
+#                                must stay.
 when=$1
 dir=$2
 
-# Kills only a process whose command line names this very folder: a pid alone may have been given to another.
+# Kill a process only if its command line names this folder, because its id may belong to another
+# process by now.
 end() {
   for file in "$dir"/node*/pid; do
     [ -e "$file" ] || continue

@@ -259,7 +259,7 @@ fn an_address_in_the_environment_wins() {
 #[test]
 fn a_killed_owner_leaves_no_nodes() {
     let dir = tempfile::tempdir().expect("a folder");
-    // The test harness expects the name without the name of this program.
+    // The test harness expects the path of a test without the name of the test program.
     let path = concat!(module_path!(), "::owner_that_gets_killed");
     let (_, owner) = path.split_once("::").expect("a module of this program");
     let mut owner = Command::new(std::env::current_exe().expect("this test"))

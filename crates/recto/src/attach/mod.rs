@@ -57,11 +57,12 @@ impl Recto {
         })?;
         let (catalog, address) = (self.catalog(), from.to_recorded());
         self.reach().reached(&table.keyspace, &address, there);
-        // Without this check, a rejected request would move the other attached tables of the keyspace to the new
-        // address.
+        // Check the schema before `moved`, so that a rejected schema does not move the other
+        // attached tables of the keyspace to the new address.
         self.check_applies(&schema).await?;
         let moved = self.moved(table, &name, &address).await?;
-        // The address is recorded first, so that every process that reads the schema can reach its tables.
+        // Record the address before the schema, so that every process that reads the schema
+        // can reach its tables.
         catalog.create().await?;
         catalog.record_attached(&table.keyspace, &address).await?;
         let applied = self.apply(&schema).await?;

@@ -84,7 +84,8 @@ impl Edges<'_> {
                 Holds::Derived(_, Derivation::IsNull) => {
                     is_null = cell == self.sort_order.derived(column, None).as_deref();
                 }
-                // The text of this field follows as its own cell.
+                // A sort key is not shown, because the text that it sorts follows
+                // as a cell of its own.
                 Holds::Derived(_, Derivation::SortKey(_)) => {}
                 Holds::Hidden => break,
                 _ if std::mem::take(&mut is_null) => values.push(Json::Null),

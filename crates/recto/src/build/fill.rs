@@ -76,8 +76,8 @@ impl<'a> Fill<'a> {
             return Ok(pieces);
         }
         let store = &self.build.shared.store;
-        // A local store never waits, so it would read several ranges one after the other. Several ranges would save no
-        // time, and the search for their bounds scans all keys.
+        // A local store reads ranges one after the other, so several ranges would save no time. One
+        // range also avoids the search for the ends of ranges, which scans all keys.
         let asked = if store.limits().remote { MAX_PIECES / 2 } else { 1 };
         let pieces = Covered::split(&*store.snapshot()?, &self.core.base().table, asked).await?;
         self.kept.begin(&pieces).await?;
@@ -108,7 +108,7 @@ impl<'a> Fill<'a> {
             piece.rows += rows;
             piece.is_done = read.next.is_none();
             piece.after = read.next.or_else(|| piece.after.take());
-            // This write also makes the entries durable that were written before it.
+            // Storing the progress also makes the entries durable that this step wrote.
             self.kept.put(std::slice::from_ref(piece)).await?;
             return Ok(rows);
         }

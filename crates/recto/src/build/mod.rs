@@ -139,7 +139,8 @@ impl Build<'_> {
                 let forget = |views: &mut KeptViews| forget(views, &due.numbers);
                 self.shared.record_views(forget).await?;
             }
-            // Tables are created before their views are recorded.
+            // `apply` creates the table before it records the view, so there is no
+            // table to create here.
             BuildStep::MakeTable | BuildStep::Done => is_now(Known::Ready),
         }
         Ok(())

@@ -54,7 +54,8 @@ impl Build<'_> {
             if numbers.is_empty() {
                 continue;
             }
-            // After the barrier, no write uses a schema without the constraint.
+            // After the barrier, every write uses a schema with the constraint, so
+            // `claim_each` misses no record.
             self.barrier(recorded, |step| {
                 (self.progress)(self.claiming(&collection.name, step));
             })

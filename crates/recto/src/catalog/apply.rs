@@ -42,8 +42,9 @@ pub(crate) struct DeferredChanges {
 }
 
 impl Intent {
-    /// Creates the intent to apply `asked` to a store that has recorded `recorded`, and whose tables are as `found`
-    /// describes. `show` returns the statements that the store would run to change a table.
+    /// Creates the intent to apply `asked` to a store that has recorded `recorded`, and whose
+    /// tables are as `found` describes. `show` returns the statements that the store would run to
+    /// change a table.
     pub(crate) fn new(
         recorded: &Recorded,
         found: &FoundTables,
@@ -74,7 +75,8 @@ impl Intent {
         plan.rejected
             .extend(found.queues.as_ref().and_then(|queues| queues.refusal(asked)));
         plan.rejected.extend(too_many(&schema));
-        // The queue tables store these settings; the catalog does not.
+        // The queue tables store the settings of the queues, so the recorded
+        // schema leaves them out.
         schema.queues = StoreQueues::default();
         let named = asked.collections.iter();
         plan.rejected
@@ -158,8 +160,8 @@ pub(crate) struct Added {
 }
 
 impl Intent {
-    /// Returns the collections whose records may not fit the views or unique constraints to add. Returns none if the
-    /// plan already rejects the schema.
+    /// Returns the collections whose records may not fit the views or unique constraints to add.
+    /// Returns none if the plan already rejects the schema.
     pub(crate) fn added(&self, recorded: &Recorded, found: &FoundTables) -> Vec<Added> {
         let collections = self.schema.collections.iter();
         let collections = collections.filter(|one| {
@@ -170,7 +172,8 @@ impl Intent {
             let views = views.filter(|view| view.state == ViewState::Building).cloned();
             let unique = self.views.unique_of(&declared.name);
             let unique = unique.filter(|unique| unique.is_building).cloned();
-            // If a table exists without a recorded collection, its records are as the schema declares them.
+            // A table may have records although no collection is recorded for it. They have the
+            // declared definition then.
             let stored = recorded.schema.collection(&declared.name).unwrap_or(declared);
             Some(Added {
                 stored: Arc::clone(stored),
@@ -195,8 +198,8 @@ impl Intent {
     }
 }
 
-/// Returns whether a change concerns a collection that was attached and stays attached. Such a collection follows its
-/// table, so there is nothing to do.
+/// Returns whether a change concerns a collection that was attached and stays attached. Such a
+/// collection follows its table, so there is nothing to do.
 fn is_of_attached(change: &Change, recorded: &Schema, schema: &Schema) -> bool {
     let is_attached =
         |schema: &Schema, name: &str| schema.collection(name).is_some_and(|one| one.attached.is_some());
@@ -211,8 +214,9 @@ fn before(recorded: &Recorded, found: &FoundTables) -> Schema {
     before
 }
 
-/// Returns a line for each view whose table is created or dropped while others write. These are new views that must be
-/// filled with existing records, and views that an interrupted `apply` did not finish.
+/// Returns a line for each view whose table is created or dropped while others write. These are new
+/// views that must be filled with existing records, and views that an interrupted `apply` did not
+/// finish.
 fn views_on_their_way(
     recorded: &Recorded,
     found: &FoundTables,
@@ -299,8 +303,8 @@ fn without(recorded: &Schema, asked: &Schema, options: &ApplyOptions) -> Schema 
     rest
 }
 
-/// Reports the collections that would have more views or unique constraints than a schema can declare. The count
-/// includes those that the schema declares and the recorded ones that stay.
+/// Reports the collections that would have more views or unique constraints than a schema can
+/// declare. The count includes the declared ones and the recorded ones that stay.
 fn too_many(schema: &Schema) -> impl Iterator<Item = String> + '_ {
     schema.collections.iter().flat_map(|one| {
         let counts = [
@@ -318,8 +322,8 @@ fn too_many(schema: &Schema) -> impl Iterator<Item = String> + '_ {
     })
 }
 
-/// Returns whether a name, such as `flights.by_tail` or `users.unique.email`, is that of a recorded view or unique
-/// constraint that the new schema does not declare.
+/// Returns whether a name, such as `flights.by_tail` or `users.unique.email`, is that of a recorded
+/// view or unique constraint that the new schema does not declare.
 fn removes_part(name: &str, recorded: &Schema, asked: &Schema) -> bool {
     has_part(recorded, name) && !has_part(asked, name)
 }
@@ -334,8 +338,8 @@ fn has_part(schema: &Schema, name: &str) -> bool {
     })
 }
 
-/// Returns whether a name is that of the unique constraint of these fields. The name is `users.unique.tenant,slug`, or
-/// `users.unique (tenant, slug)` as `verify` reports it.
+/// Returns whether a name is the name of the unique constraint of these fields. The name is
+/// `users.unique.tenant,slug`, or `users.unique (tenant, slug)` as `verify` reports it.
 fn names_unique(name: &str, collection: &str, fields: &[String]) -> bool {
     let rest = name.strip_prefix(collection);
     let Some(rest) = rest.and_then(|rest| rest.strip_prefix(".unique")) else {
@@ -432,8 +436,9 @@ fn not_removed(name: &str, recorded: &Recorded, asked: &Schema) -> String {
     format!("there is no collection {name} to remove{nearest}")
 }
 
-/// Returns the statements that the store would run to create and change tables, in order. Those of the catalog come
-/// before the first schema. A type that several tables need appears once, with the first of these tables.
+/// Returns the statements that the store would run to create and change tables, in order. Before
+/// the first schema, the statements for the catalog come first. A type that several tables need
+/// appears once, with the first table that needs it.
 fn statements(
     recorded: &Recorded,
     found: &FoundTables,
@@ -478,8 +483,8 @@ fn refusal(change: &Change) -> Option<String> {
     }
 }
 
-/// Returns the changes of tables that must precede the recording of `schema` and its views. `schema` includes the
-/// recorded parts that stay. Rejected changes need none.
+/// Returns the changes of tables that must precede the recording of `schema` and its views.
+/// `schema` includes the recorded parts that stay. Rejected changes need none.
 fn table_changes(
     recorded: &Recorded,
     found: &FoundTables,
@@ -539,8 +544,9 @@ pub(crate) async fn apply(
     for change in &intent.tables {
         change_table(store, catalog.environment, change).await?;
     }
-    // Record the schema after its tables are created, so that every recorded schema has all its tables. A crash before
-    // this point leaves empty tables and columns without values, which the next `apply` finds and uses.
+    // Record the schema after its tables are created, so that every recorded schema has all its
+    // tables. A crash before this point leaves empty tables and columns without values, which the
+    // next `apply` finds and uses.
     let is_another =
         !recorded.schema.difference(&intent.schema).is_empty() || *recorded.views != intent.views;
     if is_another || recorded.generation == 0 {
@@ -550,9 +556,10 @@ pub(crate) async fn apply(
     Ok((applied, intent.after))
 }
 
-/// Drops tables that the recorded schema no longer names. Call it after the schema is recorded, so that an `apply` that
-/// lost to another does not drop tables that the other one keeps. A crash between the two leaves a table that no schema
-/// names. Another removal of that name drops the table.
+/// Drops tables that the recorded schema no longer names. Call it after the schema is recorded, so
+/// that an `apply` that lost to another does not drop tables that the other one keeps. A crash
+/// between recording and dropping leaves a table that no schema names. A later `apply` that removes
+/// this name drops it.
 pub(crate) async fn drop_tables(
     store: &Arc<dyn Store>,
     catalog: &Catalog<'_>,

@@ -80,8 +80,8 @@ pub(crate) struct Recorded {
 }
 
 impl Recorded {
-    /// Returns the tables of the schema, each with the name of its collection. For each collection, the base table
-    /// comes first, then the tables of views, then those of claims.
+    /// Returns the tables of the schema, each with the name of its collection. For each collection,
+    /// the base table comes first, then the tables of views, then the tables of claims.
     pub(crate) fn tables(&self) -> Vec<(String, Table)> {
         let mut tables = Vec::new();
         for collection in &self.schema.collections {
@@ -251,7 +251,7 @@ impl<'a> Catalog<'a> {
     /// Returns the recorded schema, read at the local level, unless it has this generation.
     pub(crate) async fn known_schema_other_than(&self, generation: u64) -> Result<Option<Recorded>> {
         let entry = self.entry(SCHEMA, ConsistencyLevel::LocalQuorum).await?;
-        // Do not parse the text again if it is unchanged.
+        // The same generation means the same schema, so do not parse its text again.
         match entry.filter(|entry| entry.generation != generation) {
             Some(entry) => read_schema(Some(entry)).map(Some),
             None => Ok(None),
@@ -305,7 +305,8 @@ impl<'a> Catalog<'a> {
             if self.replace(CURSOR_KEYS, 0, &keys_entry(1, &ring)).await? {
                 return Ok(ring);
             }
-            // Another process created them. The local data center may not have them yet.
+            // Another process created the keys. Read them at the serial level, because the local
+            // data center may not have them yet.
             level = ConsistencyLevel::Serial;
         }
         Err(keys_change())
@@ -369,7 +370,8 @@ impl<'a> Catalog<'a> {
         let mut looks = 1;
         let found = loop {
             match self.store.snapshot()?.get(&read, &options).await {
-                // The process that is creating the catalog has not reached every node yet.
+                // The table may be missing because another process is creating the catalog and has
+                // not reached every node yet. So read again after a pause.
                 Err(error) if error.kind() == StoreErrorKind::Table && looks < MAX_LOOKS => {
                     looks += 1;
                     tokio::time::sleep(TABLE_PAUSE).await;
@@ -451,7 +453,8 @@ impl<'a> Catalog<'a> {
     ) -> Attempt<bool, Error> {
         match self.store.cas(cas.clone(), options).await {
             Ok(CasOutcome::Applied) => Attempt::Known(true),
-            // An earlier attempt whose outcome was unknown may have succeeded.
+            // An earlier attempt whose outcome was unknown may have succeeded, so compare the
+            // stored entry with the new one.
             Ok(CasOutcome::NotApplied { .. }) => {
                 match self.entry(name, ConsistencyLevel::Serial).await {
                     Ok(found) => Attempt::Known(found.is_some_and(|found| {

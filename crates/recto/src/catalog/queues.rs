@@ -40,7 +40,7 @@ impl FoundQueues {
         let mut found = Self::none(!catalog.store.limits().transactions);
         if let Some(options) = stored_options(catalog).await? {
             found.options = options;
-            // The process that stored the options had opened the queues.
+            // The process that stored the options had created all queue tables, so none is missing.
             found.missing.clear();
         }
         Ok(found)

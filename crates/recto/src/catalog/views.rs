@@ -24,7 +24,7 @@ pub(crate) struct KeptView {
     pub(crate) state: ViewState,
     /// Collation number of its sort keys; `None` if it has none.
     pub(crate) collation: Option<u32>,
-    /// Maximum number of records that the view should have and lacks.
+    /// Number of records that the view should have and lacks. The actual number may be smaller.
     pub(crate) misfits: MisfitCounts,
     /// True if the value of its only partition field may be empty. Tables of earlier releases do not allow it.
     pub(crate) allows_empty: bool,
@@ -41,7 +41,7 @@ pub(crate) struct KeptUnique {
     pub(crate) number: u64,
     /// True if records that are older than the constraint may still lack their claims.
     pub(crate) is_building: bool,
-    /// Maximum number of records whose values the constraint cannot store.
+    /// Number of records whose values the constraint cannot store. The actual number may be smaller.
     pub(crate) misfits: MisfitCounts,
     /// True if the value of its only field may be empty. Tables of earlier releases do not allow it.
     pub(crate) allows_empty: bool,
@@ -274,11 +274,13 @@ impl KeptViews {
         views
             .tables
             .retain(|one| is_there(one) && !found.gone_views.contains(&one.number));
-        // This program cannot maintain such a view for its readers.
+        // This program cannot create the sort keys of a view that is not current, so it
+        // drops that view's table.
         for one in views.tables.iter_mut().filter(|one| !one.is_current()) {
             one.state = ViewState::Dropping;
         }
-        // The tables of an attached collection exist already: there is nothing to fill or to drop.
+        // Recto neither fills nor drops the tables of an attached collection, so forget a view that
+        // the collection does not declare.
         let is_as_declared = |one: &KeptView| {
             let collection = schema
                 .collection(&one.collection)
@@ -544,7 +546,8 @@ collate = "de"
         let made = KeptViews::default().following(&schema, &FoundTables::default(), |_| true);
         assert_eq!(made.to_text(), RECORDED);
         assert_eq!(KeptViews::from_text(RECORDED, &schema).unwrap(), made);
-        // A view with sort keys has their collation number, and a view without has none.
+        // A view with sort keys needs a valid collation number, and a view without sort
+        // keys must have none.
         for text in [
             RECORDED.replace("collation 1 ", ""),
             RECORDED.replace("collation 1 ", "collation x "),

@@ -54,7 +54,7 @@ pub(crate) async fn point_read(
     if limits.check_partition(&sort_order.table, &partition).is_err()
         || limits.check_clustering(&sort_order.table, &clustering).is_err()
     {
-        // No record has a key that cannot be stored.
+        // No stored record has a key that exceeds the limits, so there is nothing to read.
         return Ok(None);
     }
     let read = PointRead {

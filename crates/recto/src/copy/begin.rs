@@ -75,7 +75,8 @@ impl Begun {
             let is_begun = !covered.read().await?.is_empty();
             match (has_records(target, collection).await?, is_begun) {
                 (true, false) => return Err(begun.not_empty(target, &collection.name).await?),
-                // The copied records were removed since, so the copy begins again.
+                // The target has progress but no records: they were removed after the interrupted
+                // copy, so the copy begins again.
                 (false, true) => covered.forget().await?,
                 _ => {}
             }
@@ -91,8 +92,9 @@ impl Begun {
         }
     }
 
-    /// Counts the records that do not fit views and unique constraints, and records the number in the other store. So
-    /// the store knows of the missing records before they are missing. Returns the findings.
+    /// Counts the records that do not fit views and unique constraints, and records the number in
+    /// the other store. So the other store knows the number of missing records before the copy
+    /// begins. Returns the findings.
     ///
     /// # Errors
     /// A store cannot be read, or the other store cannot be written.
@@ -130,7 +132,7 @@ impl Begun {
         Ok(all.into_values().collect())
     }
 
-    /// Returns whether the cached cursor keys of a store are those of the source store.
+    /// Returns whether the cached cursor keys of a store are the keys of the source store.
     fn are_keys_of(&self, store: &Recto) -> bool {
         *store.shared().keys.ring().to_bytes() == *self.keys.to_bytes()
     }
@@ -188,7 +190,8 @@ impl Begun {
     pub(super) async fn take_cursor_keys(&self, source: &Recto, target: &Recto) -> Result<bool> {
         let (own, taken) = (&target.shared().keys, &self.keys);
         if own.are_given || source.shared().keys.are_given {
-            // The configuration determines these keys.
+            // Keys from the configuration cannot be replaced, so only compare the
+            // keys of both stores.
             return Ok(self.are_keys_of(target));
         }
         let there = target.schema();

@@ -39,7 +39,7 @@ use write::Target;
 
 /// Maximum number of records of one step.
 const STEP_ROWS: u32 = 1_000;
-/// Maximum size of these records in bytes, unless a single record is larger.
+/// Maximum size in bytes of the records of one step, unless a single record is larger.
 const STEP_BYTES: u64 = 2 << 20;
 /// Number of ranges that are copied concurrently.
 const PIECES_AT_ONCE: usize = 4;
@@ -218,7 +218,8 @@ impl Copying<'_> {
             .try_collect::<()>()
             .await?;
         if is_resumed {
-            // The interrupted process may have left buckets that it was about to split.
+            // The interrupted process may have left buckets that it was about to
+            // split, so split them now.
             bucketed::cut_what_is_left(&self.target).await?;
         }
         let copied = CopiedCollection {
@@ -290,7 +291,7 @@ impl Copying<'_> {
         piece.rows += rows;
         piece.is_done = read.next.is_none();
         piece.after = read.next.or_else(|| piece.after.take());
-        // This write also makes the records durable that were written before.
+        // Storing the progress also makes the records durable that this step wrote.
         self.covered.put(std::slice::from_ref(piece)).await?;
         Ok(rows)
     }

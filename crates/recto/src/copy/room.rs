@@ -1,5 +1,5 @@
-//! Sample of all records that are to be copied, for stores where splits of buckets take long. The copy waits once for
-//! all splits, and not for those of each step.
+//! Sample of all records that are to be copied, for stores where splits of buckets take long. The
+//! copy waits once for all splits, instead of waiting in each step.
 
 use super::Copying;
 use super::record::{Record, Records};

@@ -90,7 +90,8 @@ impl<'a> Summing<'a> {
     }
 
     fn add(&self, sum: &mut RecordSum, record: &Record, changes: bool) {
-        // If records are written plainly, the store reports only an approximate time of expiry.
+        // If `writes` is not `update`, stores report only approximate times of expiry. The digests
+        // could differ, so they leave out every record that expires.
         let ends = record.expires_at.is_some_and(|at| !changes || at <= self.until);
         if ends {
             sum.ending += 1;
@@ -117,12 +118,13 @@ impl<'a> Summing<'a> {
 /// of the fields, each after its length.
 fn digest(record: &Record, changes: bool) -> u128 {
     let mut hasher = blake3::Hasher::new();
-    // Cassandra does not report the write timestamp of a row that has only a key.
+    // Cassandra reports no write timestamp for a row that has only a key, so the digest
+    // leaves out its version.
     let version = if record.has_values { record.version.0 } else { 0 };
     let ends = record.expires_at.filter(|_| changes).unwrap_or(i64::MAX);
     hasher.update(&version.to_be_bytes()).update(&ends.to_be_bytes());
     for cell in record.fields.iter() {
-        // A null has a length that no cell has.
+        // A null gets a length that no cell has, so that it differs from an empty cell.
         let length = cell.map_or(u64::MAX, |cell| cell.len() as u64);
         hasher
             .update(&length.to_be_bytes())

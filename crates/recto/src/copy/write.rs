@@ -55,7 +55,8 @@ impl Target<'_> {
     pub(super) async fn write(self, records: Records) -> Result<()> {
         let newest = records.0.iter().map(|record| record.version.0).max();
         if let Some(newest) = newest {
-            // The next write there gets a newer timestamp, independent of the clock.
+            // Later writes to the target must be newer than the copied records, even if
+            // its clock is behind.
             self.0.shared.stamps.skip_to(Stamp(newest));
         }
         if RoomMaking::of(std::slice::from_ref(self.0)) == RoomMaking::Steps {
@@ -89,7 +90,8 @@ impl Target<'_> {
     async fn put(self, records: &[Record]) -> Result<()> {
         let shared = &self.0.shared;
         loop {
-            // Until the outcome is known, no view may be added that this write does not maintain.
+            // Until the outcome is known, no view may be added that this write does not
+            // maintain, so hold the guard.
             let mut writing = shared.writing_plainly(WRITE_TIMEOUT).await?;
             self.check_current()?;
             let writes = self.puts(records)?;
@@ -204,7 +206,8 @@ impl Target<'_> {
                 .await;
             match changed {
                 Ok(outcome) => Attempt::Known(outcome.map(drop)),
-                // A repeated change determines the outcome of the first one.
+                // The outcome may be unknown. Try again, because the repeated change determines the
+                // outcome of the first one.
                 Err(error) if error.is_retryable() => Attempt::Failed(error),
                 Err(error) => Attempt::Refused(error),
             }
@@ -225,14 +228,16 @@ impl Target<'_> {
             if left.is_empty() {
                 return Ok(());
             }
-            // Until the outcome is known, no view may be added that this write does not maintain.
+            // Until the outcome is known, no view may be added that this write does not
+            // maintain, so hold the guard.
             let _writing = shared.writing().await;
             self.check_current()?;
             let Some(there) = self.transact_now(&left).await? else {
                 return Ok(());
             };
             if !there.contains(&true) {
-                // Another schema was recorded, or another writer took values of unique fields.
+                // No record exists, so the schema changed, or another writer took values of unique
+                // fields. Read the schema again.
                 shared.look_for_schema().await?;
             }
             let mut there = there.into_iter();
@@ -259,7 +264,7 @@ impl Target<'_> {
                 }
                 Ok(TransactionOutcome::Unknown(error)) => Attempt::Unknown(error),
                 Ok(TransactionOutcome::Refused(error)) => Attempt::Refused(Error::from(error)),
-                // No put of a record or of an entry is an insert, so conflicts do not occur.
+                // Every put of a record or an entry replaces its row, so conflicts do not occur.
                 Ok(TransactionOutcome::Conflict(_)) => Attempt::Refused(busy(&core.definition.name)),
                 Err(error) => Attempt::Failed(Error::from(error)),
             }

@@ -338,7 +338,8 @@ impl Buffer {
             let columns = plan.targets[target].slots.len();
             let viewed = plan.targets[target].core.viewed.as_ref();
             let views = viewed.map_or(0, |viewed| viewed.views.views().len());
-            // The stored record may be as large as the new one.
+            // If the collection has views, count the row, its entries, and the stored record, which
+            // may be as large as the row.
             let copies = if viewed.is_some() { views + 2 } else { 1 };
             let most_rows = MAX_TRANSACTION_WRITES / (2 * views + 2);
             let (mut start, mut bytes) = (0, 0);
@@ -554,7 +555,8 @@ writes = "append"
                 };
                 file.append(&plan, buffer.rejects_with(&plan, &by_store)).unwrap();
             });
-            // The vector of rejected rows doubles when it grows, and a piece of text also has a reserve.
+            // Allow twice the counted size, because the vector of rejected rows doubles when it
+            // grows. The text has a reserve, too.
             let most = 2 * counted + (256 << 10);
             assert!(taken.bytes_max < most as u64, "{name}: {taken:?}, {most}");
             assert!(buffer.byte_len() <= whole);

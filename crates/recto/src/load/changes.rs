@@ -112,7 +112,8 @@ impl WholePart<'_> {
         if shared.store.limits().transactions {
             return match transact(core, &partition, &request, Some(Version(at))).await {
                 Ok(_) => Ok(Ok(())),
-                // The caller reads which of the two it is.
+                // Report both as a changed record, because the caller reads the stored record and
+                // finds out which of the two it is.
                 Err(error) if matches!(error.kind(), ErrorKind::Exists | ErrorKind::Changed) => {
                     Ok(Err(Refusal::Changed(None).into()))
                 }
@@ -121,7 +122,8 @@ impl WholePart<'_> {
         }
         let key = core.key_of(&partition);
         let (name, time) = (&core.definition.name, self.writer.options.timeout);
-        // A repeated change determines the outcome of the first one.
+        // Repeat the change if its outcome is unknown, because the repeated change determines the
+        // outcome of the first one.
         let change = || async {
             let request = request.clone();
             let changed = shared.writer.change_at(at, name, key.clone(), request, time);

@@ -133,7 +133,7 @@ pub(super) struct State {
     pub(super) stamp: Stamp,
     /// Number of rows of the file that are processed: stored or rejected.
     pub(super) rows: u64,
-    /// Size in bytes of the reject file's part for these rows.
+    /// Size in bytes of the part of the reject file that belongs to the processed rows.
     pub(super) reject_bytes: u64,
     pub(super) finished: bool,
     /// Timestamp of the last write of the state. The next one is greater, independent of the clock.
@@ -222,7 +222,8 @@ impl State {
     fn from_json(text: &str, names: &[String]) -> Option<Self> {
         let json: Json = serde_json::from_str(text).ok()?;
         let tables = |name: &String| match json.get("collections")?.get(name)?.get("tables") {
-            // Up to version 2, the only table was the base table, which has the name of the collection.
+            // Up to version 2, a load wrote only the base table, which has the
+            // name of the collection.
             None => Some(vec![name.clone()]),
             Some(tables) => {
                 let names = tables.as_array()?.iter();
@@ -233,7 +234,7 @@ impl State {
             let json = json.get("collections")?.get(name)?;
             let reasons = json.get("reasons")?.as_object()?.iter();
             let views = json.get("views").and_then(Json::as_object);
-            // Version 1 did not count existing records.
+            // Version 1 did not count existing records, so their numbers are 0.
             let met = |name| json.get(name).and_then(Json::as_u64).unwrap_or(0);
             Some(Tally {
                 stored: json.get("stored")?.as_u64()?,
@@ -421,7 +422,8 @@ fn load_id(
     };
     add(content.as_bytes());
     match format {
-        // Loads of NDJSON keep the identity that earlier releases gave them.
+        // Add an empty value for NDJSON, so that its loads keep the identity that earlier
+        // releases gave them.
         Format::Ndjson => add(&[]),
         Format::Csv => add(&CSV_RULES.to_le_bytes()),
     }
@@ -470,7 +472,7 @@ mod tests {
         let text = state.to_json(&names);
         assert_eq!(State::from_json(&text, &names).unwrap(), state);
         assert_eq!(text, include_str!("golden/load-state-v3.json").trim_end());
-        // Written by earlier releases. Every later release reads them.
+        // Earlier releases wrote these files, and every later release must read them.
         state.tables = tables(&["b"]);
         state.tallies[1].views.clear();
         let golden = include_str!("golden/load-state-v2.json");

@@ -119,7 +119,7 @@ impl CellRules {
                 .or_else(|reason| cql_duration(text).and_then(|text| read(&text).ok()).ok_or(reason)),
             ty if ty.is_nested() => {
                 check_values(field, text)?;
-                // JSON comes first, because Recto writes it.
+                // Try JSON before CQL literals, because Recto writes nested values as JSON.
                 json::from_text(ty, text).or_else(|error| {
                     let is_json = serde_json::from_str::<&RawValue>(text).is_ok();
                     literals::read(self, field, ty, text).map_err(|reason| {
@@ -149,7 +149,7 @@ impl CellRules {
                 .map(Value::Blob)
                 .ok_or_else(|| expected("a blob in hex such as \"0xdeadbeef\""));
         }
-        // One of 4,096 base64 texts begins this way, too.
+        // One of 4,096 base64 texts begins with `0x`, so reject text that is valid in both forms.
         if self.blobs.is_none() && text.starts_with("0x") && unprefixed.and_then(hex).is_some() {
             let class = format!("{field}: a blob that may be hex or base64 (hint: --blobs hex)");
             return Err(Reason::with_details(class, &format!(": {}", shown(text))));
@@ -189,7 +189,8 @@ impl CellRules {
                 let digits = bytes.iter().map(|byte| format!("{byte:02x}"));
                 format!("0x{}", digits.collect::<String>())
             }
-            // Base64 that looks like hex would be rejected.
+            // Base64 that begins with `0x` would be rejected as doubtful, so write
+            // these bytes as hex.
             (Type::Blob, Value::Blob(bytes)) => {
                 let text = json::to_text(ty, value);
                 if text.starts_with("0x") {
@@ -297,7 +298,8 @@ pub(super) fn shown(text: &str) -> String {
 
 /// Rejects a nested value whose conversion would take too much memory.
 pub(super) fn check_values(field: &str, text: &str) -> Result<(), Reason> {
-    // Upper bound: each value except the first of its list or object follows one of these bytes.
+    // Every nested value follows a comma or an opening bracket, so the number of these
+    // bytes is an upper bound.
     let values = text.bytes().filter(|byte| matches!(byte, b',' | b'[' | b'{'));
     if values.count() > MAX_NESTED_VALUES {
         return Err(Reason::general(format!(
@@ -504,7 +506,7 @@ mod tests {
                     ..CsvOptions::default()
                 };
                 let rules = CellRules::new(&options).unwrap();
-                // Base64 that begins with `0x`.
+                // The base64 of these bytes begins with `0x`, so it looks like hex.
                 let doubtful = [&[0xD3, 0x1C], &tail[..]].concat();
                 for (ty, value) in [
                     (Type::Timestamp, Value::Timestamp(millis)),

@@ -135,7 +135,7 @@ impl Literal<'_> {
                 let (piece, after) = rest.split_once('\'').ok_or_else(|| self.wrong())?;
                 text.push_str(piece);
                 rest = after;
-                // A quote inside is doubled.
+                // A doubled quote stands for one quote of the text. Any other quote ends the text.
                 let Some(after) = rest.strip_prefix('\'') else {
                     break;
                 };

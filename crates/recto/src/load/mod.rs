@@ -176,8 +176,9 @@ pub(crate) async fn load(
     }
     let sizes = Sizes::of(buffer_bytes, limits);
     let making = RoomMaking::of(collections);
-    // Create no channel without a receiver. If a receiver is dropped during a send, the message can stay in the channel
-    // as long as a sender exists, and the load would wait forever for its answer.
+    // Create no channel without a receiver. If a receiver is dropped during a send, the
+    // message can stay in the channel as long as a sender exists. The load would then wait
+    // forever for its answer.
     let (rooms, coming) = matches!(making, RoomMaking::Steps)
         .then(|| mpsc::channel(1))
         .unzip();
@@ -224,7 +225,7 @@ pub(crate) async fn load(
     }
     load.run(collections, deliveries).await?;
     if is_resumed {
-        // An interrupted load may have left buckets that it was about to split.
+        // An interrupted load may have left buckets that it was about to split, so split them now.
         for collection in collections {
             bucketed::cut_what_is_left(collection).await?;
         }
@@ -294,8 +295,8 @@ async fn begin(
             let stamp = shared.stamps.next().max(state.next_stamp());
             return Ok((state.anew(stamp, tables), rejects));
         }
-        // A table was added since, and the stored rows are not in it. Load them again with the same timestamps, so that
-        // existing rows stay as they are.
+        // A table was added after the earlier load, and it lacks the stored rows. Load them again
+        // with the same timestamps, so that existing rows stay as they are.
         Some(state) if !state.is_in(&tables) => return Ok((state.anew(state.stamp, tables), rejects)),
         Some(state) => state,
     };
@@ -308,8 +309,8 @@ async fn begin(
     if whole {
         return Ok((state, rejects));
     }
-    // The rejects are missing, so they must be found again. The stored rows stay as they are, because they are loaded
-    // with the same timestamps.
+    // The reject file is missing, so the load must find the rejected rows again. The stored rows
+    // stay as they are, because they are loaded with the same timestamps.
     Ok((state.anew(state.stamp, tables), rejects))
 }
 
@@ -441,7 +442,7 @@ impl Load<'_> {
     async fn make_room(&mut self, survey: Survey) -> Result<()> {
         let writer = Arc::clone(&self.writer);
         let making = async {
-            // An error in the file or its rows is reported when they are loaded.
+            // Ignore errors here, because the load reports them when it reads the same rows.
             if let Ok(sampled) = survey.rows().await {
                 drop(writer.make_room(&sampled).await);
             }
@@ -462,7 +463,8 @@ impl Load<'_> {
             let last_stamp = Stamp(self.state.stamp.0.saturating_add_unsigned(buffer.rows_end));
             collections[0].shared.stamps.skip_to(last_stamp);
             let room = async {
-                // Without an answer, the buckets are as they were before.
+                // If the task gives no answer, its buckets are not split yet.
+                // Write the rows anyway.
                 drop(room.await);
                 Ok(())
             };
@@ -507,7 +509,7 @@ impl Load<'_> {
         Ok(())
     }
 
-    /// Stores the rows of a buffer. Returns those that the store rejects.
+    /// Stores the rows of a buffer. Returns the rows that the store rejects.
     async fn write_rows(
         &mut self,
         buffer: &Arc<Buffer>,
@@ -527,7 +529,8 @@ impl Load<'_> {
             state.tallies[chunk.target].add(&chunk.became);
             rows_written += chunk.became.taken() + chunk.refused.len() as u64;
             refused.extend(chunk.refused);
-            // Count the stored share of this buffer, so that the rest predicts the remaining time.
+            // Count the stored share of this buffer as done, so that the remaining bytes predict
+            // the remaining time.
             let share = bytes_of_buffer * u128::from(rows_written) / u128::from(rows.max(1));
             bytes = self.bytes_done + share as u64;
         }

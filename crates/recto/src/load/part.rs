@@ -137,7 +137,8 @@ impl WholePart<'_> {
     }
 
     async fn ask_transaction(&self, there: Option<Arc<Vec<Option<StoredRow>>>>) -> RequestResult<Part> {
-        // Prepare the writes again for each attempt, so that no copy is kept during a wait.
+        // Create the writes again for each attempt, so that no copy of them takes
+        // memory during a wait.
         let mut whole = self.make(there).await?;
         let part = Part::Whole(whole.became, whole.refused);
         if whole.writes.is_empty() {

@@ -262,7 +262,7 @@ impl Deliveries {
     /// Returns the next rows. There are two buffers at any time: the last one that was returned, and the one that is
     /// being filled.
     pub(super) async fn next(&mut self) -> Result<Delivery> {
-        // If the thread has ended, the receive below fails.
+        // Ignore the error of a thread that has ended, because then `recv` fails.
         let _ = self.demands.send(());
         let delivery = self.deliveries.recv().await;
         delivery.ok_or_else(|| defect("the converting thread of the load ended".to_owned()))
@@ -283,7 +283,7 @@ pub(super) fn convert(reading: Reading, conversion: Conversion) -> Result<Delive
         row: 0,
     };
     spawn("recto-load-convert", move || {
-        // The thread ends early only if no receiver waits for its rows.
+        // Ignore the result, because the thread ends early only if nobody waits for its rows.
         let _ = thread.run(&reading);
     })?;
     Ok(Deliveries { demands, deliveries })
@@ -306,8 +306,8 @@ struct Abandoned;
 impl ConvertingThread {
     fn run(mut self, reading: &Reading) -> Result<(), Abandoned> {
         loop {
-            // A reading thread that ended without a message has panicked. The load must not end as if the file had
-            // ended.
+            // A reading thread that ended without a message has panicked. Report a defect, so that
+            // the load does not end as if the file had ended.
             let piece = reading.pieces.recv().unwrap_or_else(|_| {
                 Piece::End(Err(defect("the reading thread of the load ended".to_owned())))
             });
@@ -358,8 +358,9 @@ impl ConvertingThread {
         let buffer = std::mem::replace(&mut self.buffer, Buffer::new(&self.conversion.plan));
         let (buffer, (told, room)) = (Arc::new(buffer), oneshot::channel());
         match &self.conversion.rooms {
-            // The channel is empty, because the receiver took the previous buffer before its delivery. The receiver is
-            // gone only after the load has ended.
+            // The channel is empty, because the receiver took the previous buffer before
+            // its delivery, so the send does not block. The receiver is gone only after
+            // the load has ended.
             Some(rooms) => drop(rooms.blocking_send(Coming {
                 buffer: Arc::clone(&buffer),
                 room: told,

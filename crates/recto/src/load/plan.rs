@@ -96,7 +96,8 @@ impl LoadPlan {
         request: &LoadRequest,
     ) -> Result<Self> {
         if let (Shape::Unreadable(_), Ok(text)) = (record.shape, std::str::from_utf8(header)) {
-            // With another separator, quotes do not match.
+            // A wrong separator can make quotes look unbalanced, so check the separator before the
+            // quotes are reported.
             check_separator(&[text.to_owned()], collections, request)?;
         }
         let names = header_columns(header, record, Dialect::new(&request.csv))?;
@@ -105,7 +106,7 @@ impl LoadPlan {
         for collection in collections {
             check_columns(&columns, collection, request.ignore_unknown)?;
         }
-        // An empty name, which no field has.
+        // A column without a field gets an empty name, which no field has.
         let columns = columns.into_iter().map(Option::unwrap_or_default).collect();
         Self::new(Format::Csv, columns, header.to_vec(), collections, request)
     }
@@ -157,13 +158,14 @@ impl LoadPlan {
                 .iter()
                 .enumerate()
                 .map(|(index, column)| {
-                    // Hidden columns belong to no field, even if a column of the file has their name.
+                    // Hidden columns of the table belong to no field, even if a column of the
+                    // file has the same name.
                     core.definition.field(&column.name)?;
                     let slot = Slot {
                         column: *column_of_name.get(&column.name)?,
                         field: column.name.clone(),
                         ty: column.ty.clone(),
-                        // Only decimals have several forms here.
+                        // Among key values, only decimals have several encodings of the same value.
                         canonical: column.ty == Type::Decimal && index < table.key_len(),
                     };
                     Some(slot_index(&mut slots, slot))
@@ -305,7 +307,8 @@ fn check_separator(
             .any(|collection| collection.definition.field(name).is_some())
             || request.csv.map.iter().any(|mapping| mapping.column == name)
     };
-    // Columns that are left out may have any name, unless there is no other column.
+    // With `ignore_unknown`, columns may have any name. But a single unknown column
+    // suggests a wrong separator.
     let suspects = names
         .iter()
         .filter(|name| !is_known(name) && (!request.ignore_unknown || names.len() == 1));

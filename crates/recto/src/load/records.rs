@@ -191,7 +191,8 @@ impl Splitter {
             if self.ended && left == 0 {
                 return Ok(None);
             }
-            // The text has only blank lines, or a record that is longer than the text that was read.
+            // The text has only blank lines, or a record that is longer than the
+            // text, so read more.
             wanted = left.saturating_mul(2).max(self.batch_bytes);
         }
     }
@@ -209,7 +210,7 @@ impl Splitter {
         }
         self.pending.drain(..self.start);
         self.start = 0;
-        // Release the memory of a long record.
+        // A long record may have enlarged the buffer, so release that memory.
         self.pending.shrink_to(wanted);
         self.pending.reserve_exact(wanted - self.pending.len());
         while !self.ended && self.pending.len() < wanted {
@@ -267,7 +268,8 @@ impl Splitter {
                         line: self.line,
                         shape,
                     });
-                    // A carriage return at its end may be the end of the line.
+                    // Keep carriage returns at the end of the text, because they may belong to
+                    // the end of the line.
                     let ends = rest.iter().rev().take_while(|byte| **byte == b'\r');
                     let ends = ends.take(2).count();
                     kept = self.start + length;
@@ -291,7 +293,8 @@ impl Splitter {
             return;
         };
         match line_end(&rest[at..], self.ended) {
-            // The line end is not complete yet.
+            // The text ends within the end of the line, so keep its beginning
+            // until more text is read.
             None => self.start += at,
             Some(length) => {
                 self.start += at + length;
@@ -493,7 +496,8 @@ impl CsvCell {
             let is_escape = dialect
                 .escape
                 .is_some_and(|escape| character == char::from(escape));
-            // Inside quotes, a quote is doubled.
+            // After an escape, or after the first quote of a doubled quote, the next
+            // character stands for itself.
             if is_escape || (self.is_quoted && character == '"') {
                 character = characters.next().unwrap_or(character);
             }

@@ -41,7 +41,8 @@ pub(super) struct Reject {
 }
 
 impl Reject {
-    /// Returns the position among the other rejects.
+    /// Returns the key by which rejects are sorted: the origin of the row, then its first
+    /// collection.
     pub(super) fn place(&self) -> (Origin, Option<usize>) {
         (self.origin, self.reasons.first().map(|(target, _)| *target))
     }
@@ -198,7 +199,7 @@ fn create_private(path: &Path) -> io::Result<File> {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let file = options.open(path)?;
-    // An existing file of an earlier run keeps its mode when it is opened.
+    // A file of an earlier run keeps its mode when it is opened, so set the mode explicitly.
     #[cfg(unix)]
     file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
     Ok(file)
@@ -267,7 +268,7 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// Columns before those of the file.
+/// Columns that precede the columns of the loaded file.
 const COLUMNS: [&str; 3] = ["recto_line", "recto_collection", "recto_reason"];
 
 fn write_header(plan: &LoadPlan, out: &mut Vec<u8>) {
@@ -323,7 +324,7 @@ fn write_json(reject: &Reject, collection: &str, reason: &str, out: &mut Vec<u8>
     out.extend_from_slice(start.as_bytes());
     let content = reject.content.trim_ascii();
     if reject.readable {
-        // The keys of the record and its closing brace follow.
+        // After the added keys, write the keys of the rejected record and its closing brace.
         let rest = content[1..].trim_ascii_start();
         if rest != b"}" {
             out.push(b',');

@@ -40,7 +40,7 @@ impl Rooms {
                     step: ROOM_EACH as usize,
                     each: ROOM_EACH,
                 };
-                // An error in the rows is reported when they are written.
+                // Ignore errors here, because the load reports them when it writes the rows.
                 drop(writer.make_room(&sampled).await);
                 drop(sampled);
                 let _ = room.send(());
@@ -52,7 +52,8 @@ impl Rooms {
 
 impl Drop for Rooms {
     fn drop(&mut self) {
-        // A later split of the bucket finishes work that is half done.
+        // The abort is safe, because a later split of the bucket finishes a
+        // split that is half done.
         self.0.abort();
     }
 }
@@ -123,7 +124,8 @@ impl Sample<'_> {
                 }
             };
             let is_in_buckets = |write: &PartitionWrite| write.table.options().buckets.is_some();
-            // All rows of a collection are written to the same tables.
+            // All rows of a collection go to the same tables, so the first row shows whether
+            // any table has buckets.
             if start == 0 && !writes.iter().any(is_in_buckets) {
                 break;
             }

@@ -168,7 +168,8 @@ impl Converter {
         }
     }
 
-    /// Adds the row to every collection that accepts it. Returns the reasons of the others.
+    /// Adds the row to every collection that accepts it. Returns the reasons of the collections
+    /// that reject it.
     fn distribute(
         &mut self,
         plan: &LoadPlan,
@@ -226,7 +227,8 @@ impl Converter {
                 return Err(Reason::with_details(class, &details));
             }
         }
-        // Records that change have their own limits, which are checked when they are written.
+        // Check only records that never change. Records that change have other limits, which
+        // their writes check.
         let is_plain = target.core.definition.writes != WriteMode::Update;
         let maybe_refused = store_bytes(target, row) > SURELY_SMALL_BYTES
             || (table.partition().len() == 1 && target.cell(row, 0).is_some_and(<[u8]>::is_empty));

@@ -258,7 +258,8 @@ impl Source {
         let path = self.path.display();
         let packed = !matches!(self.packing, Packing::Plain(_));
         match error.kind() {
-            // Other compression methods of a .zip are detected when its entry is read.
+            // An entry of a .zip may have an unsupported compression method, which only
+            // reading the entry reveals.
             io::ErrorKind::Unsupported if packed => Error::new(
                 ErrorKind::InvalidArgument,
                 format!("the compression of {path} is not supported: {error}"),
@@ -314,7 +315,8 @@ impl Read for Counted {
 
 impl Seek for Counted {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-        // Set the count to the position, so that bytes that are read twice (the directory of an archive) count once.
+        // The directory of an archive is read twice. Set the count to the position, so that its
+        // bytes count only once.
         let position = self.file.seek(to)?;
         self.consumed.store(position, Ordering::Relaxed);
         Ok(position)

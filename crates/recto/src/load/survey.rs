@@ -1,5 +1,5 @@
-//! Sample of the whole file before its first row is loaded, for stores where splits of buckets take long. The load
-//! waits once for all splits, and not for those of each buffer.
+//! Sample of the whole file before its first row is loaded, for stores where splits of buckets take
+//! long. The load waits once for all splits, instead of waiting for each buffer.
 
 use std::sync::Arc;
 

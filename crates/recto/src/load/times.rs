@@ -85,7 +85,8 @@ impl Times {
     fn pattern_of(&self, ty: &Type) -> Option<&Pattern> {
         self.pattern.as_ref().filter(|pattern| match ty {
             Type::Timestamp | Type::Date => pattern.has_date || pattern.has_epoch,
-            // A pattern with a date does not apply to times of day.
+            // A pattern with a date applies to dates and timestamps only, so a time of day
+            // is read without it.
             Type::Time => pattern.has_time && !pattern.has_date,
             _ => false,
         })
@@ -170,7 +171,7 @@ impl Times {
             return Err(TimeError::Form);
         }
         if *ty == Type::Date {
-            // A date cannot store a time of day.
+            // A date cannot store a time of day, so reject every time except midnight.
             let is_midnight = hour == 0 && parts.minute == 0 && parts.second == 0 && parts.nanos == 0;
             return if is_midnight {
                 Ok(day)
@@ -298,7 +299,7 @@ enum Item {
 
 /// Pattern such as `%Y/%m/%d`.
 #[derive(Debug)]
-#[allow(clippy::struct_excessive_bools)] // each is a fact about the codes
+#[allow(clippy::struct_excessive_bools)] // each is a property of the codes
 struct Pattern {
     text: String,
     items: Vec<Item>,
@@ -381,7 +382,7 @@ impl Pattern {
     /// Writes a date such as `2013-01-31` and a time such as `10:00:00.000` by the pattern. `day` is the number of days
     /// from 1970-01-01 to that date; `millis` is the instant.
     fn write(&self, date: &str, time: &str, day: i64, millis: i64) -> String {
-        // The year of a date may have a sign.
+        // The year may have a sign or more than four digits, so split the date from its end.
         let (year, month_and_day) = date.split_at(date.len().saturating_sub("-01-31".len()));
         let (month, day_of_month) = (&month_and_day[1..3], &month_and_day[4..6]);
         let (hour, minute, second, fraction) = (&time[..2], &time[3..5], &time[6..8], &time[9..]);
@@ -451,7 +452,7 @@ fn wrong(pattern: &str, reason: &str) -> Error {
 /// Reads the part that a code names from the beginning of `text`. Returns the rest.
 fn read_code<'a>(code: char, text: &'a str, parts: &mut Parts) -> Option<&'a str> {
     let (number, rest) = match code {
-        // Years with fewer digits have another code.
+        // `%Y` requires four digits, because years of two digits have the code `%y`.
         'Y' => number(text, 4, 4)?,
         'y' => number(text, 2, 2)?,
         'f' => number(text, 1, 9)?,
@@ -482,7 +483,7 @@ fn read_code<'a>(code: char, text: &'a str, parts: &mut Parts) -> Option<&'a str
     };
     match code {
         'Y' => parts.year = number,
-        // POSIX: two digits are a year from 1969 to 2068.
+        // As in POSIX, two digits are a year from 1969 to 2068.
         'y' => parts.year = number + if number < 69 { 2000 } else { 1900 },
         'm' | 'b' | 'B' => parts.month = number,
         'd' | 'e' => parts.day = number,

@@ -169,7 +169,8 @@ impl<'a> Writing<'a> {
         let becomes = row.becomes(there, self.now);
         let stamp = match (core.replaces(), becomes) {
             (false, RowResult::Replaced) => return Ok(RowResult::Conflicts),
-            // A record that is put again does not change, so its entries keep their timestamp and get the same TTL.
+            // If records never change, a repeated put keeps the stored timestamp, because entries
+            // with another timestamp would conflict.
             (false, _) => there.map_or(row.stamp, |there| Stamp(there.version.0)),
             (true, _) => row.stamp,
         };
@@ -256,7 +257,7 @@ impl Row<'_> {
         let record = there.and_then(|there| Some((there, there.record_at(now)?)));
         match record {
             None => RowResult::Stored,
-            // An earlier attempt wrote it.
+            // An earlier attempt of this load wrote the stored record, so the row counts as stored.
             Some((there, _)) if there.version.0 == self.stamp.0 => RowResult::Stored,
             Some((_, record)) if *record == self.record => RowResult::Repeated,
             Some(_) => RowResult::Replaced,

@@ -162,7 +162,8 @@ impl ChunkWriter {
                 Settled::Done(Part::Lost) if lost < MAX_LOST => {
                     lost += 1;
                     self.shared.look_for_schema().await?;
-                    // A smaller part has fewer records that others can change before it is written.
+                    // Try the same part once more. After that, write its halves, because others
+                    // change fewer of their records in the meantime.
                     left.extend(if lost == 1 { vec![chunk] } else { halves(chunk) });
                 }
                 Settled::Done(Part::Lost) => return Err(busy()),
@@ -178,7 +179,8 @@ impl ChunkWriter {
     }
 
     async fn write_part(&self, buffer: &Arc<Buffer>, chunk: Chunk, looks: bool) -> Result<Settled<Part>> {
-        // Until the outcome is known, no view may be added that this write does not maintain.
+        // Until the outcome is known, no view may be added that this write does not
+        // maintain, so hold the guard.
         loop {
             let mode = self.plan.targets[chunk.target].core.definition.writes;
             let mut writing = match mode {
@@ -238,7 +240,8 @@ impl ChunkWriter {
     async fn send_rows(&self, buffer: &Arc<Buffer>, chunk: Chunk) -> RequestResult<RowsMet> {
         let (buffer, plan) = (Arc::clone(buffer), Arc::clone(&self.plan));
         let (sizes, stamp) = (self.sizes, self.stamp);
-        // Prepare the writes again for each attempt, so that no copy is kept during a wait.
+        // Create the writes again for each attempt, so that no copy of them takes
+        // memory during a wait.
         let writes = blocking(move || Ok(buffer.writes(&plan, chunk, sizes, stamp))).await?;
         let sent = self
             .shared
@@ -255,7 +258,7 @@ fn halves(chunk: Chunk) -> Vec<Chunk> {
         start: middle,
         ..chunk
     };
-    // The last element is written first.
+    // The caller takes chunks from the end, so the first half comes last.
     [second, first]
         .into_iter()
         .filter(|half| half.start < half.end)

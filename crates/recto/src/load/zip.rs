@@ -28,7 +28,7 @@ pub(super) fn read(
             .name()
             .map_err(|error| zip_error(source, error))?
             .into_owned();
-        // macOS stores additional data of each file under this name.
+        // Skip `__MACOSX/`, where macOS stores additional data of each file.
         if !entry.is_file() || name.starts_with("__MACOSX/") {
             continue;
         }

@@ -168,7 +168,8 @@ impl LocalSession {
             match change.await {
                 Ok(changed) => return Ok(outcome(changed)),
                 Err(error) if error.kind() == ErrorKind::Exists => has_met = true,
-                // The record's new state may be hidden, so read it again.
+                // The record changed, and the session may not be allowed to see its new
+                // state, so read it again.
                 Err(error) if matches!(error.kind(), ErrorKind::Changed | ErrorKind::NotFound) => {}
                 Err(error) => return Err(error),
             }

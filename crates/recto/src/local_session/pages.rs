@@ -23,7 +23,8 @@ use crate::session::{
 impl Pages for LocalSession {
     async fn page(&self, collection: &str, request: &PageRequest) -> Result<PageReply> {
         let query = self.query(collection, request)?;
-        // Do not decode: a field that was not requested may have a value that cannot be read.
+        // Do not decode whole records, because a field that was not requested may have
+        // an unreadable value.
         let page = query.decoded_by(|_, _, _| Ok(())).await;
         let page = page.map_err(|error| told(error, request))?;
         let (core, sort_order, fields) = (page.core(), page.sort_order(), &request.fields);
@@ -39,14 +40,15 @@ impl Pages for LocalSession {
 
     async fn page_text(&self, collection: &str, request: &PageRequest) -> Result<PageText> {
         let query = self.query(collection, request)?;
-        // The rows are written to the text as they are stored, without creating records.
+        // Write the rows to the text as they are stored, without creating records.
         let page = query.decoded_by(|_, _, _| Ok(())).await;
         let page = page.map_err(|error| told(error, request))?;
         let records = page_text::records(&page, &request.fields)?;
         let reply = reply(&page, request);
-        // A record can have a new version although its fields are the same.
+        // The digest includes the versions, because a record can get a new version while its
+        // fields stay the same.
         let versions = reply.versions.iter().flatten().flatten();
-        // The number of rows also changes with rows of other pages.
+        // The digest includes the counts, because they also change with rows of other pages.
         let counted = reply.row_count.iter().flat_map(|count| {
             let offset = [count.offset, count.offset_error].map(Option::unwrap_or_default);
             let is_minimum = u64::from(count.total_size_is_minimum);
@@ -80,15 +82,15 @@ impl Pages for LocalSession {
         let spec = query.spec(&prepared).await;
         let (planned, mut spec) = spec.map_err(|error| told(error, request))?;
         if planned.hides {
-            // The position of a page that ended among hidden rows is the key of a hidden row. Do
-            // not show it.
+            // The position of a page that ended among hidden rows is the key of a hidden row, so do
+            // not show the position.
             spec.place = Place::First;
         }
         if !run || planned.hides {
             return Ok(explain::explain(&prepared.core, &planned, &spec, &[]));
         }
         let page = query.await?;
-        // Explain after the page, whose buckets are then known.
+        // Explain after the page was read, because only then its buckets are known.
         let explanation = explain::explain(&prepared.core, &planned, &spec, page.buckets());
         Ok(Explanation {
             actual: Some(ActualCost {
@@ -227,7 +229,7 @@ fn reply<T>(page: &Page<T>, request: &PageRequest) -> PageReply {
             .versions
             .then(|| (0..page.len()).map(|index| page.version(index)).collect()),
         row_count: page.row_count(),
-        // Their number would count hidden records, too.
+        // The number of records that the view lacks would also count hidden records.
         lacks: if page.hides() { 0 } else { page.lacks() },
         shape: Some(page.shape()),
         cost: page.cost(),

@@ -75,7 +75,7 @@ impl Queues for LocalTools {
                 Err(error) => results.push(Some(Err(error))),
             }
         }
-        // An error of a message gives its position among all messages, not among the valid ones.
+        // Give each error the position of its message among all messages, not among the valid ones.
         for (number, sent) in numbers.into_iter().zip(queue.send_all(right).await) {
             let sent = sent.map(sent_words).map_err(|error| error.with_change(number));
             results[number] = Some(sent);
@@ -113,7 +113,8 @@ impl Queues for LocalTools {
                 queue.extend(&receipts, seconds(*visibility_seconds)).await?
             }
         };
-        // A malformed receipt fails alone.
+        // Only well-formed receipts were sent to the queue, so a malformed receipt takes no
+        // result and fails alone.
         let mut settled = settled.into_iter();
         let is_done = |receipt: Option<_>| receipt.and_then(|_| settled.next()) == Some(Settled::Done);
         Ok(read.into_iter().map(is_done).collect())
@@ -252,7 +253,7 @@ impl LocalTools {
         for queue in queues {
             match self.status(queue).await {
                 Ok(status) => all.push(status),
-                // The queue was deleted meanwhile.
+                // The queue was deleted after it was listed, so leave it out.
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
                 Err(error) if error.kind() == ErrorKind::Corrupt => all.push(QueueStatus {
                     name: queue.name().to_owned(),

@@ -146,7 +146,8 @@ fn are_each_for_itself(collections: &Collections) -> Result<bool> {
 /// Adds to an error the position of its change among several.
 pub(super) fn of_change(error: Error, index: usize) -> Error {
     match error.kind() {
-        // The error concerns the permissions of the session, and not one change.
+        // The error concerns the permissions of the session, and not one change, so
+        // it gets no position.
         ErrorKind::Forbidden => error,
         _ => error.with_change(index),
     }
@@ -159,6 +160,7 @@ pub(super) fn of_key(definition: &Arc<Definition>, key: &[String]) -> Result<Dyn
         let value = field.and_then(|field| json::from_text(&field.ty, text).ok().map(|value| (field, value)));
         value.map(|(field, value)| (name.clone(), json::to_json(&field.ty, &value)))
     });
-    // An invalid key is rejected when the key is read.
+    // A value that cannot be parsed is left out here. The request is rejected later,
+    // when it reads the key.
     DynamicRecord::from_json(Arc::clone(definition), &json.flatten().collect())
 }

@@ -211,7 +211,7 @@ impl Meter {
     }
 
     fn note_bucket(&mut self, bucket: AskedBucket) {
-        // Search backwards, because a read usually continues in the last bucket.
+        // Search backwards, because a read usually continues in the bucket that was added last.
         let is_told =
             self.buckets.len() >= MAX_BUCKETS_TOLD || self.buckets.iter().rev().any(|asked| *asked == bucket);
         if !is_told {

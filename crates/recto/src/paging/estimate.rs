@@ -32,8 +32,8 @@ impl Estimator<'_> {
             Some(position) => self.rows(Some(position), Travel::Backward).await?,
             None => Figures::default(),
         };
-        // The error covers two kinds of rows: records that do not fit the view, which are not counted; and stale
-        // entries, which are counted.
+        // The error covers two kinds of rows. Records that do not fit the view are not counted, and
+        // stale entries are counted.
         let least = u64::from(self.plan.sort_order.is_verified && total.rows > 0);
         Ok(RowCount {
             total_size: total.rows.max(rows as u64),
@@ -122,7 +122,8 @@ pub(crate) fn known_row_count(store: &dyn Store, plan: &Plan) -> Option<KnownRow
         return None;
     }
     if table.options().buckets.is_some() {
-        // On an embedded store, the error is 0. But expired rows count there until they are removed.
+        // An embedded store counts without error, but includes expired rows until it removes them,
+        // so its number is an estimate, too.
         return Some(KnownRowCount::Estimate);
     }
     (store.limits().counts_rows && !is_attached).then_some(KnownRowCount::Exact)

@@ -130,7 +130,8 @@ pub(super) async fn read(
                 }
             }
             Step::Dry(decided) => {
-                // Read at least one row of each view, so that the page makes progress.
+                // Stop at the budget only after the page has decided on some rows, so that every
+                // page makes progress.
                 let is_spent = decided.is_some() && meter.read_left() == 0;
                 let from = decided.as_ref().or(edge);
                 for walk in walks.iter_mut().filter(|walk| walk.needs_rows()) {

@@ -114,7 +114,8 @@ impl Joining {
         if unknown.is_empty() {
             return Ok(Some(found));
         }
-        // The entry is newer than the base row that was read, so the read missed a decided conditional write.
+        // An unknown verdict means that the entry is newer than its base row. The quorum read
+        // missed a decided conditional write, so read serially.
         let Some(reads) = self
             .read(snapshot, rows, &unknown, BaseRead::Serial, meter)
             .await?

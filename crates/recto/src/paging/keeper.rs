@@ -201,7 +201,8 @@ impl<'a> Keeper<'a> {
         }
         let missing = self.want - self.rows.len() as u32;
         let joined = rows.len() as u32;
-        // Assume that the next join rejects the same fraction of rows.
+        // Assume that the next join rejects the same fraction of rows, and request
+        // enough rows for that.
         let enough = match self.rows.len() as u32 - kept_before {
             0 => joined * 2,
             kept => (missing * joined).div_ceil(kept),
@@ -218,8 +219,8 @@ impl<'a> Keeper<'a> {
             return true;
         };
         let (joining, plan) = (waiting.joining, self.reader.plan);
-        // The entry of one view proves that view's conditions. In an intersection, the base row must prove the
-        // conditions of the other views.
+        // The entry of one view proves that view's conditions. In an intersection, the base row
+        // must also prove the conditions of the other views.
         let satisfies = plan.is_served_by_one_view() || joining.satisfies(base, &plan.query);
         satisfies && (!joining.may_repeat() || waiting.records.insert(joining.key(row)))
     }

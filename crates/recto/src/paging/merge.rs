@@ -53,7 +53,8 @@ pub(super) async fn read(
 ) -> Result<Run> {
     let mut keeper = Keeper::new(reader, want);
     let mut streams = open(reader, edge, want, meter).await?;
-    // Sorted, so that the last stream is the stream whose head comes first in the order of travel.
+    // `ready` is sorted, so that `pop` returns the stream whose head comes first in
+    // the order of travel.
     let mut ready: Vec<usize> = Vec::with_capacity(streams.len());
     for index in 0..streams.len() {
         insert(reader, &streams, &mut ready, index);
@@ -68,7 +69,8 @@ pub(super) async fn read(
         if streams[index].next == streams[index].rows.len() && !streams[index].exhausted {
             let mut limit = keeper.chunk(meter).min(ahead_rows(reader, meter));
             if reader.rejects() {
-                // Rows that are read ahead of the other sources count, too, although they are not checked yet.
+                // Rows that are read ahead count against the budget, too, although they
+                // are not checked yet.
                 limit = limit.min(u32::try_from(meter.read_left()).unwrap_or(u32::MAX));
             }
             if limit == 0 {
@@ -127,7 +129,8 @@ async fn open(
     let each = |rows: u64| u32::try_from(rows / count as u64).unwrap_or(u32::MAX);
     let scanned = meter.budget().scanned;
     let limit = match (reader.remote, !reader.rejects()) {
-        // A further request is expensive, so request enough rows that one source can fill the page.
+        // On a remote store, a further request is expensive, so request enough rows that one
+        // source can fill the page.
         (true, true) => want.min(each(scanned / 2).max(share)),
         (true, false) => want.min(ahead_rows(reader, meter)),
         (false, _) => want.min(share),
@@ -179,7 +182,8 @@ async fn first_reads(
                 Ok::<_, Error>((source, rest, read.ok_or_else(out_of_time)?))
             }),
         }
-        // An embedded store may have waited for its disk before it returned that the read needs to wait.
+        // An embedded store may have blocked on its disk before it returned that the read must
+        // wait, so let other tasks run.
         let has_waited = !reader.remote && !waiting.is_empty();
         if has_waited || reads.len() % SOURCES_PER_TURN == SOURCES_PER_TURN - 1 {
             tokio::task::yield_now().await;

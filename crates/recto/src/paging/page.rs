@@ -27,7 +27,8 @@ pub(crate) enum Place {
     Last,
     /// The rows beyond a position, in a direction.
     Beyond(Position, Travel),
-    /// Rows around a position: half of them before it, the others from it on.
+    /// Rows around a position: half of the rows before the position, the other half from the
+    /// position on.
     Around(Position),
     /// Rows around the position where a share of the query's rows ends.
     AroundShare(Share),
@@ -139,7 +140,7 @@ pub(crate) async fn fetch(
         Place::Last => fetcher.one_way(None, Travel::Backward, &mut meter).await?,
         Place::Beyond(position, travel) => fetcher.one_way(Some(position), *travel, &mut meter).await?,
         Place::Around(position) => fetcher.around(position, &mut meter).await?,
-        // Boxed like counts, because the future of every page would contain it.
+        // Boxed, because the future is large, and the future of every page would contain it.
         Place::AroundShare(share) => Box::pin(fetcher.around_share(*share, &mut meter)).await?,
         Place::AtRank(rank) => Box::pin(fetcher.at_rank(*rank, &mut meter)).await?,
     };
@@ -226,7 +227,8 @@ impl Fetcher<'_> {
         let forth = self.reader(travel);
         let (mut run, behind) = match look_behind {
             Some(edge) if self.remote => {
-                // Read concurrently with the page, so that both reads take one round-trip stage.
+                // Read backwards concurrently with the page, so that both reads
+                // take one round trip.
                 let mut beside = meter.beside();
                 let back = self.reader(reversed(travel));
                 let (run, behind) = futures::future::join(
@@ -291,7 +293,8 @@ impl Fetcher<'_> {
         if let Some(position) = self.estimator(meter)?.position_at(rank).await? {
             return self.one_way(Some(&position), Travel::Forward, meter).await;
         }
-        // There are no more rows: the page is empty, and the page before it is the last one.
+        // The rank is greater than the number of rows, so the page is empty. The page before
+        // it is the last page.
         let last = self.reader(Travel::Backward).read(None, 1, meter).await?;
         let end = last
             .rows
@@ -358,8 +361,8 @@ impl Fetcher<'_> {
         })
     }
 
-    /// Returns a run without the rows of records that the other run of the page contains. Such records moved between
-    /// the reads.
+    /// Returns a run without the rows of records that the other run of the page contains. A record
+    /// is in both runs if it moved between the reads.
     fn without_those_of(&self, other: &Run, mut run: Run) -> Run {
         let Some(joining) = self.truth.joining.filter(|joining| joining.may_repeat()) else {
             return run;

@@ -78,7 +78,7 @@ impl Estimator<'_> {
         }
         let sorted = self.sorted(&left).await?;
         let wanted = usize::try_from(rank.saturating_sub(left.before)).unwrap_or(usize::MAX);
-        // If the numbers of rows are estimates, there may be fewer rows than estimated.
+        // If the numbers of rows are estimates, fewer rows may exist, so take the last one.
         let found = sorted.into_iter().take(wanted.saturating_add(1)).next_back();
         Ok(found.or(last))
     }
@@ -149,7 +149,8 @@ impl Estimator<'_> {
                 limit: MAX_SORTED_ROWS as u32,
                 ..slice
             });
-            // A read may end early at its maximum of bytes.
+            // A read may end early at its maximum of bytes, so continue until the
+            // store has no more rows.
             while let Some(slice) = rest.take() {
                 let read = self.snapshot.slice(&slice, &self.options).await?;
                 read.rows.iter().for_each(|row| rows.push_row(row));

@@ -96,7 +96,8 @@ pub(super) async fn read(
     };
     loop {
         meter.take_turns().await;
-        // Read at least one row of each view, so that the page makes progress.
+        // Stop at the budget only after the page has decided on some rows, so that every
+        // page makes progress.
         let is_spent = way.place.is_some() && meter.read_left() == 0;
         if is_spent || !way.fill(edge, keeper.missing(), meter).await? {
             if let Some(place) = way.place.take() {
@@ -141,8 +142,8 @@ impl Way<'_> {
         if !fill(self.reader, &mut self.walks, from, meter).await? {
             return Ok(false);
         }
-        // The rows that were read are judged in the view whose rows reach furthest, even if another view has fewer rows
-        // beyond them.
+        // Judge the rows in the view whose rows reach furthest, even if another view has
+        // fewer rows beyond them.
         self.judged_view = Some(self.furthest(Walk::last));
         let of_each = self.walks.iter().map(|walk| walk.rows.len());
         let rows = of_each.min().unwrap_or(0);
@@ -232,8 +233,8 @@ impl Way<'_> {
     fn chunk(&self, missing: u32) -> u32 {
         let likely = u64::from(missing) * u64::from(self.judged) / u64::from(self.found.max(1));
         let likely = u32::try_from(likely).unwrap_or(u32::MAX);
-        // On a remote store, a further read is a round trip, so read half as many rows more, because the estimate is
-        // seldom exact.
+        // On a remote store, a further read is a round trip, and the estimate is seldom exact, so
+        // read half as many rows more.
         let (likely, most) = if self.reader.remote {
             (likely.saturating_add(likely / 2), MAX_REMOTE_CHUNK_ROWS)
         } else {

@@ -217,7 +217,8 @@ impl Queue {
             let handler = Arc::clone(&handler);
             async move {
                 let handled = tokio::task::spawn_blocking(move || handler(message)).await;
-                // The panic continues here, so that the worker reports it like the panic of any handler.
+                // Continue the panic of the handler here, so that the worker reports it like the
+                // panic of an asynchronous handler.
                 handled.unwrap_or_else(|error| match error.try_into_panic() {
                     Ok(panic) => std::panic::resume_unwind(panic),
                     Err(error) => Err(Failure::new(error.to_string())),
@@ -345,7 +346,7 @@ impl Queue {
             let count = match self.engine.redrive(&self.known, &to.known, Some(some)).await {
                 Ok(count) => count,
                 Err(error) if moved + error.moved() == 0 => return Err(error.into()),
-                // Report the moved messages now. The next call returns the error.
+                // Report success for the messages that were moved. The next call returns the error.
                 Err(error) => {
                     return Ok(Redriven {
                         moved: moved + error.moved(),
@@ -354,7 +355,7 @@ impl Queue {
                 }
             };
             moved += count;
-            // A smaller count means that the redrive has looked at all messages.
+            // If fewer messages moved than were requested, the redrive has looked at all messages.
             let is_done = count < some || most == Some(moved);
             if is_done || over.as_mut().now_or_never().is_some() {
                 return Ok(Redriven { moved, is_done });

@@ -105,7 +105,8 @@ fn wanted(this: &WeakRecto) -> Option<Vec<(String, String)>> {
 async fn took(this: &WeakRecto, keyspace: &str, address: &str, ended: Result<Arc<dyn Store>>) {
     if let Some(recto) = Recto::upgrade(this) {
         recto.reach().tried(keyspace, address, ended);
-        // If the store's own tables cannot be checked, the next read of them returns the error.
+        // Ignore a failed check of the store's own tables, because the next read of these
+        // tables returns the error.
         let _ = recto.look_at_tables_beside().await;
     }
 }

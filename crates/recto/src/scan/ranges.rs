@@ -69,8 +69,8 @@ fn run(
         Some(read_range(Arc::clone(&core), reading, index, range).boxed())
     });
     let readers: Vec<_> = readers.collect();
-    // On Cassandra, concurrent reads save round trips, and rows come in any order. A local store returns rows
-    // in its own order.
+    // On Cassandra, concurrent reads save time, and rows come in any order. Read a local store
+    // sequentially, so that rows come in its own order.
     let at_once = if core.is_remote() { MAX_PARALLEL } else { 1 };
     let merged = stream::iter(readers).flatten_unordered(Some(at_once as usize));
     merged.scan((progress, false), move |(progress, failed), step| {
@@ -131,8 +131,8 @@ fn step_limits(core: &CollectionCore, reading: Reading) -> (u32, ReadOptions) {
 impl Progress {
     async fn begin(core: &CollectionCore, parallel: u32) -> Result<Self> {
         let parallel = match parallel {
-            // Sequential ranges of a local store have no advantage, and finding them requires a walk over all
-            // keys.
+            // A local store reads ranges one after the other, so several ranges have no advantage.
+            // Finding them would require a walk over all keys.
             0 if !core.is_remote() => 1,
             0 => DEFAULT_PARALLEL,
             given => given.min(MAX_PARALLEL),

@@ -81,7 +81,8 @@ impl RowSizes {
     /// Returns the standard deviation of the size of a row, in bytes; 0 if there are no rows.
     pub fn deviation_bytes(&self) -> f64 {
         let (rows, bytes) = (u128::from(self.rows), u128::from(self.bytes));
-        // Use integers: if all rows have nearly the same size, the difference would be lost in floating point.
+        // Compute with integers, because floating point would lose the small difference between
+        // nearly equal sizes.
         let scaled = (rows * self.squared_bytes).saturating_sub(bytes * bytes);
         (scaled as f64).sqrt() / self.rows.max(1) as f64
     }

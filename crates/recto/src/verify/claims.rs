@@ -185,7 +185,8 @@ impl<'a> Claims<'a> {
 
     /// Returns the record and the claim of a record's row.
     fn claimed(&self, claims: &ClaimsTable, side: Side, row: RowRef<'_>) -> Result<Option<Pair>> {
-        // On a store without transactions, the claim of an expired record remains for some time.
+        // On a store without transactions, an expired record's claim of its values remains for some
+        // time. So an expired record needs no claim, but may have one.
         let claimed = claims_of(self.core, row, side == Side::Records)?;
         let key = (0..self.core.base().table.partition().len()).map(|column| row.get(column));
         Ok(claimed
@@ -198,7 +199,7 @@ impl<'a> Claims<'a> {
             }))
     }
 
-    /// Returns the pairs of which the other side is missing.
+    /// Returns the pairs that are missing in the other table.
     async fn suspects_among(&self, claims: &ClaimsTable, side: Side, pairs: Vec<Pair>) -> Result<Vec<Pair>> {
         let other = match side {
             Side::Records => Side::Claims,
@@ -207,7 +208,7 @@ impl<'a> Claims<'a> {
         self.those(claims, (side, other), pairs, false).await
     }
 
-    /// Reads suspects again, reports those that are wrong, and repairs them if requested.
+    /// Reads suspects again, reports the wrong pairs, and repairs them if requested.
     async fn judge(
         &self,
         claims: &ClaimsTable,
@@ -219,7 +220,8 @@ impl<'a> Claims<'a> {
             return Ok(());
         }
         tokio::time::sleep(DOUBT_PAUSE).await;
-        // Read the scanned side first: it requires the other.
+        // Read the scanned side again before the other side, because a row of it
+        // requires its counterpart.
         let left = self.those(claims, (side, side), suspects, true).await?;
         let wrong = self.suspects_among(claims, side, left).await?;
         let settled: Vec<_> = wrong

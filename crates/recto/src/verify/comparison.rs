@@ -22,8 +22,9 @@ use crate::session::{Drift, VerifiedView};
 
 /// Number of rows of a range read in one step.
 const STEP_ROWS: u32 = 1_000;
-/// Factor by which a second read of a step may be longer than the step. It allows for new records among those of the
-/// first read. A record that the second read does not meet was changed or deleted.
+/// Factor by which a second read of a step may be longer than the step, because new records may be
+/// among the records of the first read. A record that the second read does not meet was changed or
+/// deleted.
 const FURTHER: usize = 2;
 /// Maximum size in bytes of the rows of a range read in one step.
 const STEP_BYTES: u64 = 1 << 20;
@@ -95,7 +96,8 @@ impl Comparison {
     }
 
     async fn pass(&mut self, pass: &mut Pass, mut places: Places) -> Result<()> {
-        // On a store with snapshots, both tables are read from the same snapshot.
+        // Read both tables from one snapshot, so that a store with snapshots shows
+        // them at the same time.
         let snapshot = self.beside.core.shared.store.snapshot()?;
         let records = self.steps(&snapshot, self.beside.base()).await;
         self.meet_records(pass, &records, &mut places).await?;
@@ -127,7 +129,8 @@ impl Comparison {
             loop {
                 rows += read.rows.len();
                 left = left.saturating_sub(self.suspect_records(pass, &read, Some(number))?);
-                // New records may push others out of the step, and a step may end early.
+                // New records may have pushed others into the next step, and a step may have ended
+                // early, so continue, but not without limit.
                 let is_enough = left == 0 || rows >= FURTHER * records.rows as usize;
                 let Some(next) = place.next(&read).filter(|_| !is_enough) else {
                     break;
@@ -173,7 +176,8 @@ impl Comparison {
             rows += read.rows.len() as u64;
             self.tell(read.rows.len()).await;
         }
-        // Estimate: as many entries as records, and both again for each pass that is left.
+        // Estimate the remaining rows: as many entries as records, and both again for
+        // each pass that is left.
         let passes = 1.0 + 2.0 * pass.left_after();
         #[allow(clippy::cast_sign_loss)] // it is positive
         self.say(ComparisonProgress::Left((rows as f64 * passes) as u64))
@@ -263,7 +267,7 @@ impl Comparison {
         Ok(self.suspects.len() - before)
     }
 
-    /// Reads suspects again, notes those that are wrong, and repairs them if requested.
+    /// Reads suspects again, notes the wrong entries, and repairs them if requested.
     async fn settle(&mut self) -> Result<()> {
         let suspects = std::mem::take(&mut self.suspects);
         if suspects.is_empty() {
@@ -316,7 +320,7 @@ impl Comparison {
     }
 
     async fn say(&self, said: ComparisonProgress) {
-        // The receiver listens as long as the comparison runs.
+        // The receiver listens as long as the comparison runs, so a failed send does no harm.
         let _ = self.hears.send((self.number, said)).await;
     }
 }

@@ -25,7 +25,7 @@ impl Fingerprint {
         let version = version.map(|version| version.0.to_be_bytes());
         let version = version.as_ref().map(<[u8; 8]>::as_slice);
         for part in std::iter::once(version).chain(cells.iter()) {
-            // A null has a length that no cell has.
+            // A null gets a length that no cell has, so that it differs from an empty cell.
             let length = part.map_or(u64::MAX, |part| part.len() as u64);
             hasher.update(&length.to_be_bytes());
             hasher.update(part.unwrap_or_default());
@@ -39,8 +39,8 @@ impl Fingerprint {
     }
 }
 
-/// Fingerprints of one pass: those from its first to its last fingerprint. The last one is lowered when there are too
-/// many.
+/// Fingerprints of one pass, from its first to its last fingerprint. If there are too many, the
+/// pass lowers its last fingerprint.
 #[derive(Debug)]
 pub(super) struct Pass {
     first: u128,
@@ -163,7 +163,8 @@ mod tests {
     #[test]
     fn a_pass_takes_the_memory_that_it_is_given() {
         const MEMORY_BYTES: u64 = 1 << 20;
-        // The last count is one more than the capacity of the map.
+        // 7,169 and 14,337 are one more than a capacity of the map, so the map
+        // grows at these counts.
         let of = |number: u128| Fingerprint((number * (u128::MAX / 100_000)).to_be_bytes());
         for count in [1_000, 7_168, 7_169, 14_336, 14_337, 14_564, 50_000, 100_000] {
             let taken = allocation_counter::measure(|| {

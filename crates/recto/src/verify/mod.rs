@@ -123,8 +123,8 @@ fn not_compared(name: &str, table: &AttachedTable, is_named: bool) -> Result<Opt
     Err(Error::new(ErrorKind::NotOffered, line).with_hint("name other collections, or none for all others"))
 }
 
-/// Compares the number of misfits of views with the recorded number. A repair records the number, so that queries that
-/// lack these records are rejected or explained.
+/// Compares the number of records that do not fit each view with the recorded number. A repair
+/// records the number, so that queries of a view that lacks records are rejected or explained.
 async fn compare_misfits(
     shared: &Shared,
     how: &Verification,

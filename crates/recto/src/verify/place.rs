@@ -242,13 +242,14 @@ mod tests {
         assert_eq!(compared.to_json(true), json);
         let newer = golden.replace("\"version\":4", "\"version\":5");
         assert_eq!(Compared::read(newer.as_bytes()), None);
-        // Older outcomes contain `mended` instead of `repaired`.
+        // Outcomes of version 3 contain `mended` instead of `repaired`, so the
+        // test replaces the word.
         let before = include_bytes!("golden/place-v3.json");
         let mut mended = Compared::read(before).expect("it is read");
         mended.views[0].found.examples[0].outcome = "repaired".into();
         mended.buckets[0].found.examples[0].outcome = "repaired".into();
         assert_eq!(mended, compared);
-        // Version 2 had no misfits.
+        // Version 2 has no numbers of records that do not fit, so they are read as zero.
         let without_misfits = Compared::read(include_bytes!("golden/place-v2.json")).expect("it is read");
         let mut known = Compared::read(golden.as_bytes()).expect("it is of this release");
         known.views[0].found.examples[0].outcome = "mended".into();
@@ -257,7 +258,7 @@ mod tests {
             (view.found.misfits, view.found.misfits_recorded) = Default::default();
         }
         assert_eq!(without_misfits, known);
-        // Version 1 had no buckets.
+        // Version 1 has no buckets, so they are read as an empty list.
         let before = Compared::read(include_bytes!("golden/place-v1.json")).expect("it is read");
         let without = Compared {
             buckets: Vec::new(),

@@ -67,7 +67,8 @@ impl Places {
         let number = u32::try_from(self.kept.len()).unwrap_or(NOT_KEPT);
         let left_bytes = self.left_bytes.checked_sub(PLACE_BYTES + position_bytes);
         let (Some(left_bytes), true) = (left_bytes, number != NOT_KEPT) else {
-            // Store no smaller place either: the stored places must be the first ones.
+            // After the first place that is not stored, store no smaller place either, because the
+            // stored places must be the first ones.
             self.left_bytes = 0;
             return NOT_KEPT;
         };

@@ -81,7 +81,7 @@ impl Together<'_> {
                 tasks.spawn(comparison.run());
             }
             tokio::select! {
-                // Receive the reports of a task before its end.
+                // `biased` ensures that the reports of a task are received before its end.
                 biased;
                 Some((number, heard)) = said.recv() => {
                     match heard {
@@ -136,7 +136,7 @@ impl Together<'_> {
             views.extend(named.map(|one| one.view.as_str()));
         }
         let read = left.iter().map(|number| rows[*number].read).sum();
-        // Views of unknown size count as large as the others.
+        // Assume that each view of unknown size has the mean size of the others.
         let known: Vec<u64> = left.iter().filter_map(|number| rows[*number].total).collect();
         let total = (!known.is_empty())
             .then(|| known.iter().sum::<u64>().saturating_mul(left.len() as u64) / known.len() as u64);

@@ -140,7 +140,7 @@ impl Common {
 
     /// Checks whether there is a newer schema. The process that applies a schema waits until this process writes by it.
     pub(super) async fn look_at_schema(&self) {
-        // If the read fails, it is repeated before the next renewal.
+        // Ignore a failed read, because it is repeated before the next renewal.
         let _ = self.holding.look(&self.catalog(), &self.environment).await;
     }
 

@@ -198,7 +198,8 @@ impl Drive {
                 }
                 () = &mut deadline, if !is_late => {
                     is_late = true;
-                    // The current request continues, unless the deadline leads to another one.
+                    // At the deadline, the request that is under way continues, unless the deadline
+                    // leads to another one.
                     if let Some(next) = self.tell([Event::Deadline]) {
                         doing = Some(next);
                     }
@@ -278,7 +279,8 @@ impl Drive {
                 self.mark = Some(version);
                 None
             }
-            // Do not answer: the process may register again and repeat the change.
+            // If the registration is lost, do not answer: the process may register again
+            // and repeat the change.
             Action::Answer(Answer::NotWritten(_)) if self.is_lost => None,
             Action::Answer(answer) => {
                 let answer = self.told(answer);
@@ -366,7 +368,7 @@ impl Drive {
 
     fn answer(&mut self, answer: Result<Outcome>) {
         if let Some(waiting) = self.waiting.take() {
-            // The caller may no longer wait.
+            // Ignore a failed send, because the caller may no longer wait.
             drop(waiting.answer.send(answer));
         }
     }

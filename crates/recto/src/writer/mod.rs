@@ -60,7 +60,7 @@ const BARRIER_PAUSE: Duration = Duration::from_secs(1);
 
 /// Maximum wait for processes that write by an older schema. A dead process is detected within a minute.
 const MAX_BARRIER: Duration = Duration::from_secs(300);
-/// Maximum number of these processes that a message names.
+/// Maximum number of processes with an older schema that a message names.
 const MAX_NAMED: usize = 5;
 /// Wait before the next attempt to release claims, after this process could not get a lease.
 const RELEASE_PAUSE: Duration = Duration::from_secs(1);
@@ -340,7 +340,8 @@ impl Writer {
         drop(idle);
         common.end();
         if let Some(process) = self.0.living() {
-            // If there is not enough time to remove it, other processes find this one dead.
+            // Ignore a timeout: if the registration is not removed in time, other processes
+            // find this process dead.
             let _ = timeout(common.left(deadline), process.left()).await;
         }
     }

@@ -160,7 +160,7 @@ impl Process {
                 () = self.wanted() => {}
                 () = tokio::time::sleep(pause) => {}
             }
-            // If there is too little time for this check, it is repeated before the next renewal.
+            // Ignore a timeout, because the check is repeated before the next renewal.
             let _ = timeout(RENEWAL_PAUSE, common.look_at_schema()).await;
             pause = match self.send_renewal(common).await {
                 Renewal::Done => {
@@ -262,7 +262,8 @@ impl Process {
                 true
             }
             Ok(CasOutcome::NotApplied { current }) => state.member.refused(counter_of(&current), answered),
-            // A renewal that was not sent now may have been applied by an earlier attempt.
+            // A renewal that was not sent now may have been applied by an earlier attempt, so its
+            // outcome is unknown.
             Ok(CasOutcome::Unknown(error) | CasOutcome::Refused(error)) | Err(error) => {
                 return Renewal::Unknown(error);
             }
@@ -292,7 +293,8 @@ impl Process {
             let newest = self.lock().newest.get(&segment).copied();
             let newest = newest.unwrap_or_else(|| common.environment.now_micros());
             let deletion = common.tables.deletion(self.incarnation, segment, newest);
-            // A deletion of unknown outcome is repeated after the next renewal.
+            // Forget the segment only after a successful deletion. Otherwise, the deletion is
+            // repeated after the next renewal.
             if common.write_within(deletion, RENEWAL_PAUSE).await.is_ok() {
                 let mut state = self.lock();
                 state.segments.deleted(segment);
@@ -402,7 +404,7 @@ impl Process {
         self.lock().segments.unsettled()
     }
 
-    /// Returns the age of the oldest of these intents, in seconds.
+    /// Returns the age in seconds of the oldest intent that is not settled; 0 without intents.
     pub(super) fn oldest_intent_seconds(&self, common: &Common) -> u64 {
         let oldest = self.lock().unsettled.values().min().copied();
         let age_micros = oldest.map_or(0, |stamp| common.environment.now_micros().saturating_sub(stamp));

@@ -134,7 +134,7 @@ impl Record {
     /// Waits for the lease, as long as the process can expect one.
     async fn leased(&self) -> Result<()> {
         if !self.process.has_lease(&self.common) {
-            // The caller gets this error if the wait takes too long.
+            // Store the error in advance, so that the caller gets it if the wait takes too long.
             self.failed(no_lease());
         }
         self.process.leased_soon(&self.common).await?;
@@ -235,7 +235,8 @@ impl Record {
         match current.map(decode_tokens).transpose() {
             Ok(tokens) => Decision::NotApplied(tokens),
             Err(error) => {
-                // It is unknown whether the stored tokens include this change's token.
+                // It is unknown whether the stored tokens include this change's token,
+                // so report no tokens.
                 self.failed(stored(error));
                 Decision::NotApplied(None)
             }
@@ -287,7 +288,7 @@ impl Record {
                 Ok(_) => Attempt::Known(true),
             }
         };
-        // Retry without limit: an applied change must be completed.
+        // Retry without limit, because an applied change must be completed.
         let settled = settle(&self.common.environment, Policy::ENTRY, attempt).await;
         settled.unwrap_or(false)
     }

@@ -56,7 +56,7 @@ impl Recovery {
                 biased;
                 () = process.lost() => return,
                 () = common.ended() => return,
-                // The next pass repeats the work that failed.
+                // Ignore errors, because the next pass repeats the work that failed.
                 _ = self.recover(LEFT_TO_FINDER) => {}
             }
             tokio::select! {
@@ -98,7 +98,8 @@ impl Recovery {
         self.dead_since
             .retain(|one, _| all.iter().any(|(there, _)| there == one));
         for (incarnation, writer) in all {
-            // An error with one process must not keep this pass from handling the others.
+            // Keep an error for later, so that it does not prevent the pass from handling
+            // the other processes.
             if let Err(error) = self.see_to(incarnation, writer, left_to_finder, &mut pass).await {
                 pass.unresolved += 1;
                 failure = Some(error);
@@ -233,10 +234,11 @@ impl Recovery {
     ) -> Result<bool> {
         for segment in &writer.segments {
             let mut intents = self.intents(incarnation, *segment).await?;
-            // Many intents belong to few records. Resolve each record once.
+            // Many intents belong to few records, so resolve each record only once.
             intents.sort_by(|one, other| of(one).cmp(&of(other)));
             intents.dedup_by(|one, other| of(one) == of(other));
-            // Reload after the intents are read: a collection that is missing now was dropped.
+            // Reload the schema after the intents are read, so that a collection that is
+            // missing in it was dropped.
             self.common.reload().await?;
             let resolved = intents.into_iter().map(|intent| self.resolve(intent));
             let resolved: Vec<bool> = stream::iter(resolved)
@@ -260,7 +262,8 @@ impl Recovery {
     }
 
     async fn resolve(&self, intent: Intent) -> bool {
-        // Leave the intent to a process that can write the views of its collection.
+        // If this program cannot write the sort keys of the collection's views, leave the intent to
+        // a process that can.
         if self
             .common
             .holding

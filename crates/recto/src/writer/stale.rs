@@ -61,7 +61,8 @@ impl StaleEntries {
 
     async fn send(&self, common: &Common, removal: PartitionWrite) {
         let options = WriteOptions {
-            // A removal at the entry's own timestamp depends on no read.
+            // A removal at the entry's own timestamp depends on no read, so the time of the last
+            // read does not matter.
             looked_nanos: Some(0),
             ..common.write_options()
         };

@@ -49,7 +49,8 @@ pub(crate) async fn change(core: &CollectionCore, key: &Cells, asked: &Requested
     limits
         .check_partition(&core.base().table, key)
         .map_err(invalid_key)?;
-    // Until the outcome is known, no view may be added that this change does not write.
+    // Until the outcome is known, no view may be added that this change does not
+    // write, so hold the guard.
     let _writing = core.shared.writing().await;
     if !limits.transactions {
         return by_the_writer(core, key, asked).await;
@@ -221,7 +222,7 @@ impl Transacting<'_> {
         let entries = &change.entries;
         let ttl_seconds = entries.ttl_seconds(now);
         let operation = match &change.after.record {
-            // Do not put a record that has expired by now.
+            // Put the record only if it has not expired by now. Otherwise, delete its row.
             Some(record) if change.after.expires_at.is_none_or(|at| at > now) => {
                 check_size(&self.core.definition.name, record)?;
                 let expires = change
@@ -280,12 +281,13 @@ impl Transacting<'_> {
                 let left = change.after.record.is_some().then(|| bytes(version));
                 let was_unsure = is_unsure.load(Ordering::Relaxed);
                 if was_unsure && there == left.as_ref().map(<[u8; 8]>::as_slice) {
-                    // An earlier attempt applied it.
+                    // An earlier attempt of unknown outcome applied this change.
                     Attempt::Known(Ended::Applied(version))
                 } else if there == change.expected.map(bytes).as_ref().map(<[u8; 8]>::as_slice) {
                     Attempt::Known(Ended::OtherSchema)
                 } else if was_unsure {
-                    // Another version was written since, after this change or instead of it.
+                    // Another version was written since, after this change or instead of it, so the
+                    // outcome stays unknown.
                     Attempt::Refused(busy(&self.key_text()))
                 } else {
                     Attempt::Known(Ended::Lost)
@@ -296,7 +298,7 @@ impl Transacting<'_> {
                 Attempt::Unknown(error)
             }
             Ok(TransactionOutcome::Refused(error)) => Attempt::Refused(refused(error)),
-            // No put of a record or of an entry is an insert, so conflicts do not occur.
+            // Every put of a record or an entry replaces its row, so conflicts do not occur.
             Ok(TransactionOutcome::Conflict(_)) => Attempt::Known(Ended::Lost),
             Err(error) => Attempt::Failed(error.into()),
         }

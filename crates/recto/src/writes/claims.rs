@@ -20,7 +20,7 @@ use crate::core::CollectionCore;
 use crate::error::{Error, ErrorKind, Part, Result};
 use crate::viewed::Written;
 
-/// Requests of a change to claims, in addition to those to its record.
+/// Requests of a change to claims of values, in addition to the requests to its record.
 #[derive(Debug, Default)]
 pub(crate) struct Claims {
     /// Conditions on claims.
@@ -113,7 +113,8 @@ impl Transacting<'_> {
             cells: ClaimsTable::cells(&ClaimsTable::owner_key(self.key), None),
             replace: true,
         };
-        // The claim expires together with its record, because the store has one clock.
+        // Give the claim of the values the lifetime of its record. Both expire at the same time,
+        // because the store has one clock.
         let stamp = Stamp(change.entries.version.0);
         claim.write(put, stamp, change.entries.ttl_seconds(now))
     }

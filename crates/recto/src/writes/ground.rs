@@ -67,7 +67,8 @@ impl Ground {
         let reads: Vec<_> = stream::iter(reads).buffered(MAX_READS).try_collect().await?;
         for (number, stored, condition) in reads {
             ground.read.insert(number, stored);
-            // Join the conditions of one partition, because a transaction has one for each partition.
+            // Join the conditions of a partition, because a transaction has one condition
+            // for each partition.
             let place = (condition.table.name().to_owned(), condition.partition.clone());
             let next = ground.conditions.len();
             match *places.entry(place).or_insert(next) {

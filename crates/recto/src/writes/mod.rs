@@ -226,7 +226,8 @@ impl Changes {
         limits.check_partition(table, partition).map_err(invalid_key)?;
         limits.check_clustering(table, clustering).map_err(invalid_key)?;
         let row = pending.change.row();
-        // Check an upper bound first: the exact size needs the mutation, and is rarely necessary.
+        // Check an upper bound first, because the exact size requires the mutation and
+        // is rarely necessary.
         let most = row.byte_len() + row.len() * CELL_OVERHEAD_BYTES + MUTATION_OVERHEAD_BYTES;
         if most <= limits.mutation_bytes {
             return Ok(());
@@ -273,7 +274,7 @@ impl Changes {
                 .as_ref()
                 .is_err_and(|error| error.kind() == ErrorKind::OutcomeUnknown)
             {
-                // The write may still be under way.
+                // A write of unknown outcome may still be under way, so do not report its end.
                 drop(writing);
             } else {
                 writing.ended();
@@ -386,7 +387,8 @@ impl Changes {
         if self.atomicity == Atomicity::Logged {
             return self.send(all(), Atomicity::Logged, options).await;
         }
-        // Send each change independently, together with its entries.
+        // The changes are independent of each other, so send each one separately,
+        // together with its entries.
         let sent = (0..self.pending.len()).map(|number| {
             let one = Gathering::new(&self.pending, ground, limits).writes_of(number..number + 1);
             self.send(one, Atomicity::Logged, options).boxed()
@@ -422,8 +424,8 @@ impl Changes {
                     .is_some_and(|(cas, current)| !cas.holds(current)),
             }),
             Ok(TransactionOutcome::Conflict(number)) => match of.into_iter().flatten().nth(number) {
-                // An entry with another timestamp already exists. It belongs to this record, or to another record with
-                // the same key.
+                // An entry with another timestamp exists. It belongs to this record, or to another
+                // record with the same key, so the caller must read.
                 Some(MutationOrigin::Entry(_)) if !reads_all => Attempt::Known(Sent::MayBeThere),
                 of => Attempt::Refused(self.conflict(of.map(MutationOrigin::change))),
             },

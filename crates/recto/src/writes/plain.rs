@@ -84,7 +84,8 @@ impl<'c> Gathering<'c> {
     fn put(&mut self, number: usize, cells: &Cells, stamp: Stamp, ttl_seconds: Option<u32>) {
         let (pending, ground) = (&self.pending[number], self.ground);
         let stored = ground.stored(number);
-        // A record that is put again does not change, so its entries keep their timestamp and get the same TTL.
+        // If the store detects conflicts, a repeated put keeps the stored timestamp, because
+        // entries with another timestamp would conflict.
         let stamp = stored
             .filter(|_| self.limits.sees_conflicts)
             .and_then(|stored| stored.stamp)
@@ -118,7 +119,8 @@ impl<'c> Gathering<'c> {
         let before =
             is_deleted_by_its_record(pending, viewed).then(|| self.put_before.remove(&pending.place()));
         keys.extend(before.into_iter().flatten().flatten());
-        // Do not delete a record that is written meanwhile, because its entries are unknown.
+        // If no record was found, do not delete. The deletion could hit a record that is written
+        // meanwhile, and the entries of that record are unknown.
         if !was_read || stored.is_some() || !keys.is_empty() || !self.limits.transactions {
             self.add_record(number, stamp);
         }

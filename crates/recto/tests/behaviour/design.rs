@@ -91,7 +91,7 @@ fn query() -> impl Strategy<Value = (String, String)> {
                 });
             }
             let free = &fields[pinned..];
-            // The last two fields are in a tuple range.
+            // A tuple range has the first two fields that are not fixed by `=`.
             match (ranged, free) {
                 (0, [one, ..]) => terms.push(format!("{one} >= {}", value(one, false))),
                 (1, [one, other, ..]) => {
@@ -155,8 +155,8 @@ proptest! {
         let design = design(&schema.collections[0], &parse_queries(&words).unwrap()).unwrap();
         prop_assert!(design.is_minimal);
         for query in &design.queries {
-            // A new view serves a query as one scan, except for lists of values, and for tuples with mixed
-            // directions.
+            // A new view serves a query as one scan, except for lists of values, and for tuples
+            // with mixed directions.
             let may_be_many = [" OR ", ") > ("].iter().any(|word| query.asked.filter.contains(word));
             prop_assert!(!query.is_new || may_be_many || query.shape == "scan", "{query:?}");
         }

@@ -47,7 +47,7 @@ async fn store() -> (Recto, FaultyStore) {
 async fn a_stream_sends_nothing_until_it_is_polled() {
     let (recto, faulty) = store().await;
     let events = recto.dynamic("events").unwrap();
-    // Every call fails and is recorded. Without a recorded fault, there was no call.
+    // Every call fails and is recorded, so there was no call if no fault is recorded.
     faulty.set_rates(FaultRates {
         fail: 1.0,
         ..FaultRates::NONE

@@ -1,6 +1,6 @@
 //! Behavior of Recto for programs and tools, most of it on both stores. These tests wait for the shared
 //! Cassandra.
-// The harness shows the output of a test that fails.
+// Tests may print, because the harness shows the output of a test that fails.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod articles;

@@ -401,8 +401,8 @@ async fn a_redrive_ends_in_time_and_the_next_one_goes_on(kind: Kind) {
     assert_eq!(redriven(Some(300)).await, (256, false));
     assert_eq!(redriven(Some(44)).await, (44, true));
     assert_eq!(dead.stats().await.unwrap().messages, 44);
-    // Two concurrent redrives move no message twice, as the bodies of the messages show. Each may count
-    // messages that the other moved.
+    // The bodies of the messages show that two concurrent redrives move no message twice. Each
+    // redrive may count messages that the other one moved.
     let (one, other) = tokio::join!(dead.redrive(&jobs, None), dead.redrive(&jobs, None));
     assert!((44..=88).contains(&(one.unwrap() + other.unwrap())));
     assert_eq!(redriven(None).await, (0, true));
@@ -456,7 +456,7 @@ async fn the_ring_is_told_and_changed_in_words(kind: Kind) {
         (&changed.options, &queues.tables().await.unwrap().options),
         (&expected, &expected)
     );
-    // A concurrent change of another setting does not revert this one.
+    // Two concurrent changes of different settings both take effect.
     let longer = QueueTableSettings {
         grace_seconds: Some(400),
         ..QueueTableSettings::default()
@@ -554,7 +554,8 @@ async fn a_schema_says_what_holds_for_all_queues(kind: Kind) {
         planned.len()
     );
 
-    // A second application changes nothing, and a schema without settings changes nothing.
+    // A second apply of the same settings changes nothing, and neither does a schema
+    // without some settings.
     for again in [&said, &schema(""), &schema("[queues]\ngrace_seconds = 300")] {
         assert!(recto.plan(again).await.unwrap().changes.is_empty());
         assert!(recto.apply(again).await.unwrap().changes.is_empty());

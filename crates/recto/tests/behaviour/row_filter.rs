@@ -204,7 +204,7 @@ async fn a_filter_outside_the_key_is_for_reading() {
     let ada = restricted(&all, "author = \"ada\"");
     assert!(ada.get("notes", &key("acme", 1)).await.unwrap().is_none());
     assert!(ada.get("notes", &key("acme", 2)).await.unwrap().is_some());
-    // Record 1 belongs to bob, and the put would replace it.
+    // Record 1 belongs to bob, and the put would replace it, so Recto rejects the put.
     let mut hers = record("acme", 1);
     hers.insert("author".to_owned(), "ada".into());
     let error = ada.put("notes", vec![hers], None).await.unwrap_err();
@@ -236,7 +236,7 @@ async fn restrictions_add_up_and_leave_the_store_alone() {
     let error = acme.scrub_step(&mut position, 1).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Forbidden, "{error}");
     all.tools().unwrap().plan(&schema, &options).await.unwrap();
-    // A row filter on a missing field lets nothing through.
+    // Recto rejects every request if the row filter uses a missing field.
     let wrong = restricted(&all, "owner = \"ada\"");
     let error = wrong.page("notes", &asking("")).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Forbidden);
@@ -309,8 +309,8 @@ async fn offers_only_queries_served_for_the_session() {
     assert!(choices.missing_partition_fields.is_empty());
     assert!(field(&choices, "at").range && field(&choices, "at").sort == SortChoice::Served);
     assert_eq!(field(&choices, "tenant").sort, SortChoice::Pointless);
-    // No view serves the row filter itself, so no field is offered together with it, because Recto would
-    // reject every page.
+    // No view serves the row filter on `author`, so Recto would reject every page. So
+    // it offers no field.
     let outside = restricted(&all, "author = \"ada\"");
     let strict = PageRequest {
         allow_filter_scan: false,
@@ -342,7 +342,7 @@ async fn does_not_reveal_the_number_of_hidden_rows() {
         }
     }
     assert!(whole > 0, "every page was cut");
-    // The page continues at a hidden row, and its plan does not name this row.
+    // The next page continues at a hidden row, but its plan does not name this row.
     let next = PageRequest {
         page_token: cut.expect("no page was cut"),
         ..crowds()

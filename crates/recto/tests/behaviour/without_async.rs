@@ -108,7 +108,8 @@ fn a_queue_is_sent_to_worked_on_and_emptied() {
     );
     let mut bodies: Vec<_> = told.iter().collect();
     if worked.done == 18 {
-        // The message whose handler panicked was not due yet when the worker ended.
+        // The message whose handler panicked was not due yet when the worker
+        // ended, so receive it now.
         let receive = Receive::up_to(1).wait(Duration::from_secs(5));
         let last = jobs.receive(receive).wait().unwrap();
         bodies.push(String::from_utf8(last[0].body.clone()).unwrap());
@@ -174,7 +175,7 @@ fn open_without_timers() {
     let timeless = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let error = timeless.block_on(Recto::open("no store")).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error:?}");
-    // Other panics are still printed.
+    // Only tokio's panic about timers is suppressed. Other panics are still printed.
     std::thread::spawn(|| panic!("of another")).join().unwrap_err();
 }
 

@@ -82,10 +82,11 @@ fn expires_no_messages_of_others() {
         let jobs_ahead = queue_of(&ahead).await;
         let received = jobs_ahead.receive(Receive::up_to(1)).await.unwrap();
         assert_eq!(received.len(), 1, "it is not expired by the clock of the nodes");
-        // Queues and buckets share the clock guard of the store.
+        // Queues and buckets share the clock guard of the store, so it knows of
+        // the wrong clock, too.
         let guard = ahead.store().clock_guard().unwrap();
         assert_eq!(guard.status(None).state, ClockState::AheadOfNodes);
-        // Maintenance of queues runs every 30 seconds.
+        // Maintenance of queues runs every 30 seconds, so wait until it has run.
         tokio::time::sleep(Duration::from_secs(35)).await;
         assert_eq!(jobs.receive(Receive::up_to(10)).await.unwrap().len(), 2);
         let status = jobs.stats().await.unwrap();
@@ -138,7 +139,8 @@ fn refuses_writes_that_a_wrong_clock_would_order_wrongly() {
             let record = json!({ "at": at.to_string(), "id": id });
             DynamicRecord::from_json(definition.clone(), record.as_object().unwrap()).unwrap()
         };
-        // A slow machine measures a difference that is up to half a second smaller.
+        // A slow machine measures a difference that is up to half a second smaller,
+        // so add half a second.
         let wrong = open_ahead(&store, 180 * SECOND_MICROS + SECOND_MICROS / 2).await;
         let readings = wrong.dynamic("readings").unwrap();
         for outcome in [
@@ -155,7 +157,8 @@ fn refuses_writes_that_a_wrong_clock_would_order_wrongly() {
             assert!(error.hint().unwrap().contains("NTP"));
         }
         wrong.close().await.unwrap();
-        // A difference that is possible between machines with a time service.
+        // A difference of 3 s is possible between machines with a time service,
+        // so the put succeeds.
         let near = open_ahead(&store, 3 * SECOND_MICROS).await;
         near.dynamic("readings").unwrap().put(&record(2)).await.unwrap();
         near.close().await.unwrap();
@@ -221,7 +224,7 @@ fn embedded_expires_nothing_a_year_ahead_until_confirmed() {
         make_queue(&right, 120).await;
         assert_eq!(right.check_clock().await.state, ClockState::Agrees);
         right.close().await.unwrap();
-        // A restart does not make a wrong clock evidence for itself.
+        // A wrong clock must not confirm itself by the times that it recorded before a restart.
         for body in [b"a", b"b"] {
             let ahead = open_ahead(&store, 365 * DAY_MICROS).await;
             let jobs = queue_of(&ahead).await;
@@ -249,7 +252,8 @@ fn embedded_expires_nothing_a_year_ahead_until_confirmed() {
         assert_eq!(jobs.receive(Receive::up_to(1)).await.unwrap(), []);
         assert_eq!(jobs.stats().await.unwrap().messages, 0);
         ahead.close().await.unwrap();
-        // A clock that is behind deletes too late, and the correct clock can be confirmed again.
+        // After the wrong clock was confirmed, the correct clock is behind. It only deletes too
+        // late, and can be confirmed again.
         let right = store.open().await;
         assert_eq!(right.check_clock().await.state, ClockState::Agrees);
         right.confirm_clock().await.unwrap();

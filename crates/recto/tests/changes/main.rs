@@ -1,5 +1,5 @@
 //! Schemas, views and records that change while programs use them.
-// The harness shows the output of a test that fails.
+// Tests may print, because the harness shows the output of a test that fails.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 #[path = "../common/mod.rs"]

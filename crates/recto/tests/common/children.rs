@@ -15,8 +15,8 @@ pub(crate) fn path_of<Test>(_test: Test) -> &'static str {
 /// that the child prints to `lines`. The child may take the end of its standard input as the signal to end.
 pub(crate) fn spawn(test: &str, variables: &[(&str, String)], lines: &Sender<String>) -> Child {
     let mut child = Command::new(std::env::current_exe().unwrap())
-        // With a single thread, the harness would print the name of the test before the first line of the
-        // child.
+        // With a single thread, the harness would print the name of the test before the first line
+        // of the child, so use two threads.
         .args(["--ignored", "--exact", test, "--nocapture", "--test-threads=2"])
         .envs(variables.iter().map(|(name, value)| (name, value)))
         .stdin(Stdio::piped())

@@ -1,6 +1,7 @@
 //! Parts that the test suites share: the two stores, and a collection under test that is compared with the
 //! oracle.
-// Each test binary uses only some of these parts. The harness shows the output of a test that fails.
+// Each test binary uses only some of these parts. Tests may print, because the harness shows the
+// output of a test that fails.
 #![allow(dead_code, clippy::unwrap_used, clippy::print_stdout)]
 
 pub(crate) mod children;
@@ -14,9 +15,9 @@ use std::future::Future;
 use std::sync::LazyLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-#[allow(unused_imports)] // not every test binary uses it
+#[allow(unused_imports)] // not every test binary uses these types
 pub(crate) use stores::{Fresh, Kind, Scope, Suite};
-#[allow(unused_imports)] // not every test binary uses it
+#[allow(unused_imports)] // not every test binary uses this type
 pub(crate) use subject::Subject;
 
 /// Runtime of all tests of a binary. They share it because they share connections, and a connection lives on

@@ -185,7 +185,8 @@ impl Drop for Scope {
     fn drop(&mut self) {
         SUITE.set(None);
         self.0.ended.fetch_add(1, Ordering::SeqCst);
-        // If the stated number of tests is too small, tests still run when that number of tests has ended.
+        // If the stated number of tests is too small, other tests may still run, so remove the
+        // stores only after the last running test.
         let is_last = self.0.running.fetch_sub(1, Ordering::SeqCst) == 1;
         if is_last && self.0.ended.load(Ordering::SeqCst) >= self.0.tests {
             super::run(self.0.remove_all());

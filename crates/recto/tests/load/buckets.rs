@@ -232,7 +232,7 @@ fn loader_into_buckets_that_gets_killed() {
         let mut beside = JoinSet::new();
         beside.spawn(async move { write(&writes, first, &written).await });
         beside.spawn(async move { page(&pages, first, &last).await });
-        // The writer and the reader end only by a panic.
+        // Only the load ends by itself, because the writer and the reader end only by a panic.
         tokio::select! {
             _ = load(&recto, &folder) => {}
             ended = beside.join_next() => ended.unwrap().unwrap(),
@@ -263,7 +263,7 @@ fn ended(mut child: Child) -> (Vec<i64>, bool) {
     let mut said = String::new();
     child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
     let numbers = said.lines().filter_map(|line| line.split("acknowledged ").nth(1));
-    // The last line may be truncated.
+    // The last line may be truncated, so leave its number out.
     let mut numbers: Vec<i64> = numbers.filter_map(|number| number.parse().ok()).collect();
     if !said.ends_with('\n') {
         numbers.pop();
@@ -399,7 +399,7 @@ async fn load_whole(order: &str, text: &str, rows: usize, store: &str) -> Durati
     assert_eq!(load(&recto, folder.path()).await, rows as u64, "{order}");
     let took = begin.elapsed();
     let (mut largest, mut count, mut bytes) = buckets(&recto).await;
-    // Buckets that the last calls made too large will be split soon.
+    // Buckets that the last calls made too large are split soon, so look again after a pause.
     for _ in 0..LOOKS {
         if largest <= 1.0 {
             break;

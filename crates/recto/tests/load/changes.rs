@@ -136,12 +136,13 @@ fn resumes_and_keeps_later_changes() {
             let session = LocalSession::new(stopped.clone());
             let error = load_into(&session, &file, little).await.unwrap_err();
             assert!(error.to_string().contains("the disk is full"), "{error}");
-            // The load completes the changes that it has begun, once the store works again.
+            // Let the store work again, so that the stopped load completes the
+            // changes that it has begun.
             failing.begin(i64::MAX);
             while stopped.writer_metrics().under_way > 0 {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
-            // One record is stored, and one may be stored or not.
+            // The stopped load may have stored a record or not, so an update may find no record.
             let flights = whole.dynamic("updated").unwrap();
             let lines = std::fs::read_to_string(&file).unwrap();
             for line in [lines.lines().nth(1).unwrap(), lines.lines().last().unwrap()] {

@@ -264,7 +264,7 @@ async fn a_file_of_cqlsh_copy_to_loads() {
         r#"{"id":2,"name":"say \"hi\" \\n","ok":false,"bin":"","tags":[],"nums":[],"counts":[],"pair":[7,null]}"#,
     ];
     assert_eq!(files.records().await, expected);
-    // Without the options, the bytes could be base64, and a quote ends the cell.
+    // Without these options, the bytes could be base64, and a quote inside a cell ends it.
     let reasons = files.reasons("b.csv", text, &nulls(&[])).await;
     let expected = [
         "bin: a blob that may be hex or base64 (hint: --blobs hex)",
@@ -469,7 +469,7 @@ async fn a_wrong_separator_is_named() {
         files.load("a.csv", text, &csv).await;
         assert_eq!(files.records().await, [r#"{"id":1,"name":"a"}"#]);
     }
-    // A column that is left out may have any name.
+    // With `ignore_unknown`, a column that is left out may have any name.
     let change = |request: &mut LoadRequest| request.ignore_unknown = true;
     let report = files
         .try_load_with("b.csv", "id,name;n\n2,x\n", change)
@@ -575,7 +575,7 @@ async fn public_files_load() {
         ),
     ] {
         let files = Files::new(TYPES).await;
-        // The files have no column with the name of the key.
+        // The files have no column with the name of the key, so add one.
         let mut lines = text.lines();
         let mut with_id = format!("id,{}\n", lines.next().unwrap());
         for (id, line) in lines.enumerate() {

@@ -314,7 +314,7 @@ async fn puts_and_batches_that_were_acknowledged_survive_a_kill() {
             let before = held.entry(part).or_default();
             (first..next).for_each(|round| apply(before, round));
             let mut after = before.clone();
-            // The round whose answer did not arrive.
+            // `after` includes the round whose answer did not arrive.
             apply(&mut after, next);
             let found = found.get(&part).cloned().unwrap_or_default();
             assert!(
@@ -333,7 +333,7 @@ async fn puts_and_batches_that_were_acknowledged_survive_a_kill() {
         assert!(check.problems.is_empty(), "life {life}: {:?}", check.problems);
     }
     println!("{rounds} rounds acknowledged");
-    // A child lives for a fixed time. On a slow machine it writes less.
+    // A child lives for a fixed time and writes less on a slow machine, so the minimum is low.
     let least = MIN_ROUNDS_OF_A_LIFE * i64::try_from(LIVES_OF_A_WRITER * scale()).unwrap();
     assert!(rounds >= least, "the children wrote {rounds} rounds");
 }

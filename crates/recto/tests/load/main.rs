@@ -1,5 +1,5 @@
 //! Loads of files through the session that tools use, and copies of stores.
-// The harness shows the output of a test that fails.
+// Tests may print, because the harness shows the output of a test that fails.
 #![allow(clippy::unwrap_used, clippy::format_push_string, clippy::print_stdout)]
 
 mod buckets;

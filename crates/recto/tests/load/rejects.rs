@@ -195,7 +195,7 @@ async fn the_reject_file_stands_where_it_was_asked_for() {
 
 #[tokio::test]
 async fn loads_the_other_rows_if_the_store_rejects_some() {
-    // A store whose limit is lower than the limits that the load checks before it writes.
+    // The store has lower limits than those that the load checks before it writes.
     let limits = Limits {
         mutation_bytes: 1_000,
         batch_bytes: 5_000,

@@ -168,7 +168,8 @@ async fn outcomes_that_are_unknown_are_asked_for_again() {
     let (session, store) = bench.unreliable(crate::support::Fault::Unknown, 1, 2).await;
     let report = load_into(&session, &file, |_| {}).await.unwrap();
     assert_eq!(report.collections[0].rows_stored, 1);
-    // The first state of the load, three attempts to write the row, and two states.
+    // The load writes its first state, tries three times to write the row, and
+    // writes two more states.
     assert_eq!(store.calls.load(std::sync::atomic::Ordering::Relaxed), 6);
     assert_eq!(bench.records("readings").await.len(), 1);
 }
@@ -205,7 +206,7 @@ async fn rows_of_one_key_are_counted_as_what_they_are() {
         };
         let keys = KEYS as u64;
         let report = bench.load_with(&file, with(false)).await.unwrap();
-        // All rows of `readings` have the same key.
+        // The rows have `KEYS` different keys in `by_count`, but the same key in `readings`.
         assert_eq!(counts(&report, 0), [keys, 0, keys, 2 * keys]);
         assert_eq!(
             report.collections[0].reasons,

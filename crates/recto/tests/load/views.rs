@@ -98,7 +98,7 @@ fn flight(number: usize, again: bool) -> String {
 }
 
 pub(crate) fn sample(count: usize, again: bool) -> String {
-    // The order differs from the order of every table.
+    // The order of the rows differs from the order of every table.
     let flights = (0..count).map(|number| flight(number * 7_919 % count, again));
     std::iter::once(HEADER.to_owned()).chain(flights).collect()
 }
@@ -278,7 +278,7 @@ fn a_load_that_was_interrupted_anywhere_leaves_views_exact() {
             };
             let loaded = load_into(&LocalSession::new(recto), &file, small).await;
             assert_eq!(loaded.is_err(), fault == Fault::Fails, "{loaded:?}");
-            // Each record is complete or missing.
+            // After the stopped load, each record is complete or missing, so the views are exact.
             for collection in ALL {
                 assert_views_are_exact(&whole, collection).await;
             }

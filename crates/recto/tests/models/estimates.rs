@@ -186,7 +186,7 @@ async fn gives_correct_bounds_in_93_percent_of_cases() {
     let mut held = Held::default();
     for seed in 1..=seeds() {
         let mut log = Log::new(seed).await;
-        // Rows in random order, then in ascending order, then late rows.
+        // Write rows in random order, then in ascending order, then late rows.
         let first = log.shuffled(0, 1_500);
         log.put("a", &first).await;
         log.put("a", &(1_500..3_000).collect::<Vec<_>>()).await;

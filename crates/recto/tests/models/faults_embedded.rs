@@ -163,7 +163,7 @@ impl Faulted {
         for _ in 0..random.usize(1..=6) {
             let key = (random.i32(0..PARTS), random.i32(0..SLOTS));
             let value = (random.u32(0..5) > 0).then_some(self.round);
-            // The later of two changes of a key wins.
+            // If the batch has two changes of a key, the later one wins.
             changes.insert(key, value);
             match value {
                 Some(round) => batch
@@ -252,7 +252,8 @@ impl Faulted {
             .filter(filter.join(" OR "))
             .order_by("slot, part");
         let mut cursor: Option<String> = None;
-        // Last row that the pages returned. In the direction of the walk, the slots before it are complete.
+        // `edge` is the last row that the pages returned. The slots before it, in the direction of
+        // the walk, are complete.
         let mut edge: Option<Row> = None;
         for _ in 0..PARTS * SLOTS {
             let size = random.u32(1..=25);
@@ -318,7 +319,8 @@ fn pages_under_faults_are_right_or_say_so() {
                     faulted.walk(&mut random).await;
                 }
             }
-            // Late writes arrive. After that, every row has a possible value, and pages cause no errors.
+            // Late writes arrive. After that, every row has a possible value, and pages cause no
+            // errors.
             faulted.faulty.set_rates(FaultRates::NONE);
             faulted.faulty.settle().await;
             let before = faulted.errors;

@@ -1,6 +1,6 @@
 //! Comparison of Recto with an oracle, with Cassandra, and with the possible outcomes of faults; attacks on
 //! cursors; simulation of the engine in virtual time.
-// The harness shows the output of a test that fails.
+// Tests may print, because the harness shows the output of a test that fails.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 #[path = "../common/mod.rs"]

@@ -232,7 +232,7 @@ async fn tables_that_are_there() {
     rights_are_missing(&shop).await;
     the_cluster_is_away(&shop).await;
     forgotten(&shop).await;
-    // The connections of the test itself recover a little later.
+    // The connections of the test itself recover a little later, so try again.
     let begun = Instant::now();
     let after = loop {
         match shop.cql.first_column(tables).await {
@@ -389,7 +389,7 @@ async fn suspensions(shop: &Shop) {
         .filter(|user| user % 3 == 0 && (user % 20 < 9 || user % 20 == 9 && *user < 5))
         .count();
     assert_eq!(below.len(), expected);
-    // Recto reads the field that the view lacks from the table.
+    // The view lacks a field, so Recto reads it from the table.
     let spam = walk(&held, "reason = \"spam\"", 8, true).await;
     assert_eq!(spam.len(), 30);
     assert!(
@@ -541,8 +541,8 @@ async fn tables_change(shop: &Shop) {
     assert_eq!(rows_of(&of_status(&held, "status = \"open\"")).await, 3);
     store.close().await.unwrap();
     let store = shop.open().await;
-    // Opening the store finds the changed table. On a busy machine, it may find the other tables only a
-    // little later.
+    // Opening the store finds that a table changed. On a busy machine, it may find the other tables
+    // only a little later, so refresh.
     let begun = Instant::now();
     while store.unavailable_collections().len() > 1 {
         assert!(begun.elapsed() < KNOWN, "{:?}", store.unavailable_collections());
@@ -585,8 +585,8 @@ async fn rights_are_missing(shop: &Shop) {
     );
     shop.send("GRANT SELECT ON KEYSPACE shop TO reader").await;
     store.close().await.unwrap();
-    // Without credentials, the store opens, and the error of an attached collection names the source of the
-    // credentials.
+    // Without credentials, the store opens. The error of an attached collection names the source
+    // of the credentials.
     let store = Recto::open_with(shop.folder.path().join("view"), OpenOptions::new())
         .await
         .unwrap();
@@ -666,8 +666,8 @@ async fn by_another_address(shop: &Shop) -> Recto {
     };
     let hits = other.attach(&shop.request("shop.hits")).await.unwrap();
     assert!(!is_moved(&hits.changes, "timeline"), "{:?}", hits.changes);
-    // The report of a successful attachment names the other collections that are now read from the new
-    // address.
+    // The report of a successful attachment names the other collections that are now read from the
+    // new address.
     let changes = other.attach(&request).await.unwrap().changes;
     assert!(
         is_moved(&changes, "hits") && !is_moved(&changes, "timeline"),
@@ -689,7 +689,7 @@ async fn the_cluster_is_away(shop: &Shop) {
         .await
         .unwrap();
     assert!(store.unavailable_collections().is_empty());
-    // A store without maintenance: the errors of its reads contain the address of the cluster.
+    // In a store without maintenance, errors of reads contain the address of the cluster.
     let memory = Arc::new(MemoryStore::new(Environment::system()));
     let unwatched = Recto::with_store(memory, Shop::options()).await.unwrap();
     unwatched.attach(&shop.request("shop.timeline")).await.unwrap();

@@ -112,8 +112,8 @@ async fn rows(session: &LocalSession, collection: &str) -> BTreeMap<u64, String>
 #[ignore = "slow: three nodes, of which one is killed during a load, minutes in all"]
 fn a_load_outlives_the_node_it_loads_into() {
     let dir = tempfile::tempdir().unwrap();
-    // With the default periodic sync, a killed node loses its last acknowledged writes. A single node must
-    // therefore sync before it acknowledges.
+    // With the default periodic sync, a killed node loses its last acknowledged writes, so let the
+    // single node sync before it acknowledges.
     let options = ClusterOptions::new(Nodes::One)
         .heap("512M")
         .setting("commitlog_sync", "batch")

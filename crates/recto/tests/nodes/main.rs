@@ -1,5 +1,5 @@
 //! Tests that start nodes and processes, and that mostly wait for them.
-// The harness shows the output of a test that fails.
+// Tests may print, because the harness shows the output of a test that fails.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod added_beside;

@@ -25,7 +25,7 @@ impl Lease {
     pub(crate) fn new() -> Self {
         let mut held = CLUSTER.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(cluster) = held.as_ref() {
-            // A failed test may have left paused or dead nodes.
+            // A failed test may have left paused or dead nodes, so bring all nodes back.
             for node in cluster.nodes() {
                 node.resume().unwrap();
                 node.start().unwrap();
@@ -68,7 +68,7 @@ fn remove_left_behind() {
         };
         let is_own = process == std::process::id().to_string();
         if is_own || !Path::new("/proc").join(process).exists() {
-            // Another process may remove the same folder concurrently.
+            // Ignore errors, because another process may remove the same folder concurrently.
             let _ = std::fs::remove_dir_all(entry.path());
         }
     }

@@ -44,11 +44,11 @@ async fn refused(address: &str) -> Error {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_parameters_of_an_address_make_the_handshake() {
-    // The name of this folder must be encoded in an address.
+    // The name of this folder has characters that must be encoded in an address.
     let dir = tempfile::Builder::new().prefix("tls & 100%").tempdir().unwrap();
     let authority = Authority::new("nodes", dir.path()).unwrap();
     let clients = Authority::new("clients", dir.path()).unwrap();
-    // All addresses that the rig may assign.
+    // The certificate must name every address that the rig may assign.
     let names: Vec<String> = (1..100).map(|block| format!("127.0.{block}.1")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let keystore = authority.issue("node", &names).unwrap();
@@ -77,7 +77,8 @@ async fn the_parameters_of_an_address_make_the_handshake() {
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     assert!(error.to_string().contains("absent.pem"), "{error:?}");
 
-    // The connection ends in different ways at different times, but the error is always the same.
+    // The connection ends in different ways at different times, so repeat the attempt: the error
+    // must always be the same.
     for _ in 0..ATTEMPTS {
         let error = refused(&tls).await;
         assert_eq!(

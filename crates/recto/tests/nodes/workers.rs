@@ -218,7 +218,8 @@ async fn backs_off_and_moves_failures_to_dead_letters() {
 #[tokio::test]
 async fn finishes_or_gives_back_messages_on_stop() {
     let folder = tempfile::tempdir().unwrap();
-    // The messages are at their last attempt. A returned message does not become a dead letter.
+    // The messages are at their last attempt, but a message that is given back does not
+    // become a dead letter.
     let (_recto, jobs) = jobs(&folder, with_dead_letters(1)).await;
     send(&jobs, 3).await;
     let begun = Arc::new(Notify::new());
@@ -479,7 +480,7 @@ async fn fails_workers_and_sends_at_once_after_close() {
         let sent = jobs.send(NewMessage::new("late")).await.unwrap_err();
         assert_eq!(sent.kind(), ErrorKind::Unavailable, "nothing was sent: {sent}");
     };
-    // The limit is shorter than the maximum duration of a request, which is 10 s.
+    // The timeout is shorter than the maximum duration of a request, which is 10 s.
     tokio::time::timeout(Duration::from_secs(5), ended).await.unwrap();
 }
 
@@ -575,8 +576,8 @@ async fn worker_that_gets_killed() {
         }
         Ok(())
     });
-    // The visibility timeout of the killed process must end. It is long enough for a slow machine to call the
-    // handler.
+    // The worker waits for the visibility timeout of the killed process. The timeout is long enough
+    // for a slow machine to call the handler.
     let worker = worker.concurrency(1).visibility(Duration::from_secs(4));
     let stop = async {
         while dead.stats().await.unwrap().messages == 0 {

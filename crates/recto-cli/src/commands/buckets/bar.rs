@@ -39,7 +39,7 @@ impl Scale {
             let eighths = ((length - column as f64).clamp(0.0, 1.0) * 8.0).round() as usize;
             match EIGHTHS[eighths] {
                 ' ' if column == self.at => '│',
-                // A size that is not zero is always visible.
+                // Draw at least one eighth for a size that is not zero, so that the bar is visible.
                 ' ' if column == 0 && size > 0 => EIGHTHS[1],
                 filled => filled,
             }

@@ -50,7 +50,8 @@ pub(super) fn partitions(listed: &BucketPartitions, console: &mut Console) -> Re
         .collect();
     draw(columns, listed.target, &largest, console)?;
     let over: u64 = partitions.iter().map(|one| one.too_large).sum();
-    // A list has no token of the previous page, so a full page may be the last of several.
+    // Only a next page shows that this list is a part. The last page of several also counts as
+    // complete, because a list has no token of its previous page.
     let shown = Shown {
         count: counted(partitions.len() as u64, "partition", "partitions"),
         is_part: !listed.next_page_token.is_empty(),
@@ -82,7 +83,8 @@ pub(super) fn buckets(listed: &BucketList, console: &mut Console) -> Result<()> 
     let figure = |(name, text): (&'static str, fn(BucketFigures) -> String)| {
         (name, true, buckets.iter().map(|one| text(one.figures)).collect())
     };
-    // If not all columns fit, the last ones are hidden.
+    // The table hides its last columns if not all columns fit, so add the most important columns
+    // first.
     columns.push(figure(measured));
     columns.push((
         "from",
@@ -314,7 +316,7 @@ impl Shown {
         let title = printable(title);
         let here = if self.is_part { " on this page" } else { "" };
         let mut parts = vec![format!("{}{here} of {title}", self.count), target_of(target)];
-        // Buckets by time have no target that they could exceed.
+        // Do not compare buckets by time with a target, because they have none.
         if target.rows.is_some() || target.bytes.is_some() {
             parts.push(match self.over {
                 0 => format!("none{here} is over the target"),

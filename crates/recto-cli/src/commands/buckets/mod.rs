@@ -113,7 +113,8 @@ impl<'a> OrderArguments<'a> {
         Ok(Self {
             collection: name,
             view,
-            // A sort order without partition fields is one partition.
+            // A sort order without partition fields has one partition, so list the buckets of that
+            // partition instead of partitions.
             is_whole: args.filter.is_empty() && of.is_none_or(|of| !of.partition.is_empty()),
         })
     }

@@ -80,7 +80,8 @@ pub(crate) fn run(args: &DesignArgs, console: &mut Console) -> Result<Exit> {
     let collection = collection_of(&schema, &args.collection)?;
     let (queries, left_out, source) = queries(args)?;
     let (queries, unservable) = match left_out {
-        // The clients in a log cannot change their queries, so leave out the queries that no view can serve.
+        // The queries of a log come from clients and cannot be edited, so leave out those that no
+        // view can serve instead of failing.
         Some(_) => servable(collection, queries).map_err(|error| failure(error, source))?,
         None => (queries, Vec::new()),
     };
@@ -140,7 +141,8 @@ fn write_whole(file: &Path, text: &str) -> io::Result<()> {
         std::fs::rename(&beside, &file)
     });
     if written.is_err() {
-        // An incomplete file is of no use.
+        // Remove the incomplete file. Ignore an error of the removal, because `written` contains
+        // the first error.
         let _ = std::fs::remove_file(&beside);
     }
     written
@@ -153,7 +155,7 @@ fn queries(args: &DesignArgs) -> Result<(Vec<WorkloadQuery>, Option<usize>, &Pat
         let log = log.end(MAX_SHAPES).map_err(|error| failure(error, file))?;
         return Ok((log.queries, Some(log.left_out), file));
     }
-    // clap requires one of the two options.
+    // clap requires --queries if --log is absent, so this default is never used.
     let file = args.queries.as_deref().unwrap_or(Path::new("queries.toml"));
     let failed = |error: io::Error| {
         let failure = Failure::file("read the queries", file, &error);
@@ -187,7 +189,8 @@ fn read_log(file: &Path, collection: &str) -> Result<LogReader> {
         if read == 0 {
             return Ok(log);
         }
-        // A line that is longer, or is not UTF-8, is not the record of a query.
+        // Pass invalid UTF-8 as an empty line. The log reader ignores this line, and the parts of a
+        // line over the limit, because neither is the record of a query.
         log.line(std::str::from_utf8(&line).unwrap_or_default().trim_end());
     }
 }

@@ -108,7 +108,8 @@ impl QueueArgs {
         if let Some(receipts) = self.receipts()
             && receipts.await_input(console).await?
         {
-            // The process that wrote the receipts will close the store soon.
+            // Retry while the store is locked, because the process that wrote the receipts into the
+            // pipe will close the store soon.
             return self.store().open_in_pipe(options, MAKES_A_QUEUE).await;
         }
         self.store().open_with(options, MAKES_A_QUEUE).await

@@ -113,7 +113,8 @@ impl Program {
             .stdin(Stdio::piped())
             .stderr(Stdio::piped())
             .kill_on_drop(true);
-        // Use a separate process group, because Ctrl-C is for the worker, which lets the command finish.
+        // Use a separate process group, so that Ctrl-C reaches only the worker, which then lets the
+        // command finish.
         #[cfg(unix)]
         command.process_group(0);
         command
@@ -163,7 +164,7 @@ impl Running {
             .and_then(|id| i32::try_from(id).ok())
             .and_then(Pid::from_raw);
         if let Some(group) = group {
-            // This fails if the process has ended already.
+            // Ignore an error: all processes of the group have ended already.
             let _ = kill_process_group(group, Signal::KILL);
         }
     }
@@ -190,7 +191,8 @@ async fn until_ended(child: &mut Child, input: Option<ChildStdin>, body: &[u8]) 
         }
     };
     tokio::select! {
-        // A child process of the command may keep standard input open and not read it.
+        // Do not wait until the input is written, because a child process of the command may keep
+        // standard input open without reading it.
         ended = child.wait() => ended,
         ended = async {
             fed.await;
@@ -204,7 +206,7 @@ async fn last_line(errors: Option<ChildStderr>) -> Option<String> {
     let mut errors = errors?;
     let (mut tail, mut buffer) = (Vec::new(), vec![0; READ_BYTES]);
     while let Ok(read @ 1..) = errors.read(&mut buffer).await {
-        // If this standard error cannot be written, the text has no reader.
+        // Ignore an error, because a failed standard error cannot report it.
         let _ = io::stderr().write_all(&buffer[..read]);
         tail.extend_from_slice(&buffer[..read]);
         let more = tail.len().saturating_sub(MAX_TAIL_BYTES);

@@ -101,7 +101,8 @@ pub(crate) async fn run(args: &ReceiveArgs, queues: &dyn Queues, console: &mut C
 /// Gives back messages that were not printed, so that others receive them.
 async fn give_back(args: &ReceiveArgs, queues: &dyn Queues, receipts: &[String]) {
     if !receipts.is_empty() {
-        // A message that is not given back is received again later.
+        // Ignore an error: a message that is not given back is received again after its visibility
+        // ends.
         let _ = queues.settle(&args.name, receipts, &Settling::GiveBack).await;
     }
 }

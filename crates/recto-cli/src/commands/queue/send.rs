@@ -62,7 +62,8 @@ pub(crate) struct SendArgs {
     /// Group of the messages, in an ordered queue
     #[arg(long, value_name = "GROUP")]
     group: Option<String>,
-    /// Deduplication id of the message: within five minutes, the queue accepts no other message with this id
+    /// Deduplication id of the message: within five minutes, the queue accepts no other message
+    /// with this id
     #[arg(long, value_name = "ID", requires = "bodies")]
     deduplication_id: Option<String>,
     /// Show no progress
@@ -93,7 +94,8 @@ impl SendArgs {
         }
     }
 
-    /// Reads the message of a line. Returns `None` if the line is empty.
+    /// Reads the message of a line. With `--ndjson`, returns `None` for a blank line. Otherwise a
+    /// blank line is a message, too.
     fn read(&self, line: Line) -> std::result::Result<Option<OutgoingMessage>, String> {
         let content = line.content()?;
         if !self.ndjson {
@@ -104,7 +106,8 @@ impl SendArgs {
         }
         let message = serde_json::from_slice(&content);
         message.map(Some).map_err(|error| {
-            // The error already starts with the number of the line.
+            // Remove the parser's line number, which is always 1, because the failure already names
+            // the line of the input.
             let why = error.to_string().replace(" at line 1 column ", " at column ");
             format!("not a valid message: {why}")
         })
@@ -173,7 +176,8 @@ struct Totals {
 }
 
 impl Sending<'_> {
-    /// Sends a message for each line until the end of the input. Returns whether it got a signal to stop before.
+    /// Sends a message for each line until the end of the input. Returns whether it got a signal to
+    /// stop before.
     async fn lines(&mut self, meter: &Meter, stop: &mut Stop, console: &mut Console) -> Result<bool> {
         if self.args.file.is_none() && console.input_is_terminal() {
             console.note("Each line is a message; Ctrl-D ends the input.")?;
@@ -188,7 +192,8 @@ impl Sending<'_> {
             let some = match some {
                 Ok(Some(some)) => some,
                 Ok(None) => return Ok(false),
-                // Report the messages that were sent before.
+                // Keep the failure instead of returning it, so that the command still reports the
+                // messages sent before.
                 Err(failure) => {
                     self.totals.ended = Some(failure);
                     return Ok(false);
@@ -272,7 +277,8 @@ impl Sending<'_> {
         self.is_heard(flushed);
     }
 
-    /// Converts the error of a message. If only this message is invalid, sending continues. Any other error ends it.
+    /// Converts the error of a message. If only this message is invalid, sending continues. Any
+    /// other error ends it.
     fn not_sent(&mut self, error: recto::Error) -> Failure {
         let goes_on = error.kind() == ErrorKind::InvalidArgument;
         let failure = Failure::from(error);
@@ -312,7 +318,8 @@ impl Sending<'_> {
         }
     }
 
-    /// Handles a result that could not be printed. Messages of arguments are still sent, but no more lines are read.
+    /// Handles a result that could not be printed. Messages of arguments are still sent, but no
+    /// more lines are read.
     fn is_heard(&mut self, told: std::io::Result<()>) {
         let Err(error) = told else { return };
         self.totals.is_unheard = true;

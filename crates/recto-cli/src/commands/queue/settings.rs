@@ -73,7 +73,8 @@ pub(crate) struct CreateArgs {
 /// Arguments of `recto queue change`.
 #[derive(Debug, Args)]
 #[command(after_help = CHANGE_EXAMPLES)]
-// A queue cannot change these options.
+// Hide the options that only `recto queue create` accepts, because they are fixed for an existing
+// queue.
 #[command(mut_arg("ordered", |arg| arg.hide(true)), mut_arg("shards", |arg| arg.hide(true)))]
 #[command(mut_arg("deduplication", |arg| arg.hide(true)))]
 pub(crate) struct ChangeArgs {
@@ -125,7 +126,8 @@ pub(crate) async fn change(args: &ChangeArgs, queues: &dyn Queues, console: &mut
     if args.json {
         print_json(console, &json!(status))?;
     } else if status.options == QueueSettings::default() {
-        // The token may change the queue and may not read it.
+        // The reply has no settings if the token may change the queue but not read it, so report
+        // only the change.
         let mark = console.paint(Tone::Good, "✓");
         console.line(format_args!("{mark} queue {} was changed", status.name))?;
     } else {

@@ -104,7 +104,7 @@ impl ReceiptsArgs {
         }
         let mut input = console.take_input();
         let waited = tokio::task::spawn_blocking(move || {
-            // The first read returns the same error again.
+            // Ignore an error here, because the first read of the receipts returns it again.
             let _ = input.fill_buf().map(<[u8]>::len);
             input
         });
@@ -234,7 +234,7 @@ impl Outcome {
                     places.push(place);
                     receipts.push(receipt);
                 }
-                // An invalid receipt does not affect the others.
+                // Set an invalid receipt aside, so that the other receipts are still settled.
                 Err(error) => self.malformed.push((place, error.message().to_owned())),
             }
         }

@@ -158,7 +158,8 @@ async fn look(
     }
     match queues.tables().await {
         Ok(tables) => Ok((all, Some(tables).filter(|tables| tables.needed))),
-        // Tables belong to all queues, so a token for some queues cannot read them.
+        // Tables belong to all queues, so a token for some queues cannot read them. Show the queues
+        // without tables then.
         Err(error) if error.kind() == ErrorKind::Forbidden => Ok((all, None)),
         Err(error) => Err(error),
     }
@@ -287,7 +288,7 @@ mod tests {
             (rate_text(rates.sent), rate_text(rates.received)),
             ("500".into(), "0.5".into())
         );
-        // The counting process has restarted.
+        // Totals that decrease show that the counting process restarted, so there are no rates.
         assert_eq!(Rates::between(&now, &before, Duration::from_secs(2)), None);
         assert_eq!(Rates::between(&before, &now, Duration::ZERO), None);
     }

@@ -221,7 +221,7 @@ fn tell(event: &WorkEvent<'_>, dead_letters: Option<&DeadLetterSettings>) {
         WorkEvent::TooManyInFlight(error) => format!("waiting: {}", printable(error.message())),
         _ => return,
     };
-    // If standard error cannot be written, the report has no reader.
+    // Ignore an error, because a failed standard error cannot report it.
     let _ = writeln!(std::io::stderr(), "{said}");
 }
 
@@ -309,7 +309,8 @@ impl Source for SessionQueue {
                 one.is_given.store(true, Ordering::SeqCst);
                 one.given.notify_one();
             }
-            // A session waits only for whole seconds, so wait for a shorter time here.
+            // A session waits only whole seconds. Sleep here for a wait of less than a second, so
+            // that the worker does not poll continuously.
             _ if received.is_empty() && wait == 0 => tokio::time::sleep(receive.wait).await,
             _ => {}
         }

@@ -312,7 +312,7 @@ fn writes_do_the_same() {
         .unwrap();
     }
     assert_eq!(both(&["put", "flights"], &many), 0);
-    // Either all records are written or none. Here the last record is invalid.
+    // `put` writes all records or none. Here the last record is invalid, so it writes none.
     let bad = r#"{"carrier": "ZY", "day": "2014-02-04", "flight": 1}
 {"carrier": "ZY", "day": "2014-02-04", "flight": "one"}"#;
     assert_eq!(both(&["put", "flights"], bad), 2);
@@ -381,7 +381,8 @@ fn a_server_that_is_gone_is_told() {
         "{said}"
     );
     place.http(&["scan", "flights"]).failed(1, "cannot be reached");
-    // Nothing was sent, so the outcome is known: nothing was written.
+    // The connection fails before the request is sent, so the outcome is known: nothing was
+    // written.
     place
         .http(&["delete", "words", "x"])
         .failed(1, "cannot be reached");
@@ -506,8 +507,8 @@ fn keys_too_long_for_an_address_are_paged_and_deleted() {
     recto(path, &[&["delete", "deep", "1", &name(0)], &at[..]].concat()).done();
     let scanned = recto(path, &[&["scan", "deep", "--fields", "row"], &at[..]].concat()).done();
     assert_eq!(scanned.lines().count(), 3);
-    // A single record with such a key has no other address. Depending on how the request arrives, the server may or may
-    // not read it to its end and report the reason for the rejection.
+    // No address is long enough to get a single record with such a key. The server may reject the
+    // URL or the size of all headers, so accept both messages.
     let got = recto(path, &[&["get", "deep", "1", &name(1)], &at[..]].concat());
     let is_told = ["URL has at most", "URL and headers are longer than"]
         .iter()
@@ -518,8 +519,8 @@ fn keys_too_long_for_an_address_are_paged_and_deleted() {
 #[test]
 fn a_write_without_an_answer_is_of_unknown_outcome() {
     let place = Place::new(30);
-    // The schema response comes through on the first connection, but nothing after it. The put is sent there and gets
-    // no response.
+    // The cutter passes the response of the schema and then nothing more, so the put is sent on the
+    // same connection, but gets no response.
     let told = raw_get(place.server.address(), "/v1/schema").len();
     let way = Cutter::new(place.server.address(), vec![told]);
     let record = r#"{"word": "w", "meaning": "m"}"#;
@@ -606,7 +607,7 @@ fn a_token_is_shown_to_the_server_and_to_nobody_else() {
     let by_file = format!("{}?token_file=token", server.url);
     let described = recto(path, &["describe", "--store", &by_file]).done();
     assert!(described.contains("1 collection,"), "{described}");
-    // A client that sees only some rows gets all of these rows.
+    // For a client that may see only some rows, the scan returns all rows that it may see.
     let united = [("RECTO_TOKEN", united.as_str())];
     let scanned = run(&["scan", "flights"], &united).done();
     let local = recto(path, &["scan", "flights", "--store", "local"]).done();

@@ -161,9 +161,11 @@ impl Operation {
                 Outcome::Problem { name, detail } => {
                     let problem = ProblemType::named(name).unwrap();
                     assert_eq!(ran.code, i32::from(problem.exit_code()), "{line:?}: {ran:?}");
-                    // The parser of the command line rejects values without a form in its own words.
+                    // The parser of the command line rejects a malformed value in its own words, so
+                    // do not compare the message.
                     let is_parsed = name == "invalid-parameter" && ran.err.contains("error: invalid value");
-                    // The command line prints further lines as hints.
+                    // Compare only the first line of the detail, because the command line prints
+                    // the other lines as hints.
                     let first = detail.lines().next().unwrap_or_default().trim_end_matches(':');
                     assert!(
                         is_parsed || comparable(&ran.err).contains(first),
@@ -263,7 +265,8 @@ fn check(operation: &Operation) {
                 .iter()
                 .map(|(name, text)| ((*name).to_owned(), in_body(&properties[*name], text)))
                 .collect();
-            // An address reads text as an array, but a body does not.
+            // Skip a text in `from`, because the server reads an array from the text only in an
+            // address, not in a body.
             if *name != "from" || body["from"].is_array() {
                 let body = json!(body).to_string();
                 let by_body = operation.send(&address, "POST", operation.body_path, &body);

@@ -126,7 +126,8 @@ fn a_load_does_the_same() {
     assert_eq!(sent, fs::read_to_string(&rejects).unwrap());
     assert_eq!(sent.lines().count(), 4);
     assert_eq!(place.same(&["scan", "flights"]), 0);
-    // In a repeated load, the rejects equal those in the existing file.
+    // The file of rejects exists already. The repeated load accepts it, because it contains the
+    // same rejects.
     let again = place.http(&load);
     assert_eq!(report(&again)["already_loaded"], true, "{}", again.err);
     assert_eq!(again.code, place.local(&load).code);
@@ -218,7 +219,8 @@ fn resumes_a_load_after_a_killed_client_or_server() {
     for kills_server in [false, true] {
         let mut client = begin(&place, &load);
         let began = Instant::now();
-        // The file is stored on the server after the upload and during the load.
+        // The server stores the uploaded file during the load, so its file shows that the load has
+        // begun.
         while spooled(place.path()).is_empty() && client.try_wait().unwrap().is_none() {
             assert!(began.elapsed() < PATIENCE);
             std::thread::sleep(Duration::from_millis(2));
@@ -229,7 +231,8 @@ fn resumes_a_load_after_a_killed_client_or_server() {
         client.kill().unwrap();
         client.wait().unwrap();
     }
-    // The interrupted load releases its slot as soon as the server notices the disconnect.
+    // An interrupted load ends when the server notices the disconnect, so repeat the command until
+    // the server accepts it.
     let load_through = |url: &dyn Fn() -> String| {
         let began = Instant::now();
         loop {
@@ -240,7 +243,7 @@ fn resumes_a_load_after_a_killed_client_or_server() {
             assert!(began.elapsed() < PATIENCE, "{}", loaded.err);
         }
     };
-    // Connections that are cut before the response begins, and in its middle.
+    // Cut the connection before the response begins, and then in the middle of the response.
     for limit in [10, 500] {
         let cut = load_through(&|| Cutter::new(place.server.address(), vec![limit]).url);
         cut.failed(1, "run the same command again to continue");

@@ -168,7 +168,7 @@ fn a_view_is_added_through_a_server_as_fast_as_is_said() {
     let apply = ["apply", "--yes", "--rate", "200", "--quiet"];
     let began = std::time::Instant::now();
     place.http(&apply).done();
-    // The backfill reads 300 records, and the comparison reads 300 entries.
+    // The backfill reads 300 records and the comparison reads 300 entries, at 200 a second.
     let least = std::time::Duration::from_secs(2);
     assert!(began.elapsed() >= least, "{:?}", began.elapsed());
     place.local(&["apply", "--yes", "--quiet"]).done();

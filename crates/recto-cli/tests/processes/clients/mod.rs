@@ -164,7 +164,7 @@ fn airport() -> (tempfile::TempDir, Server) {
 fn does_it_all(client: &Client) {
     let (folder, server) = airport();
     client.tells_its_usage("client");
-    // The address has the form that a browser shows.
+    // Pass the address with a final `/`, as a browser shows it.
     let pages = client.run("client", &format!("{}/", server.url), "pages");
     assert_eq!(
         pages,
@@ -178,7 +178,7 @@ fn does_it_all(client: &Client) {
     );
     assert!(hint.starts_with("hint: ") && hint.contains("distance"), "{hint}");
 
-    // The first connection is cut in the middle, the second at its beginning.
+    // Cut the first connection in the middle of the export, and the second one at its beginning.
     let way = Cutter::new(server.address(), vec![150_000, 10, usize::MAX, usize::MAX]);
     let exported = client.run("client", &way.url, "export");
     let local = recto(folder.path(), &["scan", "flights", "--store", &server.url]).done();
@@ -225,7 +225,7 @@ fn the_guides_commands_do_what_it_says() {
     let mut checked = 0;
     for block in blocks(&page) {
         match block.language {
-            // The server continues while the test runs the rest, on a free port.
+            // Start the server on a free port. It continues while the test runs the later blocks.
             "sh" if block.text.starts_with("recto serve") => {
                 let more: Vec<&str> = block.text.split_whitespace().skip(2).collect();
                 server = Some(Server::start(folder.path(), &more));
@@ -235,7 +235,7 @@ fn the_guides_commands_do_what_it_says() {
                 if let Some(server) = &server {
                     text = text.replace("127.0.0.1:8080", server.address());
                 }
-                // Variables of one block exist in the next block, as in an open shell.
+                // Keep the variables of a block for the next block, as an open shell does.
                 let script = format!("set -euo pipefail\n{settings}\n{text}\ndeclare -p > variables\n");
                 let mut shell = Command::new("bash");
                 out = run(shell

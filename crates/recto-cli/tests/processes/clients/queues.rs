@@ -25,7 +25,7 @@ struct Mails {
 impl Mails {
     fn start(client: &'static Client) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        // The command creates the store.
+        // `queue create` creates the store that the server opens.
         recto(folder.path(), &["queue", "create", "other"]).done();
         let server = Server::start(folder.path(), &[]);
         Self {
@@ -122,7 +122,8 @@ fn sends_and_receives(client: &'static Client) {
         (json!("alan@example.com"), json!("ready")),
         (json!("avZyZ0BleGFtcGxlLmNvbQ=="), json!("ready")),
         (json!("nobody"), json!("ready")),
-        // Messages that are due in an hour are listed separately.
+        // The list shows delayed messages after the ready ones, although this message was sent
+        // second.
         (json!("grace@example.com"), json!("delayed")),
     ];
     assert_eq!(sent, expected);
@@ -178,8 +179,8 @@ fn works(client: &'static Client, stopped: &Stopped) {
         let seconds = format!("seconds={seconds}");
         mails.ask(&["send", "mails", body, "--attribute", &seconds])
     };
-    // The handler takes longer than one lease of the worker, and another worker waits for the
-    // message.
+    // The handler takes longer than one lease of the message, so the worker must extend the lease
+    // while another worker waits for the message.
     send(&mails, "slow@example.com", "8");
     send(&mails, "nobody", "0");
     let workers = [mails.worker(), mails.worker()];

@@ -78,7 +78,7 @@ impl Shell {
     fn run(&mut self, command: &str) -> String {
         let errors = self.errors.path().to_owned();
         let errors = errors.display();
-        // The marker is on its own line, whether or not the output ends with a line break.
+        // Print the marker on its own line, even if the output does not end with a line break.
         let script = format!("{{\n{command}\n}} </dev/null 2>'{errors}'\nprintf '\\n%s%s\\n' '{ENDED}' $?\n");
         self.input.as_mut().unwrap().write_all(script.as_bytes()).unwrap();
         let mut output = String::new();
@@ -100,7 +100,7 @@ impl Shell {
 
 impl Drop for Shell {
     fn drop(&mut self) {
-        // The shell ends when its input ends.
+        // Close the input, because the shell ends when its input ends.
         drop(self.input.take());
         let _ = self.child.wait();
     }
@@ -129,7 +129,8 @@ fn split_commands(block: &str) -> Vec<String> {
 /// Returns whether no further line belongs to the command.
 fn is_whole(command: &str) -> bool {
     let checked = Command::new("bash").args(["-n", "-c", command]).output().unwrap();
-    // A here-document without an end is only a warning.
+    // bash reports a here-document without an end only as a warning, so standard error must be
+    // empty too.
     checked.status.success() && checked.stderr.is_empty() && !command.ends_with("\\\n")
 }
 
@@ -231,7 +232,7 @@ impl Reader {
         let mut parts = text.split(CASSANDRA);
         let mut replaced = parts.next().unwrap().to_owned();
         for part in parts {
-            // Hosts, `/`, and a keyspace.
+            // An address consists of hosts, `/`, and a keyspace.
             let hosts = part.find('/').expect("an address of Cassandra names a keyspace");
             let keyspace = part[hosts + 1..].find(|one: char| !one.is_ascii_alphanumeric() && one != '_');
             let (address, rest) = part.split_at(keyspace.map_or(part.len(), |end| hosts + 1 + end));

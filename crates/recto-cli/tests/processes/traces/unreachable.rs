@@ -25,8 +25,8 @@ fn answers_all(place: &Place, endpoint: &str) -> String {
         served.page("", "");
         longest = longest.max(began.elapsed());
     }
-    // A request that waited for the collector would take ten seconds, the time limit of the
-    // collector.
+    // A request that waited for the collector would take ten seconds, which is the time limit of an
+    // export to the collector.
     assert!(longest < Duration::from_secs(5), "{longest:?}");
     let began = Instant::now();
     let log = served.stop();
@@ -85,7 +85,8 @@ fn trusts_the_configured_certificate() {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     std::fs::write(&certificate, made.cert.pem()).unwrap();
     std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
-    // Any server with this certificate works: if it does not know the path, it returns an error.
+    // Any HTTPS server can be the collector: its error 404 shows that the exporter trusted the
+    // certificate.
     let other = Place::new();
     let secure = other.serve_with(&["--tls-certificate", &certificate, "--tls-key", &key], &[]);
     let port = secure.address.rsplit(':').next().unwrap();

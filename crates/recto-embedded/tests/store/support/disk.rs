@@ -195,7 +195,7 @@ impl Disk {
                     for (sector, part) in data.chunks(SECTOR_BYTES).enumerate() {
                         let at = offset + sector * SECTOR_BYTES;
                         let stays = if is_torn { random.below(2) == 0 } else { is_there };
-                        // A file that did not grow has no space for the sector.
+                        // If the file did not grow, it has no space for the sector.
                         if stays && at + part.len() <= bytes.len() {
                             bytes[at..at + part.len()].copy_from_slice(part);
                         }

@@ -1,5 +1,5 @@
 //! Table of flights, and helpers to write and read it.
-#![allow(dead_code)] // each suite uses only a part
+#![allow(dead_code)] // each test module uses only some helpers
 
 pub(crate) mod disk;
 

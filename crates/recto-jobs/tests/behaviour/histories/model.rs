@@ -173,7 +173,7 @@ impl Model {
     }
 
     pub(crate) fn nack(&mut self, receipt: usize, delay: Micros) -> ReceiptResult {
-        // A message that was settled or removed cannot be given back.
+        // A message that was settled or removed cannot be given back, so its receipt is stale.
         let Ok(index) = self.shown(receipt) else {
             return ReceiptResult::Stale;
         };

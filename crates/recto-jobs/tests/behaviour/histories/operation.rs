@@ -93,7 +93,8 @@ pub(crate) struct Run {
 
 impl Run {
     pub(crate) fn begin(world: World, is_ordered: bool) -> Self {
-        // A dead letter would let later messages of its group pass, at an unknown time.
+        // An ordered queue gets no dead-letter queue: a dead letter would let later messages of its
+        // group pass, at an unknown time.
         let most_attempts = (!is_ordered).then_some(MOST_ATTEMPTS);
         let process = Some(world.open(is_ordered, most_attempts));
         Self {
@@ -143,7 +144,7 @@ impl Run {
                     let settled = self.with(async |main, _| main.extend(&[shown], visibility).await);
                     let expected = self.model.extend(receipt, Micros::from(*seconds) * SECOND);
                     is_said(settled.unwrap()[0], expected);
-                    // This process knows the leases that it extended.
+                    // This process has extended the lease, so it knows the lease's end.
                     self.others.remove(&receipt);
                 }
             }
@@ -178,7 +179,8 @@ impl Run {
             expected.push((self.count, other));
         }
         let sent = self.with(async |main, _| main.send(messages).await);
-        // Messages of one reach and shard are appended together. Duplicates within such a batch are recognized too.
+        // The messages of one reach and shard are appended together. Duplicates among them are
+        // recognized, too.
         for ((number, other), sent) in expected.into_iter().zip(sent) {
             let sent = sent.unwrap();
             match (other, sent) {
@@ -241,7 +243,8 @@ impl Run {
             (moved, main.peek(ALL).await.unwrap())
         });
         let own: BTreeSet<_> = self.model.messages.iter().map(|one| one.number).collect();
-        // A message that was received too often may still be under way from this queue.
+        // A message that is still being moved to the dead-letter queue is listed, too. It has
+        // attempts, so it does not count as redriven.
         let is_back = |one: &&Peeked| one.attempts == 0 && !own.contains(&number(one));
         let back: Vec<_> = peeked.iter().filter(is_back).map(number).collect();
         assert_eq!(back.len(), moved);

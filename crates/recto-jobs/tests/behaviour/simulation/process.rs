@@ -80,7 +80,8 @@ impl Process {
             attempts: ATTEMPTS,
         };
         let options = QueueOptions {
-            // A dead letter lets later messages of its group pass.
+            // An ordered queue gets no dead-letter queue, because a dead letter lets later messages
+            // of its group pass.
             dead_letters: (!is_ordered).then_some(dead_letters),
             ..like
         };
@@ -232,7 +233,7 @@ async fn receive(shard: &Shards, history: &History, random: &Random, is_ordered:
     let wait = Duration::from_millis(random.below(1_500));
     let begun = Instant::now();
     let receiving = shard.receive(most, Some(Duration::from_millis(visibility)), wait);
-    // Some receivers do not wait for the response.
+    // Some receivers stop before the response.
     let patience = Duration::from_millis(if random.one_in(6) {
         random.below(300)
     } else {
@@ -255,7 +256,7 @@ async fn receive(shard: &Shards, history: &History, random: &Random, is_ordered:
             history.receives_in_order(message);
         }
     }
-    // Some receivers take longer than their claim.
+    // Some receivers work on their messages for longer than their claims last.
     tokio::time::sleep(Duration::from_millis(random.below(visibility * 3 / 2))).await;
     for message in received {
         let kept_until = begun + Duration::from_millis(visibility);

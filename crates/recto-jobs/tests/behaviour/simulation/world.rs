@@ -52,7 +52,8 @@ pub(crate) async fn run(seed: u64, broken: Option<Broken>) -> Result<String, Str
 
 async fn storm(seed: u64, broken: Option<Broken>) -> Result<String, String> {
     let (start, random) = (Instant::now(), Random::new(seed));
-    // Use either one process on a store with transactions, as the embedded store is, or several processes.
+    // Use either one process on a store with transactions, as the embedded store is, or several
+    // processes.
     let is_alone = broken.is_none() && random.one_in(3);
     let limits = Limits {
         remote: !is_alone,
@@ -94,7 +95,8 @@ async fn storm(seed: u64, broken: Option<Broken>) -> Result<String, String> {
     }
     let mut rates = FaultRates::all(0.02 + 0.01 * random.below(4) as f64);
     if is_alone {
-        // The requests of a process are applied, or not, before it ends.
+        // With one process, each request is applied or not before the process ends, so no request
+        // is late or repeated.
         (rates.late, rates.repeat) = (0.0, 0.0);
     }
     rates.delay = 0.3;
@@ -107,7 +109,8 @@ async fn storm(seed: u64, broken: Option<Broken>) -> Result<String, String> {
         let index = usize::try_from(random.below(count)).unwrap();
         processes[index].crash();
         if is_alone {
-            // The next process opens the store after all requests of the earlier one have ended.
+            // Wait, because the next process opens the store after all requests of the earlier
+            // process have ended.
             tokio::time::sleep(ENDED).await;
         }
         if let Some(mut process) = begin(next).await {
@@ -118,7 +121,8 @@ async fn storm(seed: u64, broken: Option<Broken>) -> Result<String, String> {
     }
     processes.iter_mut().for_each(Process::crash);
     tokio::time::sleep(ENDED).await;
-    // Requests that are under way arrive or not, at most one per call.
+    // There are no new faults from here on. Late requests still arrive or get lost, at most one of
+    // them at each call of the store.
     faulty.set_rates(FaultRates {
         arrive: 0.5,
         ..FaultRates::NONE

@@ -65,7 +65,8 @@ impl Known {
         let begun = Instant::now();
         loop {
             let mut left = 0;
-            // Read the dead-letter queue after the queue, so that a message under way is not missed.
+            // Read the dead-letter queue after the queue, so that a message that moves there is not
+            // missed.
             for queue in queues.iter().rev() {
                 self.work(queue).await;
                 left += queue.shards.stats().await.unwrap().messages;

@@ -87,7 +87,7 @@ pub(crate) fn run() {
         act(&shard, &store, point, &name).await;
         println!("lost {}", shard.totals().bodies_lost);
         println!("{OVER}");
-        // The maintenance task of the process continues until the process is killed.
+        // Wait, because the maintenance task of the process continues until the process is killed.
         tokio::task::spawn_blocking(wait_for_word).await.unwrap();
     });
 }

@@ -71,7 +71,7 @@ async fn a_row_in_another_shard_is_taken_to_its_own() {
         (FaultKind::Double, Some(ROWS - 3)),
     ];
     assert_eq!(shown.told(false).await, all_of(&found, &FaultOutcome::Left));
-    // Pages show the rows of all valid shards.
+    // Pages also show misplaced rows, if their shard number is valid.
     let seen = shown.slice("s", ReadDirection::Forward).await;
     assert_eq!(seen.len(), all.len() + 3);
     assert_eq!(shown.text_of("s", -5).await, None);
@@ -82,7 +82,7 @@ async fn a_row_in_another_shard_is_taken_to_its_own() {
     assert_eq!(shown.text_of("s", -5).await.as_deref(), Some("astray"));
     assert_eq!(shown.text_of("s", 3).await, Some(text(3)));
     assert_eq!(shown.text_of("s", ROWS - 3).await.as_deref(), Some("newer"));
-    // A row that was deleted since does not reappear.
+    // A deleted row of which an older copy appears in another shard stays deleted.
     let before = (shown.stamps)().0;
     shown.delete("s", 40).await;
     let bucket = shown.bucket_of(40).await;
@@ -106,7 +106,7 @@ async fn the_sample_of_a_row_in_another_shard_stays() {
         shown.plant_beside(bucket, at, now, &long).await;
         shown.plant_sample("s", bucket, at, now + 1_000).await;
     }
-    // Also test a row without a sample, in a shard without other rows.
+    // A sample whose row is missing is an orphan, even if its shard has no other rows.
     let lonely = (0..ROWS)
         .find(|at| shown.shard_of(*at) == Shard(2))
         .expect("there is one");

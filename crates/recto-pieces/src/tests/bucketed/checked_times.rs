@@ -1,4 +1,5 @@
-//! Tests that the check finds and repairs faults of time buckets: in their registry, and rows in wrong buckets.
+//! Tests that the check finds and repairs faults of time buckets: in their registry, and rows in
+//! wrong buckets.
 
 use recto_store::{RowsRead, Stamp};
 
@@ -114,7 +115,7 @@ async fn ordinary_writes_leave_no_faults() {
             shown.delete("s", at).await;
         }
         let now = (shown.stamps)().0;
-        // An entry of a bucket without rows is valid.
+        // A registry entry of a bucket without rows is no fault.
         let later = shown.day_of(DAY_MS * 10_000);
         shown.enter("s", &later.start, later.bucket.0, now).await;
         shown.is_well().await;
@@ -128,8 +129,8 @@ async fn finds_and_repairs_registry_faults() {
         let now = (shown.stamps)().0;
         let mut all = noons();
         all.sort_unstable();
-        // Entries: a missing one, one with the number of another bucket, and two that do not begin at the start of a
-        // bucket.
+        // Damage the registry: remove one entry, and give one entry the number of another bucket.
+        // Also add two entries that do not begin at the start of a bucket.
         let lacking = shown.day_of(all[5]);
         shown.unregister("s", &lacking.start, now).await;
         let wrong = shown.day_of(all[300]);
@@ -143,7 +144,7 @@ async fn finds_and_repairs_registry_faults() {
         for stream in ["small", "s"] {
             shown.unmark(stream, now).await;
         }
-        // Remove all entries of a partition, so that no read finds it.
+        // Remove all registry entries of a partition, so that no read finds its rows.
         for row in shown.entries("gone").await.rows.iter() {
             let start = row.get(START).expect("it is whole").to_vec();
             shown.unregister("gone", &start, now).await;
@@ -221,9 +222,9 @@ async fn rows_that_lie_in_another_bucket_are_taken_home() {
         all.sort_unstable();
         let (first, last) = (all[0], all[DAYS as usize - 1]);
         let bucket = shown.day_of(first).bucket.0;
-        // Misplaced rows: of days without a bucket, in the root, in the bucket without a time, an
-        // older copy, and a newer copy. One of the days without a bucket has its row in a bucket
-        // that does not exist.
+        // Plant misplaced rows: two rows of days without a bucket, a row in bucket 0, and a row in
+        // the bucket without a time. Also plant an older and a newer copy. One of the days without
+        // a bucket has its row in a bucket that does not exist.
         let [new, newer] = [last + DAY_MS, last + 2 * DAY_MS];
         shown.plant_row("s", bucket, new, now, "astray").await;
         shown.plant_row("s", bucket + 1, newer, now, "in none").await;
@@ -255,8 +256,8 @@ async fn rows_that_lie_in_another_bucket_are_taken_home() {
     }
 }
 
-/// A row below the retention bound is not written again by a process that remembers an entry. It is removed
-/// individually. The check also examines the range map with the retention bound.
+/// The repair deletes rows below the retention bound, and moves none of them to its own bucket. It
+/// also repairs a damaged range map, which keeps its retention bound.
 #[tokio::test(start_paused = true)]
 async fn removes_rows_below_the_retention_bound() {
     for (direction, shards) in [(Direction::Ascending, SHARDS), (Direction::Descending, 1)] {
@@ -288,8 +289,8 @@ async fn removes_rows_below_the_retention_bound() {
         assert_eq!(shown.told(true).await, all_of(kinds(), &FaultOutcome::Mended));
         shown.is_well().await;
         assert_eq!(shown.lying().await, lying);
-        // With retention, the partition has a range map of one key range in addition to the
-        // registry.
+        // A partition with retention has a range map of one key range, besides its registry. Damage
+        // that range map.
         let before = shown.directory("s").await;
         let further = Operation::Patch {
             clustering: cells(&[Some(b"")]),
@@ -354,7 +355,7 @@ async fn pieces_by_time_are_made_anew(inner: Arc<dyn Store>) {
         );
         shown.is_well().await;
         assert_eq!(shown.sorted("s").await, all);
-        // Write rows of these days and of another day.
+        // Write rows of the existing days and of another day.
         let more: Vec<i64> = all.iter().flat_map(|at| [at - 1, at + 1]).collect();
         for at in more {
             shown.put("s", std::iter::once(at)).await;

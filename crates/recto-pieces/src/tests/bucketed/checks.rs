@@ -38,7 +38,8 @@ impl Shown {
             self.put(stream, 0..9).await;
         }
         self.settle().await;
-        // Wait until old buckets are removed. A removal that begins during another one takes place an hour after that.
+        // Wait until old buckets are removed. If a removal is under way, the next one takes place
+        // an hour later.
         if self.is_sampled() {
             tokio::time::sleep(Duration::from_secs(4 * 3_600)).await;
         }
@@ -236,7 +237,7 @@ fn without(start: &[u8]) -> Operation {
 pub(super) async fn ordinary_writes_leave_no_faults(shown: Shown) {
     shown.is_well().await;
     shown.cut().await;
-    // Replace rows by smaller ones, patch them, delete them, and write them again.
+    // Replace some rows by smaller ones, patch and delete others, and write some again.
     for at in (0..ROWS).step_by(7) {
         let clustering = cells(&[Some(&at.to_be_bytes())]);
         shown
@@ -318,7 +319,8 @@ pub(super) async fn rows_that_lie_astray_are_taken_home(shown: Shown) {
     let now = (shown.stamps)().0;
     let (first, last) = (shown.bucket_of(0).await, shown.bucket_of(ROWS - 1).await);
     assert_ne!(first, last);
-    // Rows that exist only in a wrong bucket, an older copy, a newer copy, and a row in a bucket that does not exist.
+    // Plant rows that exist only in a wrong bucket, an older copy, a newer copy, and a row in a
+    // bucket that does not exist.
     shown.plant_row("s", last, -5, now, "astray").await;
     shown.plant_row("s", 77_777, -6, now, "astray").await;
     shown.plant_row("s", last, 30, 1, "of before").await;
@@ -337,7 +339,8 @@ pub(super) async fn rows_that_lie_astray_are_taken_home(shown: Shown) {
         expected
     };
     let mut found = shown.told(false).await;
-    // Ignore rows of the partition without a range map: after the rebuild, its rows determine the buckets of keys.
+    // Ignore rows of the partition without a range map, because its rebuild decides the right
+    // buckets of its rows.
     found.retain(|(_, at, _)| ![Some(4), Some(100)].contains(at));
     assert_eq!(found, expected(FaultOutcome::Left, FaultOutcome::Left));
     has_changed_nothing(&shown, &all).await;
@@ -421,10 +424,11 @@ pub(super) async fn a_directory_that_is_damaged_is_made_anew(shown: Shown) {
         );
         shown.is_well().await;
         shown.has("s", &all).await;
-        // Writes and splits still work.
+        // Writes and splits still work after the repair.
         shown.put("s", 0..20).await;
     }
-    // Remove a key range without a gap: its rows then belong to the neighbor.
+    // Remove a key range without leaving a gap: its rows then lie in the wrong bucket, because the
+    // neighbor covers their keys.
     shown.tamper("s", vec![without(&far.2)]).await;
     shown = shown.opened_anew();
     let found = shown.told(false).await;
@@ -570,7 +574,7 @@ async fn a_cut_that_nobody_goes_on_with_is_told_and_gone_on_with() {
         figures: None,
     };
     let further = recto_protocol::buckets::stored::piece_columns(&piece).further;
-    // Stop the background work, which would continue the split.
+    // Stop the background work, because it would continue the split.
     shown.store.shared.stop();
     shown
         .tamper(

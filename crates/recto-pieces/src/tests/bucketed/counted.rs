@@ -83,7 +83,8 @@ async fn conditions_hold_of_rows_in_whichever_bucket_they_lie() {
     shown.put("s", 0..100).await;
     shown.settle().await;
     assert!(shown.buckets().await >= 10);
-    // One partition, with conditions in two buckets, and changes in these and in a third bucket.
+    // Send one conditional write of one partition, with conditions on two buckets, and changes in
+    // these and in a third bucket.
     let mut both = note(&shown, "s", 1, None, b"one");
     both.conditions
         .extend(note(&shown, "s", 95, None, b"").conditions);
@@ -174,7 +175,7 @@ async fn rows_without_values_are_moved_too() {
             },
         )
     };
-    // Some rows never had the value, others lost it.
+    // Some rows never have a value, and others lose it.
     shown.send(|| (0..50).map(|at| put(at, None)).collect()).await;
     shown
         .send(|| (50..100).map(|at| put(at, Some(b"x"))).collect())
@@ -371,7 +372,8 @@ async fn tables_come_and_go_while_others_are_written() {
                         cells: cells(&[Some(b"x"), None]),
                         replace: true,
                     };
-                    // The store may reject the write, because the table may not exist.
+                    // Ignore the outcome, because the store rejects writes while the table does not
+                    // exist.
                     let write = shown.write("s", operation);
                     drop(shown.store.write(write, WriteOptions::default()).await);
                 }
@@ -434,7 +436,7 @@ async fn makes_room_before_large_writes() {
     let orders: [Box<dyn Fn(i64) -> i64>; 3] = [
         Box::new(|at| at),
         Box::new(|at| rows - 1 - at),
-        // 6,000 and 1,999 have no common factor.
+        // This order visits each row once, because 6,000 and 1,999 have no common factor.
         Box::new(|at| at * 1_999 % rows),
     ];
     for (number, order) in orders.iter().enumerate() {

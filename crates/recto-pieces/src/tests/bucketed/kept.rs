@@ -99,7 +99,7 @@ async fn goes_by_whole_buckets(table: Table, slack_hours: i64) {
     let environment = environment();
     let inner: Arc<dyn Store> = Arc::new(memory(&environment));
     let shown = Shown::over(inner, environment, table).await;
-    // A second process works on the same store concurrently.
+    // Let a second process work on the same store concurrently.
     let other = shown.opened_anew();
     for hour in 0..30 {
         shown.put("s", shown.of_this_hour()).await;
@@ -135,12 +135,13 @@ async fn goes_by_whole_buckets(table: Table, slack_hours: i64) {
         );
     }
     let found: i64 = shown.by_hours(100_000).await.values().sum();
-    // Some rows are about to be removed.
+    // The store may still contain rows that reads no longer show, because their removal is about to
+    // happen.
     let lying = i64::try_from(shown.lying().await).expect("they are few");
     assert!(found <= lying && lying <= found + 2 * EACH, "{found} of {lying}");
     assert!(shown.store.bucket_metrics().dropped + other.store.bucket_metrics().dropped >= 15);
     shown.is_well().await;
-    // No more writes follow.
+    // Write no more rows, so that all rows expire and are removed.
     tokio::time::sleep(HOUR * (KEPT + 8)).await;
     assert_eq!(shown.by_hours(100_000).await, BTreeMap::new());
     assert_eq!(shown.lying().await, 0);
@@ -148,7 +149,7 @@ async fn goes_by_whole_buckets(table: Table, slack_hours: i64) {
     assert_eq!(shown.count_of(&tables.samples).await, 0);
     assert_eq!(shown.count_of(&tables.times).await, 0);
     assert!(shown.count_of(&tables.directories).await <= 2);
-    // The partition still exists, and accepts new rows.
+    // The partition still exists after its rows were removed, and accepts new rows.
     shown.put("s", shown.of_this_hour()).await;
     assert_eq!(other.by_hours(100_000).await.len(), 1);
     assert_eq!(shown.scan(10).await.len(), EACH as usize);
@@ -156,7 +157,8 @@ async fn goes_by_whole_buckets(table: Table, slack_hours: i64) {
 
 #[tokio::test(start_paused = true)]
 async fn of_a_size() {
-    // An eighth of the retention length until a bucket ends, and an hour until the old bucket of a split is removed.
+    // The slack covers an eighth of the retention time until a bucket ends, and an hour until the
+    // old bucket of a split is removed.
     for (direction, shards) in [(Direction::Ascending, 1), (Direction::Descending, 3)] {
         goes_by_whole_buckets(kept(BucketBound::Bytes(64 << 10), direction, shards), 4).await;
     }

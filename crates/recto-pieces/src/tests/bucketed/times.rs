@@ -56,7 +56,7 @@ async fn are_read_in_their_order(shown: Shown) {
     let mut reversed = shown.slice("s", down).await;
     reversed.reverse();
     assert_eq!(reversed, noons);
-    // Read small slices from within, as pages do.
+    // Read small slices that begin within the partition, as pages do.
     let snapshot = shown.store.snapshot().expect("it is open");
     for index in [0, 1, 254, 255, 256, 300, 511, 599] {
         let at = cells(&[Some(&noons[index].to_be_bytes())]);
@@ -93,7 +93,7 @@ async fn are_read_in_their_order(shown: Shown) {
         listed.extend(some.pieces.into_iter().map(|piece| piece.edge));
     }
     assert!(listed.is_sorted() && listed.windows(2).all(|pair| pair[0] != pair[1]));
-    // The first bucket of the embedded store is empty.
+    // The embedded store also lists bucket 0, which is empty.
     let first = usize::from(shown.inner.limits().transactions);
     assert_eq!(listed.len(), DAYS as usize + first);
     assert_eq!(shown.scan(1_000).await.len(), DAYS as usize);
@@ -181,7 +181,7 @@ async fn shows_rows_deleted_and_put_in_one_late_write() {
         };
         let mut both = shown.write("s", Operation::DeleteRow { clustering });
         both.mutations.extend(shown.write("s", put).mutations);
-        // Another read takes place, and time passes.
+        // Let another read take place, and let time pass, so that the write is late.
         tokio::time::sleep(Duration::from_secs(60)).await;
         shown.slice("s", ReadDirection::Forward).await;
         for looked_nanos in [Some(0), None] {

@@ -125,7 +125,8 @@ fn extrapolates_splits_since_the_last_sum() {
         pieces,
         recorded: rows(of),
     };
-    // Two ranges of 50 rows each became four ranges of 40 recorded rows, which now contain 45.
+    // Since the ranges were summed up, two ranges of 50 rows each were split into four ranges of 40
+    // recorded rows each. Each of them now contains 45 rows.
     let drawn = Drawn::of(several(2, 100.0), several(4, 160.0), rows(40.0), rows(45.0));
     let all = several(20, 1_000.0);
     let figures = corrected(all, &[drawn; 64], false);

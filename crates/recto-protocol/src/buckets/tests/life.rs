@@ -127,8 +127,8 @@ impl Model for Clocks {
             Happening::BothGoOn => (boot, wall) = (1, 1),
             Happening::OnlyReliable if self.reliable == Reliable::Boot => boot = 1,
             Happening::OnlyReliable => wall = 1,
-            // Only the clock that is not reliable changes. If the wall clock is the reliable clock,
-            // it is never set.
+            // Only the unreliable clock is set back, so if the wall clock is the reliable clock,
+            // this event does not happen.
             Happening::SetBack if self.reliable == Reliable::Boot => (boot, wall) = (1, -SET_BACK_SECONDS),
             Happening::SetBack => return None,
             Happening::NoneGoesOn => next.standstill -= 1,

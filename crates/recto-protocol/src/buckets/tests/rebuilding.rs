@@ -67,7 +67,8 @@ fn keeps_readable_ranges() {
     assert_eq!((raised.version, raised.next_bucket), (8, Bucket(4)));
     assert_eq!(raised.pieces, whole.pieces, "who is at it goes on");
     assert_eq!(raised.longest_ms, Protocol::default().long_life_ms);
-    // More buckets were made since.
+    // Bucket 9 was created after the range map was stored, so the next number must be greater than
+    // 9.
     let mut more = held.clone();
     more.push(self::held(9, b"f", b"g"));
     assert_eq!(rebuilt(&remains, &more).next_bucket, Bucket(10));
@@ -80,21 +81,21 @@ fn rebuilds_unreadable_ranges_from_existing_buckets() {
     remains.pieces[1].columns = None;
     let unreadable = rebuilt(&remains, &held);
     assert_eq!(read(&unreadable), [(&b""[..], 0), (b"d", 3), (b"m", 2)]);
-    // If the bucket of the range is unknown, the newest bucket that no range names belongs to it. Buckets from which
-    // others are split do not.
+    // If the bucket of the second range is unknown, too, the range gets the newest bucket that has
+    // rows there and that no range names. An older bucket may only have rows from before a split.
     remains.pieces[1].bucket = None;
     assert_eq!(read(&rebuilt(&remains, &held)), read(&unreadable));
-    // The first range is missing.
+    // The first range is missing, so a range is added that begins at the first key.
     let mut remains = Remains::from(&whole);
     remains.pieces.remove(0);
     assert!(remains.directory().is_err());
     assert_eq!(read(&rebuilt(&remains, &held)), read(&unreadable));
-    // Two ranges name the same bucket. It stays with the range in which it has rows.
+    // Two ranges name the same bucket. The bucket stays with the range in which it has rows.
     let mut remains = Remains::from(&whole);
     remains.pieces[0] = PieceRemains::from_bucket(b"", 2);
     assert!(remains.directory().is_err());
     assert_eq!(read(&rebuilt(&remains, &held)), read(&unreadable));
-    // No shared column is left.
+    // No shared column is left, so the version and the next number get new values.
     let nothing = Remains {
         pieces: remains.pieces.clone(),
         ..Remains::default()
@@ -112,8 +113,8 @@ fn rebuilds_a_missing_range_map_from_buckets() {
         held(2, b"i", b"z"),
         held(4, b"e", b"f"),
     ];
-    // Bucket 0 still contains old rows after the other buckets. Bucket 4 was split from bucket 1, which still contains
-    // old rows.
+    // Bucket 0 still has old rows among the keys of the other buckets. Bucket 1 still has old rows
+    // among the keys of bucket 4, which was split from it.
     let rebuilt_of = |held: &[HeldBucket]| rebuilt(&gone, held);
     assert_eq!(
         read(&rebuilt_of(&held)),
@@ -138,7 +139,7 @@ fn rejects_range_maps_of_newer_releases() {
         refused(&remains),
         Err(StoredError::UnknownVersion { .. })
     ));
-    // Rows beyond the retention bound do not reappear: an unreadable bound is an error.
+    // Rows beyond the retention bound must not reappear, so an unreadable bound is an error.
     let mut remains = Remains::from(&Directory {
         floor: Some(Floor {
             at: b"b".to_vec(),

@@ -34,7 +34,8 @@ fn rows_and_samples_are_spread_over_all_shards() {
         rows[shard] += 1;
         samples[shard] += u32::from(sampling.is_sampled(hash(&key), 1_000));
     }
-    // The expected numbers are 8,000 and 125. The limits are four standard deviations.
+    // A shard is expected to have 8,000 rows and 125 samples. The limits are four standard
+    // deviations.
     assert!(rows.iter().all(|rows| rows.abs_diff(8_000) < 340), "{rows:?}");
     assert!(
         samples.iter().all(|samples| samples.abs_diff(125) < 45),

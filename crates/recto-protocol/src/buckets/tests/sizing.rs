@@ -51,11 +51,11 @@ fn tails_are_exact_sums_as_far_as_they_reach() {
         (16, 32, 2_000),
         (40, 64, 41),
         (40, 64, 3_000),
-        // Probabilities that floating point cannot represent exactly.
+        // Cases with chances that floating point cannot represent exactly.
         (16, 999, 3_000),
         (16, 10_007, 500_000),
         (5, 1_000_003, 200),
-        // Far beyond the values in use: 1e-227, 1e-75, 1e-213, 1e-274.
+        // Cases far beyond the values in use, with chances of 1e-227, 1e-75, 1e-213 and 1e-274.
         (1_024, 64, 20_000),
         (1_024, 64, 110_000),
         (1_024, 2, 1_100),
@@ -65,7 +65,8 @@ fn tails_are_exact_sums_as_far_as_they_reach() {
         let buckets = RowsPerBucket::new(samples, 1.0 / f64::from(of)).unwrap();
         assert_near(buckets.more_than(rows.into()), share(&fewer, &as_many));
         assert_near(buckets.fewer_than(u64::from(rows) + 1), share(&as_many, &fewer));
-        // The last row is a sample: one row earlier, the number of samples was not yet reached.
+        // In these cases, the last row is a sample: without it, the number of samples was not yet
+        // reached.
         let last = cases(rows - 1, samples, of).0 * of - &fewer;
         let exactly = share(&last, &(fewer + as_many - &last));
         assert_near(buckets.exactly(rows.into()), exactly);
@@ -112,7 +113,8 @@ fn exceeds_the_target_with_the_given_probability() {
             let quantile = f64::from((1 << 30) - 100) / sizing.bytes_per_sample();
             assert_near(gamma_tail(samples, quantile), epsilon);
         }
-        // Rows that are small compared with the target size behave like single bytes.
+        // Rows that are small compared with the target size behave like single bytes, so the chance
+        // is close to `epsilon`.
         let more = sizing.rows(100).unwrap().more_than(1_000_000);
         assert!(
             more <= epsilon && more > 0.9 * epsilon,
@@ -188,7 +190,8 @@ fn rejects_and_names_invalid_parameters() {
     };
     assert!(Sizing::new(least, 300_000, 1e-6).is_ok());
     assert!(Sizing::new(least - 1, 300_000, 1e-6).is_err());
-    // Every valid sizing can return its distribution of rows.
+    // Every valid sizing can return its distribution of rows, even the one with the smallest
+    // chance.
     let fewest = Sizing::with_samples(MAX_TARGET_BYTES, 0, MAX_EPSILON, 1).unwrap();
     assert!(fewest.rows(1).is_ok());
 }

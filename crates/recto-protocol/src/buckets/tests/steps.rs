@@ -284,8 +284,8 @@ proptest! {
             prop_assert_eq!(next.check(b""), Ok(()));
             prop_assert_eq!(next.version, now.version + 1);
             for key in 0..64_u8 {
-                // A process that writes or reads by the previous range map uses buckets that the current range map
-                // uses, and the reverse.
+                // A process with the previous range map must write to the bucket that a process
+                // with the next range map reads, and the reverse.
                 let takers = now.takers(&[key], Operation::Put, protocol).unwrap();
                 let read = next.piece_of(&[key]).unwrap().roles.read;
                 prop_assert!(takers.contains(&read), "{:?} of {:?}", read, takers);

@@ -237,7 +237,8 @@ pub fn decode_registry_row(bytes: &[u8]) -> Result<PlaceRow, StoredError> {
     let is_possible = match held {
         Held::Free => tenure.0 < changed,
         Held::Queue(_) => true,
-        // The row of a unit changes only when the unit begins and when it ends.
+        // The row of a temporary queue or of a deletion is never changed after it is written. So
+        // the version of its last change equals its epoch.
         Held::Unit(_) | Held::Deleting { .. } => tenure.0 == changed,
     };
     reader.check(is_possible, "its version does not match its epoch")?;

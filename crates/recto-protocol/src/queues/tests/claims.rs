@@ -154,7 +154,7 @@ fn expected(
         }
     }
     failed.sort_unstable();
-    // The loop takes messages from the end.
+    // The loop below takes messages from the end of each list, so reverse the lists.
     new.reverse();
     failed.reverse();
     let mut room = limit - state.pending.len();
@@ -216,10 +216,11 @@ proptest! {
         let (expected, first) = (expects(most, failed_surplus), expects(1, 0));
         let before = state.clone();
         let is_new = |seq: &Seq| !state.pending.contains_key(seq) && messages[usize::from(*seq)].4.is_none();
-        // The first message is new if a new one can be claimed.
+        // A claim of one message takes a new message if possible, so `first` shows whether a new
+        // message can be claimed.
         let has_new = first.iter().any(is_new);
-        // Checks the predictions about a claim, and the claim with only the part of the order that concerns this
-        // segment.
+        // Check that `may_claim` and `has_new` predict the claim. Check also the claim with only
+        // the part of the order that concerns this segment.
         prop_assert_eq!(before.may_claim(&context), !first.is_empty());
         prop_assert_eq!(before.has_new(&context), has_new);
         if let Some(order) = &order {
@@ -242,7 +243,7 @@ proptest! {
             let attempts = before.pending.get(&delivery.seq).map_or(moved_on, |pending| pending.attempts);
             prop_assert_eq!(delivery.attempts, attempts + 1);
         }
-        // The same command again has the same response and changes nothing else.
+        // A repeated command has the same response and changes nothing.
         let (after, again) = (state.clone(), state.work_out(&wish, true, &context));
         prop_assert_eq!(again, answer);
         prop_assert_eq!(&state, &after);

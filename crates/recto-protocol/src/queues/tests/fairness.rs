@@ -151,7 +151,7 @@ impl<'a> Run<'a> {
     }
 
     fn settle(&mut self, deliveries: &[Delivery], step: Step) {
-        // A message is settled after it is claimed.
+        // Advance the clock, because messages are settled later than they are claimed.
         self.now += 1;
         for Delivery { seq, claim, .. } in deliveries.iter().copied() {
             if !self.fails[usize::from(seq)] {

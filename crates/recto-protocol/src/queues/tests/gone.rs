@@ -124,7 +124,8 @@ fn moving_ends_if_a_named_segment_is_missing() {
             );
             let found = hears(ShardEvent::Found(Some(live)));
             assert_eq!(found, MoveAction::Over(Moved::Damaged));
-            // A segment of another shard with the same number is a different segment.
+            // If the missing segment is in another shard, a segment here with the same number is a
+            // different one, so the move continues.
             let opened = hears(ShardEvent::Head(HeadAnswer::Open(segment, live)));
             let is_damaged = opened == MoveAction::Over(Moved::Damaged);
             assert_eq!(is_damaged, address == HERE, "{opened:?}");
@@ -247,8 +248,8 @@ fn rehoming_ends_if_a_named_source_is_missing() {
             assert_eq!(rehoming.step(KeepEvent::Found(found)), told);
         }
     }
-    // The target table of the copy does not exist. The ring names the current table; if that is the same one, the copy
-    // is postponed.
+    // The target table of the copy is missing, so the ring is read again. The copy goes to the open
+    // table of the ring, or is postponed if that is the missing table.
     let mut rehoming = begun();
     let gone = || KeepEvent::TableGone(BodyTable(2));
     assert_eq!(rehoming.step(gone()), KeepAction::ReadRing);
@@ -304,7 +305,7 @@ fn releasing_goes_on_where_it_failed() {
         has_ids: false,
     }));
     let mut releasing = Releasing::new(HERE, segment, &log, &state, Protocol::default());
-    // Each command that failed is sent again. A command with a response is not.
+    // `Begin` repeats a command that failed. A command that has a response is not repeated.
     for (event, action) in [
         (ReleaseEvent::Begin, settles(1)),
         (ReleaseEvent::Begin, settles(1)),
@@ -323,7 +324,7 @@ fn releasing_goes_on_where_it_failed() {
     ] {
         assert_eq!(releasing.step(event.clone()), action, "{event:?}");
     }
-    // A segment with unresolved messages is purged, but not released.
+    // A segment with unresolved messages is not released. A purge resolves its messages.
     state.resolved = crate::queues::Resolved::default();
     let mut releasing = Releasing::new(HERE, segment, &log, &state, Protocol::default());
     assert_eq!(
@@ -353,8 +354,8 @@ fn releasing_goes_on_where_it_failed() {
     clearing.step(ReleaseEvent::Source(StateAnswer::Done));
     let clear = ReleaseAction::State(StateWish::Clear { count: 2 });
     assert_eq!(clearing.step(ReleaseEvent::Source(StateAnswer::Done)), clear);
-    // An open segment is neither released nor purged. Neither is a segment without a written log: the cell still
-    // contains the log of another segment.
+    // A purge leaves an open segment alone. It also leaves a segment alone whose versioned cell
+    // still contains the log of the previous segment.
     let (before, _) = received(Segment(segment.0 - 1));
     let open = Log {
         is_sealed: false,

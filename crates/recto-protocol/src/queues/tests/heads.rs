@@ -44,7 +44,8 @@ fn a_head_opens_near_and_far_until_it_is_full() {
         HeadAnswer::Open(segment, live) => (segment.0, live.register.0),
         other => panic!("{other:?}"),
     };
-    // A head that does not exist cannot have been fenced.
+    // A missing head does not know which tables are closing, so it opens no segment before a
+    // `Fence` command.
     assert_eq!(asks(opening(Reach::Near), 0), HeadAnswer::Absent);
     assert_eq!(asks(HeadWish::Fence(1), 0), HeadAnswer::Done);
     assert_eq!(number(asks(opening(Reach::Near), 0)), (1, 0));
@@ -68,12 +69,13 @@ fn a_head_opens_near_and_far_until_it_is_full() {
     assert_eq!(asks(opening(Reach::Near), 0), HeadAnswer::Full);
     assert_eq!(asks(released(segment, 2), 5), HeadAnswer::Done);
     assert_eq!(asks(released(segment, 2), 5), HeadAnswer::Done);
-    // The versioned cell rests.
+    // The versioned cell of the released segment must not be reused yet, so the head is still full.
     assert_eq!(asks(opening(Reach::Near), 6), HeadAnswer::Full);
     let rested = WINDOW_MICROS + 2 * LEASE_MARGIN_MICROS + 5;
     assert_eq!(head.before(Segment(4), rested - 1).len(), 2);
     assert_eq!(head.before(Segment(4), rested).len(), 1);
-    // The cell rests for longer than the window, because with clocks that differ it could otherwise rest for less.
+    // The versioned cell stays unused for longer than the deduplication window. Otherwise, clocks
+    // that differ could shorten that time to less than the window.
     let mut asks = |wish, now| head.work_out(&wish, false, &head_context(1, now));
     assert_eq!(asks(opening(Reach::Near), rested - 1), HeadAnswer::Full);
     assert_eq!(number(asks(opening(Reach::Near), rested)), (4, 0));
@@ -108,7 +110,7 @@ fn opens_by_an_old_registry(rules: Rules) -> HeadAnswer {
     let mut asks = |wish| head.work_out(&wish, false, &context);
     let reach = Reach::Near;
     let (old, deletion, new) = (Tenure(1), Tenure(2), Tenure(3));
-    // The queue was deleted before its head existed.
+    // The queue is deleted before its head exists, so `Close` creates the head.
     assert_eq!(asks(HeadWish::Close(deletion)), HeadAnswer::Done);
     assert_eq!(asks(HeadWish::Close(old)), HeadAnswer::Done);
     assert_eq!(asks(HeadWish::Fence(1)), HeadAnswer::Done);

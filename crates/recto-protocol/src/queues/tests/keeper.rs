@@ -108,7 +108,7 @@ impl Keeper {
         if now.config.movers == 0 {
             return self.looks_at_another(now);
         }
-        // Release the segment that was just sealed, if possible.
+        // The segment is sealed now, so look at it again, to release it if possible.
         let (_, live) = self.left.last_mut()?;
         live.count = Some(0);
         self.looks_at_next(now)

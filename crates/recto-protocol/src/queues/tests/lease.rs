@@ -176,7 +176,7 @@ fn claims_that_lapsed_are_forgotten() {
         assert!(leases.holds(claim(number), now));
         assert!(leases.known() <= 3, "{} are known", leases.known());
     }
-    // An extended claim is stored once, with its new end.
+    // An extended claim replaces its earlier lease, so it is stored once, with its new end.
     let now = at(99 * TICK);
     leases.given(claim(99), 100 * VISIBILITY, now, now);
     leases.given(claim(100), VISIBILITY, at(150 * TICK), at(150 * TICK));

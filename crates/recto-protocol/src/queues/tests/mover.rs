@@ -48,7 +48,8 @@ impl Mover {
             self.tries -= 1;
             let chunk = Chunk(100 + u128::from(self.name));
             let (entry, protocol) = (entry_of(1, now), now.config.protocol());
-            // The log of the first segment contains the deduplication id of the message.
+            // The log of the source segment contains the message's deduplication id, so the id
+            // counts as recent.
             let before = entry.deduplication.map(|id| (id, (entry.id, entry.sent)));
             self.driver.recent.extend(before);
             if now.config.goes_on {

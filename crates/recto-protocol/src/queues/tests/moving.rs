@@ -179,7 +179,7 @@ fn a_mark_is_gone_on_with_as_it_was_meant() {
         };
         MoveEvent::Source(StateAnswer::Leaving(target, received))
     };
-    // Entry that is appended to the target.
+    // Returns the entry that a move appends to the target segment.
     let entry_of = |mut moving: Moving, address| {
         moving.step(marked(address));
         moving.step(MoveEvent::Shard(ShardEvent::Found(Some(live))));
@@ -196,7 +196,7 @@ fn a_mark_is_gone_on_with_as_it_was_meant() {
     let not_now = MoveAction::Over(Moved::NotNow);
     assert_eq!(begun(HERE).on(Reach::Far).step(marked(there)), not_now);
     assert_eq!(begun(there).step(marked(HERE)), not_now);
-    // The command that opens the target segment, and the command that marks the source.
+    // Check the command that opens the target segment, and then the command that marks the source.
     let mut moving = begun(HERE).on(Reach::Far);
     let asked = moving.step(MoveEvent::Begin);
     assert!(matches!(

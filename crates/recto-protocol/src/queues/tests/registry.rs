@@ -90,8 +90,8 @@ fn a_queue_is_made_once() {
     assert_eq!(registries.is_told(create(1, "a", &options)), Created(Place(0)));
     assert_eq!(registries.registry.version(), 1);
     assert_eq!(registries.registry.options, Some(StoreOptions::default()));
-    // The same command again: from the client that did not receive the first response, and from
-    // other clients.
+    // Repeat the command from the client that missed the first response, and send it from other
+    // clients.
     assert_eq!(registries.is_told(create(1, "a", &options)), Created(Place(0)));
     assert_eq!(registries.is_told(create(2, "a", &options)), Exists(Place(0)));
     let others = QueueOptions {
@@ -140,7 +140,8 @@ fn options_are_changed_by_who_knows_them() {
         (Tenure(1), &slower),
         "it is the same use"
     );
-    // The change was applied, and its sender does not know.
+    // The change was applied, but its sender missed the response and sends it again, so the answer
+    // is `Changed`, and not `Outdated`.
     assert_eq!(
         registries.is_told_after(change(1, Some(1), &slower), true),
         Changed(3)
@@ -192,7 +193,7 @@ fn rejects_dead_letters_in_a_circle() {
         );
         assert!(error.hint().contains("queue"), "{error}");
     }
-    // This option does not concern the circle.
+    // A change of another option is accepted, because it adds no circle of dead-letter queues.
     let slower = QueueOptions {
         visibility_seconds: 60,
         ..sends_dead_letters_to("b")
@@ -240,13 +241,14 @@ fn a_place_is_taken_over_when_it_is_cleared() {
     let row = registries.registry.place(Place(0)).expect("it is being cleared");
     assert_eq!((row.deleting(), row.changed), (Some(Tenure(2)), 2));
 
-    // The client that made the queue, and did not receive the response, receives it now. The queue
-    // is not made again.
+    // The client that created the queue missed the response, and sends the command again. It gets
+    // the first response, and the queue is not created again.
     assert_eq!(
         registries.is_told_after(create(1, "a", &wide), true),
         Created(Place(0))
     );
-    // The name is available at once. The slot is not.
+    // The name of the deleted queue is available at once. Its slot is not, so the new queue gets
+    // another slot.
     assert_eq!(registries.is_told(create(2, "a", &options)), Created(Place(1)));
     assert_eq!(
         registries.is_told(RegistryWish::Cleared(Place(0), Tenure(1))),
@@ -278,9 +280,11 @@ fn a_place_is_taken_over_when_it_is_cleared() {
 
     assert_eq!(registries.is_told(create(3, "b", &options)), Created(Place(0)));
     let (_, row, _) = registries.registry.named("b").expect("it was made");
-    // The queue has four shards. A fence still covers the heads of the earlier queue.
+    // The new queue has four shards. The row still lists the 16 shards of the earlier queue, so
+    // that their heads, too, learn which tables are closing.
     assert_eq!((row.tenure, row.shards().last()), (Tenure(5), Some(Shard(15))));
-    // The process that clears the slot for the first queue is too late.
+    // A process that cleared the slot for the first queue reports this too late, so the new queue
+    // stays.
     assert_eq!(
         registries.is_told(RegistryWish::Cleared(Place(0), Tenure(2))),
         Done
@@ -499,7 +503,7 @@ fn changes_options_of_the_whole_store() {
             field
         );
     }
-    // The first queue does not change the options.
+    // The first queue of a store does not change options that were set before it was created.
     registries.is_told(create(1, "a", &QueueOptions::default()));
     assert_eq!(registries.registry.options(), good);
     let many = QueueTableSettings {
@@ -572,7 +576,7 @@ fn a_change_of_options_changes_what_it_names() {
         ..StoreOptions::default()
     };
     assert_eq!(registries.registry.options(), both);
-    // The value does not fit the options that another change has set since.
+    // 42 tables and the 7 units that another change has set exceed the limit of 48 together.
     let tables = QueueTableSettings {
         tables: Some(42),
         ..QueueTableSettings::default()

@@ -239,7 +239,7 @@ fn a_unit_has_a_table_to_itself_until_it_ends() {
     for table in 1..=2 {
         assert_eq!(rings.is_told(RingWish::Add(BodyTable(table))), Done);
     }
-    // The only free table is needed for the next rotation.
+    // The only free table is needed for the next rotation, so the temporary queue does not get it.
     assert_eq!(rings.is_told(RingWish::Begin(unit)), Short);
     assert_eq!(rings.is_told(RingWish::Add(BodyTable(3))), Done);
     assert_eq!(rings.is_told(RingWish::Begin(unit)), Done);
@@ -251,7 +251,7 @@ fn a_unit_has_a_table_to_itself_until_it_ends() {
         (Some(table), None)
     );
     assert_eq!(rings.ring.open(), Some(BodyTable(1)));
-    // A rotation skips the table.
+    // A rotation skips the table of the temporary queue.
     assert_eq!(rings.is_told(RingWish::Roll(BodyTable(1), Life(1))), Done);
     assert_eq!(rings.ring.open(), Some(BodyTable(3)));
     let (life, owner) = (Life(4), Owner(9));
@@ -286,14 +286,14 @@ fn a_table_goes_from_phase_to_phase_and_in_no_other_way() {
     assert_eq!(rings.is_told(RingWish::Add(two)), Done);
     assert_eq!(rings.is_told(RingWish::Fenced(one, life)), NotYet);
     assert_eq!(rings.is_told(RingWish::Roll(one, life)), Done);
-    // The same command again: the change is in place, and the next table stays open.
+    // A repeated command finds its change applied, so the next table stays open.
     assert_eq!(rings.is_told(RingWish::Roll(one, life)), Done);
     assert_eq!(rings.ring.open(), Some(two));
-    // A late command refers to an ended lifetime, whichever table is open now.
+    // A late command refers to an ended lifetime, so it does not close the table that is open now.
     assert_eq!(rings.is_told(RingWish::Roll(two, life)), Done);
     assert_eq!(rings.ring.open(), Some(two));
     assert_eq!(rings.is_told(RingWish::Take(one, life, owner)), NotYet);
-    // The ring does not accept findings from another lifetime.
+    // The ring does not accept a fact that was found in another lifetime of the table.
     assert_eq!(rings.is_told(RingWish::Fenced(one, Life(7))), NotYet);
     assert_eq!(rings.is_told(RingWish::Fenced(one, life)), Done);
     assert_eq!(

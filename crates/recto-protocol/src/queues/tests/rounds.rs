@@ -105,7 +105,8 @@ fn a_round_carries_so_much_and_no_more() {
         round.step(Event::Decided(2, Decision::Refused), &context),
         vec![Action::Read]
     );
-    // The command was sent, and was certainly not executed.
+    // The conditional write with the command was rejected, so the command was certainly not
+    // executed, and can be withdrawn.
     assert!(round.withdraw(Ticket(3)));
     round.step(Event::Asked(vec![append(4, &[entry(4, 1)])]), &context);
     assert!(round.withdraw(Ticket(4)));
@@ -252,7 +253,7 @@ fn a_round_carries_so_many_bytes_unless_one_wish_has_more() {
         round.step(Event::Asked(wishes.collect()), &context);
         let first = put(&round.step(Event::Read(Log::absent()), &context));
         assert_eq!(first.next(), expected, "{carried_bytes}");
-        // The other commands are in the next write.
+        // The next conditional write carries the commands that did not fit into the first one.
         if expected < 3 {
             let told = round.step(Event::Decided(1, Decision::Applied), &context);
             assert!(put(&told[usize::from(expected)..]).next() > expected);
@@ -281,7 +282,8 @@ fn rewrites_a_reused_versioned_cell_completely() {
     round.step(Event::Asked(vec![append(1, &[entry(1, 1), entry(2, 1)])]), &of(1));
     let first = put(&round.step(Event::Read(Log::absent()), &of(1)));
     round.step(Event::Decided(1, Decision::Applied), &of(1));
-    // The log of the next segment is not longer than the previous log.
+    // The log of the next segment has no more rows than the previous log. Its row must be written
+    // nevertheless.
     let second = put(&round.step(Event::Asked(vec![append(3, &[entry(3, 1)])]), &of(2)));
     assert_eq!(round.copy(), Some(&first));
     let rows: Vec<_> = second

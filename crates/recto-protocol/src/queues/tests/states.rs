@@ -90,7 +90,7 @@ impl States {
 fn returned_messages_are_claimed_again_when_due() {
     let mut states = States::new(Protocol::default());
     assert_eq!(states.claims(1, 2), [(0, 1), (1, 1)]);
-    // The same claim again has the same response.
+    // A repeated claim has the same response.
     assert_eq!(states.claims(1, 2), [(0, 1), (1, 1)]);
     let (seq, claim) = (0, ClaimId(1));
     let nack = StateWish::Nack {
@@ -112,7 +112,7 @@ fn returned_messages_are_claimed_again_when_due() {
     states.clock.wall = 100;
     assert_eq!(states.claims(3, 9), [(0, 2)]);
     assert_eq!(states.is_told(StateWish::Ack { seq, claim }), StateAnswer::Stale);
-    // The message reached no receiver, so this attempt does not count.
+    // A message that is given back reached no receiver, so this attempt does not count.
     let claim = ClaimId(3);
     assert_eq!(
         states.is_told(StateWish::GiveBack { seq, claim }),
@@ -179,7 +179,8 @@ fn a_delayed_message_waits_and_so_many_are_pending() {
         StateAnswer::Done
     );
     assert_eq!(states.claims(3, 9), [(2, 1)]);
-    // All messages of a released segment are resolved.
+    // The state belongs to the next segment now, so the first segment was released, and all its
+    // messages are resolved.
     states.state.segment = Segment(2);
     assert_eq!(
         states.is_told(StateWish::Ack {
@@ -218,7 +219,7 @@ fn a_claim_looks_at_no_more_than_it_gives() {
     let every_other = (0..4_096).step_by(2);
     assert_eq!(looks(&mut resolved(every_other, 4_096), 10), (10, 10));
     assert_eq!(looks(&mut resolved(0..4_096, 4_096), 10), (0, 0));
-    // Pending messages are checked only if they can be received.
+    // A claim checks only pending messages that can be received.
     let mut states = resolved(0..0, 4_096);
     states.claims(9, 1_024);
     assert_eq!(looks(&mut states, 10), (10, 10));
@@ -242,11 +243,12 @@ fn stops_the_search_at_the_first_due_message() {
     };
     assert_eq!(looks(&resolved(0..4_000, 4_096)), (Some(0), 1));
     assert_eq!(looks(&resolved(0..4_096, 4_096)), (None, 0));
-    // The claimed messages are checked, and the free message after them is found.
+    // The search checks the ten claimed messages, and ends at the free message after them.
     let mut states = resolved(0..4_000, 4_096);
     states.claims(1, 10);
     assert_eq!(looks(&states), (Some(0), 11));
-    // If all messages are claimed, the time is the end of the first claim for other processes.
+    // If all messages are claimed, a message is due when the first claim has ended for other
+    // processes.
     states.claims(2, 96);
     let of_others = 30 + crate::queues::limits::LEASE_MARGIN_MICROS;
     assert_eq!(looks(&states), (Some(of_others), 96));
@@ -277,7 +279,8 @@ fn messages_that_leave_count_as_pending() {
     let leave = |seq, claim| StateWish::Leave { seq, claim, target };
     assert_eq!(states.claims(1, 1), [(0, 1)]);
     assert_eq!(states.is_told(leave(1, None)), StateAnswer::Full);
-    // Another claim holds the message. The process with the claim can move it, if there is room.
+    // A receiver has the message, so only a command with its claim can move the message. A claimed
+    // message is pending already, so its move needs no further room.
     assert_eq!(states.is_told(leave(0, None)), StateAnswer::Stale);
     let received = states.received_once(0);
     assert_eq!(
@@ -303,7 +306,8 @@ fn moved_messages_keep_their_attempts() {
     assert_eq!(states.is_told(moves_on(1)), StateAnswer::Leaving(target, None));
     assert_eq!(states.is_told(moves_on(9)), StateAnswer::NoMessage);
     assert_eq!(states.claims(1, 1), [(0, 1)]);
-    // Regardless of the time, the receiver may be about to acknowledge the message.
+    // However long ago the claim was, its receiver may be about to acknowledge the message, so the
+    // message is not moved on.
     states.clock.wall = 1_000_000_000;
     states.clock.monotonic = 1_000_000_000;
     assert_eq!(states.is_told(moves_on(0)), StateAnswer::Stale);
@@ -347,7 +351,8 @@ fn moved_messages_keep_their_attempts() {
         StateAnswer::Done
     );
     assert_eq!(there.claims(2, 1), [(0, 2)], "nobody was given it");
-    // The message is moved on again before a process received it in its target.
+    // The message is moved on again before it was received in its target segment, and keeps its
+    // attempts.
     let mut there = States::new(Protocol::default());
     let entries = [Entry {
         received,
@@ -419,11 +424,13 @@ fn a_group_waits_for_earlier_and_unread_segments() {
     done.resolved.add(0);
     assert_eq!(claims(&states, &order(&head, 2, Some(&before), &absent)), [1]);
     assert_eq!(claims(&states, &order(&head, 2, Some(&before), &done)), [0, 1]);
-    // No process read the earlier log.
+    // This process has not read the log of the earlier segment, or has read the log of another
+    // segment, so no message can be claimed.
     assert_eq!(claims(&states, &order(&head, 2, None, &done)), NOBODY);
     let other = log_of(9, &[]);
     assert_eq!(claims(&states, &order(&head, 2, Some(&other), &done)), NOBODY);
-    // The head is older than the segment, and may lack earlier segments.
+    // The head is older than the segment, and may lack earlier segments, so no message can be
+    // claimed.
     let older = Head {
         last: Segment(1),
         ..head.clone()
@@ -441,7 +448,7 @@ fn a_message_is_removed_whoever_has_it() {
     assert_eq!(states.is_told(StateWish::Remove(0)), StateAnswer::Done);
     assert_eq!(states.is_told(StateWish::Remove(2)), StateAnswer::Done);
     assert_eq!(states.is_told(StateWish::Remove(2)), StateAnswer::Done);
-    // The outstanding receipt finds the message resolved.
+    // The receiver of the removed message uses its receipt, and finds the message resolved.
     let (seq, until) = (0, 90);
     assert_eq!(states.is_told(StateWish::Ack { seq, claim }), StateAnswer::Done);
     assert_eq!(
@@ -453,7 +460,8 @@ fn a_message_is_removed_whoever_has_it() {
     assert_eq!(states.is_told(give_back), StateAnswer::Done);
     let nack = StateWish::Nack { seq, claim, until };
     assert_eq!(states.is_told(nack), StateAnswer::Stale);
-    // Resolving a position that has no message yet would lose the next message.
+    // To resolve a position that has no message yet would lose the next message, so `Remove`
+    // rejects this position.
     assert_eq!(states.is_told(StateWish::Remove(3)), StateAnswer::NoMessage);
     let target = Target {
         address: HERE,
@@ -539,10 +547,12 @@ fn expires_what_is_given_back_and_not_what_is_in_flight() {
         [0, 1, 2].map(|seq| is_resolved(&states, seq)),
         [false, true, false]
     );
-    // The last attempt of the message failed, so it goes to the dead-letter queue.
+    // The third message failed in its last attempt, so it goes to the dead-letter queue, and does
+    // not expire.
     states.most_attempts = Some(1);
     assert_eq!(states.is_told(nack(2, 0)), StateAnswer::Done);
-    // The claim of the first message has ended. It was also the last attempt.
+    // The claim of the first message has ended, and was its last attempt, so this message does not
+    // expire, either.
     states.clock.wall = 30 + crate::queues::limits::LEASE_MARGIN_MICROS;
     assert_eq!(states.is_told(expire), StateAnswer::Done);
     assert_eq!(
@@ -577,8 +587,8 @@ fn claims_no_expired_message() {
     states.expired_by = Some(30);
     assert_eq!(states.state.due(&states.context()), None);
     assert_eq!(states.claims(2, 9), []);
-    // For another clock, the first message may not have exceeded its retention yet. Its group waits until it is
-    // resolved.
+    // By another clock, the first message may not have expired yet, so its group waits until the
+    // message is resolved.
     states.state = State::absent();
     states.expired_by = Some(10);
     let order = Order::default();
@@ -600,7 +610,7 @@ fn a_claim_has_so_many_bytes_unless_one_message_has_more() {
         let chunk = Chunk(1);
         states.log.rows = Rows::from_iter([(0, LogRow { chunk, entries })]);
         let first = states.claims(1, 9).len();
-        // The other messages are in the next claim.
+        // The next claim returns the messages that did not fit into the first claim.
         (first, states.claims(2, 9).len())
     };
     assert_eq!(claimed([5, 5, 5], 15), (3, 0));

@@ -317,7 +317,7 @@ impl Store {
             Request::CasRing(expected, _) => *expected != self.ring.version(),
             Request::CasRegistry(expected, _) => *expected != self.registry.version(),
             Request::Copy(..) => false,
-            // A retired table is never written again.
+            // A retired table is never written again, so another request to empty it has no effect.
             Request::Empty(table) => self.ring.tables().get(table) == Some(&Phase::Retired),
             Request::CasHead(address, expected, _) => *expected != self.shards[address].head.version(),
             Request::CasLog(address, register, expected, _, sets_up) => {

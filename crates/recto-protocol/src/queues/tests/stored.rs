@@ -241,14 +241,15 @@ fn golden_receipts() -> Vec<(Receipt, Vec<u8>)> {
 fn reads_and_writes_each_golden_version() {
     let logs = lines(include_str!("golden/log-v1.txt")).filter(|line| line[0] == "log");
     for line in logs {
-        // Rows for the fields that the header of a log counts. Their content is made up.
+        // The golden file has only the header of the log, so make up rows that add up to its
+        // counts.
         let entry = |size| Entry {
             size,
             ..golden_row("00,0,0,0,0,-,-,-")
         };
         let (messages, count): (Seq, Seq) = (number(line[2]), number(line[3]));
         let row = |number: Seq| {
-            // The last row has the remaining messages.
+            // Each row has one message, except the last row, which has all remaining messages.
             let is_last = number + 1 == count;
             let entries = vec![entry(1); usize::from(if is_last { messages - number } else { 1 })];
             let row = LogRow {
@@ -340,7 +341,7 @@ fn detects_truncated_extended_and_altered_bytes() -> Result<(), TestCaseError> {
     let heads = golden_heads().into_iter().map(|(_, bytes)| bytes);
     let rings = golden_rings().into_iter().map(|(_, bytes)| bytes);
     for bytes in rows.chain(states).chain(heads).chain(rings) {
-        // A state of many messages is cut at some lengths only, to keep the test short.
+        // Truncate and alter long bytes only at some places, to keep the test short.
         let step = 1 + bytes.len() / 1_024;
         for length in (0..bytes.len()).step_by(step) {
             is_strict(&bytes[..length])?;
@@ -348,7 +349,7 @@ fn detects_truncated_extended_and_altered_bytes() -> Result<(), TestCaseError> {
         let longer = [&bytes[..], &[0]].concat();
         assert!(decode_head(1, &longer).is_err() && decode_state(1, &longer).is_err());
         assert!(decode_log_row(&longer).is_err() && decode_ring(1, &longer).is_err());
-        // No bit flip turns version 1 into 2.
+        // Try further format versions here, because no single bit flip turns version 1 into 2.
         for version in 0..=3 {
             is_strict(&[&[version], &bytes[1..]].concat())?;
         }
@@ -466,7 +467,8 @@ fn only_rows_that_a_copy_does_not_have_are_needed() {
         (log(VERSION - 1, 9, std::slice::from_ref(&first)), 1),
         (newest.clone(), 2),
         (Log::absent(), 0),
-        // A copy of another segment, and a copy that is newer than the header.
+        // All rows are needed for a copy of another segment, and for a copy that is newer than the
+        // header.
         (log(VERSION - 1, 8, &[(0, row(7, 2))]), 0),
         (log(VERSION + 1, 9, std::slice::from_ref(&first)), 0),
     ] {

@@ -149,7 +149,7 @@ fn detects_truncated_extended_and_altered_bytes() -> Result<(), TestCaseError> {
             let longer = [&bytes[..], &[0]].concat();
             assert!(decode_registry(VERSION, &longer, []).is_err());
             assert!(decode_registry_row(&longer).is_err());
-            // No bit flip turns version 1 into 2.
+            // Try further format versions here, because no single bit flip turns version 1 into 2.
             for version in 0..=4 {
                 is_strict(&[&[version], &bytes[1..]].concat())?;
             }
@@ -192,7 +192,7 @@ fn rows_that_are_not_of_one_registry_are_refused() {
     let (registry, bytes, rows) = golden().swap_remove(3);
     let decoded = |version, rows: &[Vec<u8>]| decode_registry(version, &bytes, by_place(rows));
     assert!(decoded(VERSION, &rows).is_ok());
-    // One row was changed by the stored version. So it does not fit an earlier version.
+    // One row was changed in the stored version, so the rows do not fit an earlier version.
     assert!(decoded(VERSION - 1, &rows).is_err());
     assert!(decoded(VERSION, &rows[..5]).is_err());
     assert!(decoded(VERSION, &[&rows[..], &rows[2..3]].concat()).is_err());
@@ -280,7 +280,8 @@ fn held() -> impl Strategy<Value = Held> {
         proptest::option::of(1..=1_000_u16),
     );
     let queue = queue.prop_map(|(name, created, options, attempts)| {
-        // The name of another queue of the registry replaces this one when all queues are known.
+        // This name is a placeholder. The name of another queue replaces it when all queues of the
+        // registry are known.
         let queue = QueueName::new("name", "x").expect("a name");
         let dead_letters = attempts.map(|attempts| DeadLetters { queue, attempts });
         let options = QueueOptions {

@@ -68,7 +68,8 @@ impl Worker {
                     .collect();
                 self.left.reverse();
                 if !self.seen.is_empty() {
-                    // For the other segments, the worker uses the state that it saw.
+                    // Look only at the newest segment. For the other segments, the worker uses the
+                    // logs and states that it saw before.
                     self.left.truncate(1);
                 }
                 self.head = head;
@@ -142,7 +143,8 @@ impl Worker {
         let answer = match next {
             Next::Asks(request) => return Some(request),
             Next::State(StateAnswer::Claimed(deliveries)) if !deliveries.is_empty() => {
-                // The worker processes the message. The acknowledgment follows later.
+                // The worker processes the message now, and acknowledges it later, so it sends
+                // nothing yet.
                 self.has = deliveries;
                 return None;
             }
@@ -150,7 +152,7 @@ impl Worker {
             other => panic!("{other:?}"),
         };
         match (answer, self.acting.take()) {
-            // The worker continues to process the message.
+            // The worker continues to process the message, so it sends nothing yet.
             (StateAnswer::Done, Some((Act::Extend, _))) => return None,
             (StateAnswer::Done, Some((Act::Ack, claim))) => ghosts.push(Ghost::Acked(claim)),
             _ => {}

@@ -109,7 +109,8 @@ impl Store {
             cut.step += 1;
             self.copy_to(&key, 1, &row);
         } else if cut.oldest < cut.step {
-            // No process uses an older step any more.
+            // Record that no process uses an older step of the split any more, before the next step
+            // begins.
             cut.oldest = cut.step;
         } else if cut.step == 2 {
             cut.copying = Some(there);

@@ -145,7 +145,8 @@ fn run(
                     write(shown, &entries);
                     events.push(Event::Written);
                 }
-                // Marks may come late or never.
+                // Ignore every second mark of written entries, because a mark may come late or
+                // never.
                 Action::MarkDone(version) if now % 2 == 0 => found.done = Some(version),
                 Action::Answer(said) => answer = Some(said),
                 Action::MarkDone(..) | Action::Settled | Action::Reload => {}
@@ -206,7 +207,8 @@ proptest! {
 #[test]
 fn records_without_a_partition_field_have_no_entry() {
     assert!(suspensions().entries(&record(0, 1, 0)).is_empty());
-    // Without an order field, the record is in the view that sorts nulls, and not in the view that skips them.
+    // Without an order field, the record is in the view that sorts nulls, and not in the view that
+    // skips them.
     assert_eq!(suspensions().entries(&record(1, 0, 1)).len(), 1);
     assert_eq!(suspensions().entries(&record(1, 1, 1)).len(), 2);
 }
@@ -257,7 +259,7 @@ fn rejects_misfits_and_leaves_them_without_entries() {
             field: 1,
             cause: match cell.len() {
                 0 => MisfitCause::Empty,
-                // The rest of the key comes from the record.
+                // The reported size includes the other columns of the view's key.
                 bytes => MisfitCause::TooLarge(bytes + by_status_rest(&schema)),
             },
         };
@@ -350,7 +352,8 @@ fn a_misfit_can_be_changed_in_other_fields() {
         assert!(other.entries.puts.is_empty() && other.entries.removals.is_empty());
         let same = changed(update(1, &cell)).expect("the status stays");
         assert_eq!(same.after.record, there.record);
-        // Another value that does not fit is a new misfit.
+        // A change to another value that does not fit is rejected, because that value is a new
+        // misfit.
         let long = vec![b'y'; 9_000];
         match changed(update(1, &long)) {
             Err(Refusal::DoesNotFit(misfit)) => assert_eq!(misfit.number, by_status.number()),
@@ -392,11 +395,12 @@ partition = ["born"]
     };
     let misfit_of = |team: &str, name: &str| people.misfits(&person(team, name)).first().map(|one| one.field);
     assert_eq!(misfit_of("red", "Ada"), None);
-    // The text would fit without its sort key.
+    // The sort key and the text of `name` count together, so `name` is the largest field. With its
+    // text alone, the key would fit.
     assert_eq!(misfit_of(&"r".repeat(3_000), &"ä".repeat(2_000)), Some(2));
     assert_eq!(misfit_of(&"r".repeat(9_000), "Ada"), Some(1));
     assert!(people.views()[0].can_have_misfits());
-    // Values of a fixed size always fit.
+    // The key of the second view has only values of a fixed size, so it always fits.
     assert!(!people.views()[1].can_have_misfits());
 }
 
@@ -432,7 +436,8 @@ rounding = "1 minute"
         ];
         cells.into_iter().collect()
     };
-    // For each version of the record, the number of views in which an entry moves, appears or disappears.
+    // Each case is a version of the record, and the number of views in which an entry moves,
+    // appears or disappears.
     let (mut found, mut shown) = (Found::absent(), Shown::new());
     for (step, (seen_ms, moved)) in [
         (Some(60_000), 2),
@@ -463,7 +468,7 @@ rounding = "1 minute"
         let count = before.iter().filter(|key| !shown.contains_key(key)).count();
         let came = shown.keys().filter(|key| !before.contains(key)).count();
         assert_eq!(came.max(count), moved, "step {step}");
-        // Each entry contains the exact value of the field.
+        // Each entry contains the exact value of the field `seen`.
         assert!(
             shown
                 .values()

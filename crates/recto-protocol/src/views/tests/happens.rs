@@ -101,8 +101,8 @@ impl World {
                 return;
             }
             plain if plain.is_in(ADDED) && self.progress == Progress::Dropped => {
-                // A process that was found dead is not waited for. To that process, an entry of a dropped view counts
-                // as written.
+                // A drop waits only for processes that were not found dead. To a dead process, an
+                // entry of a dropped view counts as written.
                 let waits = |p: u8| !self.processes[p as usize].is_dead();
                 if from.is_some_and(waits) {
                     self.broken = Some(DROPPED);
@@ -197,7 +197,8 @@ impl World {
 
     fn crashes(&mut self, config: &Config, p: u8) {
         self.crashes -= 1;
-        // A process that only sweeps is replaced by another one at once.
+        // A process without requests only sweeps. If it crashes, another process replaces it at
+        // once, so it is not gone.
         let is_gone = !config.scripts[p as usize].requests.is_empty();
         self.ends(p, is_gone);
     }

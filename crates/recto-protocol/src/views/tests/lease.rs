@@ -115,7 +115,7 @@ impl State {
 
     fn loses(&mut self) {
         self.losses -= 1;
-        // The process sends the renewal again at once.
+        // Forget when the renewal was sent, so that the process sends it again at once.
         self.last_sent = i64::MIN;
         self.late = self.renewal.take().map(|(sent, _)| sent);
     }

@@ -175,7 +175,8 @@ fn pages_beside_deletes() {
 #[test]
 fn without_the_base_after_the_entry() {
     let mut config = reading(&[delete(), insert(1)]);
-    // Leave out the rule that an entry newer than its base row decides nothing, because it would hide the fault.
+    // Leave out a second rule, because it would hide the fault: an entry that is newer than its
+    // base row decides nothing.
     config.without[1] = Some(Rule::NewerEntryIsUnknown);
     config.breaks(Rule::BaseAfterEntry, &[I1, PAGES]);
 }

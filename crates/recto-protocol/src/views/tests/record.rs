@@ -186,7 +186,8 @@ fn without_a_lease() {
         freezes: 1,
         ..swept(&[&[move_to(2)]])
     };
-    // The process is alive but considered dead, and its intents are resolved. It continues, and then it dies.
+    // The frozen process is considered dead, and its intents are resolved. Then it continues to
+    // write without a lease, and crashes.
     let config = Config { crashes: 1, ..config };
     config.breaks(Rule::LeaseHolds, &[I1]);
 }
@@ -218,7 +219,8 @@ fn without_earlier_tokens() {
 #[test]
 fn without_doubt_about_what_is_forgotten() {
     let mut config = losing(&[move_to(2)], &[move_to(3)]);
-    // A model of eight changes would have too many states. A row that remembers only one token has the same effect.
+    // A row forgets tokens only after several changes, and a model of so many would have too many
+    // states. So let the row remember only one token.
     config.without[1] = Some(Rule::TokensRemembered);
     config.breaks(Rule::ForgottenIsUnknown, &[I3]);
 }
@@ -357,8 +359,8 @@ fn too_much_to_remove_is_resolved_first() {
         let token = u128::from(place) * 2 + 1;
         let mut actions = write.step(Event::Read(found.clone()), &here(token));
         if place == 18 {
-            // No write was marked as done. The row has too many keys to remove, so this write first
-            // resolves the current version.
+            // No write was marked as done, so the row lists the maximum number of keys to remove.
+            // So this write first resolves the current version.
             let Some(Action::Cas(conditional)) = actions.pop() else {
                 panic!("no conditional write")
             };
@@ -369,7 +371,8 @@ fn too_much_to_remove_is_resolved_first() {
             found.row = Some(conditional.row);
             write.step(Event::Decided(Token(token), Decision::Applied), &here(0));
             actions = write.step(Event::Written, &here(0));
-            // The write does not wait for the mark, and the mark does not arrive.
+            // The write does not wait until its entries are marked as written, and here the mark
+            // never arrives.
             assert_eq!(actions[0], Action::MarkDone(Version(34)));
             actions = write.step(Event::Read(found.clone()), &here(token + 1));
         }

@@ -62,8 +62,8 @@ impl Request {
     }
 }
 
-/// Row of a view with Cassandra's semantics: timestamps of each cell, and a deletion that hides all cells that are not
-/// newer.
+/// Row of a view with Cassandra's semantics: timestamps of each cell, and a deletion that hides all
+/// cells that are not newer.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Slot {
     deleted: Version,
@@ -104,7 +104,7 @@ impl Slot {
                 }
             }
         }
-        // A deletion hides these cells forever.
+        // Forget cells that are not newer than a deletion, because the deletion hides them forever.
         if self.marker <= self.deleted {
             self.marker = NEVER;
         }
@@ -117,7 +117,8 @@ impl Slot {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(crate) struct Store {
     pub(crate) base: Option<TinyRow>,
-    /// Base row before the last conditional write, while a read that is not serial may still return it.
+    /// Base row before the last conditional write, while a read that is not serial may still return
+    /// it.
     pub(crate) missed: Option<TinyFound>,
     done: Option<Version>,
     views: BTreeMap<(TinyKey, u8), Slot>,
@@ -141,7 +142,8 @@ impl Store {
         self.orphan = Some((key, version));
     }
 
-    /// Returns whether the orphan is deleted at its own timestamp.
+    /// Returns whether a deletion hides the planted entry that has no record. Its timestamp is at
+    /// least that of the entry.
     pub(crate) fn has_removed_orphan(&self) -> bool {
         self.orphan
             .as_ref()
@@ -164,8 +166,8 @@ impl Store {
         self.base.as_ref().map(|row| &row.tokens)
     }
 
-    /// Applies a conditional write if its condition holds. `is_heard`: whether its sender receives the result, after
-    /// which no read misses the write.
+    /// Applies a conditional write if its condition holds. `is_heard`: whether its sender receives
+    /// the result, after which no read misses the write.
     pub(crate) fn cas(&mut self, conditional: &Conditional<Tiny>, is_heard: bool) -> Decision {
         self.missed = None;
         if conditional.expected.as_ref() != self.tokens() {
@@ -237,8 +239,8 @@ impl Store {
         self.views.entry((key.clone(), bucket)).or_default().apply(&put);
     }
 
-    /// Returns the entries of these views without the orphan. With `oldest`, the reader has the oldest valid copy of
-    /// the range map.
+    /// Returns the entries of these views without the orphan. With `oldest`, the reader has the
+    /// oldest valid copy of the range map.
     pub(crate) fn shown(
         &self,
         views: &[crate::views::row::ViewNumber],

@@ -368,7 +368,8 @@ impl World {
                         self.sent.extend(releases.map(|release| (None, release)));
                         events.push(Event::Written);
                     }
-                    // The releases of the record may arrive late.
+                    // Do not mark the version as done, because the releases of the record may
+                    // arrive late.
                     Action::MarkDone(_) => {}
                     Action::Settled => return,
                     other => panic!("{other:?}"),
@@ -383,8 +384,8 @@ impl World {
         let process = &mut self.processes[p as usize];
         let has_lease = process.has_lease;
         let Some(write) = &mut process.write else { return };
-        // The token is new each time and belongs to no other process, so that it does not depend on the actions of
-        // other processes.
+        // The token is new each time and belongs to no other process, so that it does not depend on
+        // the actions of other processes.
         let token = Token(u128::from(p) * 100 + u128::from(process.tokens) + 1);
         let here = StepContext {
             schema: &Wanting,
@@ -511,7 +512,7 @@ impl World {
                 row.map(|row| &row.tokens) == conditional.expected.as_ref()
             }
             Request::Claim(there, _) => {
-                // The expected claim may be stored again, by a claim that arrives late.
+                // The expected claim may be stored again, by a request that arrives late.
                 let puts = |(_, sent): &(Option<u8>, Request)| matches!(sent, Request::Claim(_, own) if Some(own) == there.as_ref());
                 there.is_none() || there == claim || all.iter().any(puts)
             }
@@ -649,8 +650,8 @@ impl Model for Config {
                     let Some(row) = found.row.as_ref().filter(|row| row.record == Some(true)) else {
                         return true;
                     };
-                    // The claim may have another token, if another change of the record took the claim again and was
-                    // not applied.
+                    // Compare only the owner. The token differs if another change of the record
+                    // took the claim again and was not applied.
                     match row.claims.held.get(&UNIQUE) {
                         Some(_) => world.claim.as_ref().is_some_and(|claim| claim.owner == owner),
                         None => config.is_added,

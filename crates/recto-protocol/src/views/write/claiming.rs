@@ -36,8 +36,8 @@ impl<A: Arranged> Write<A> {
         mut row: RowOf<A>,
         here: &StepContext<'_, A>,
     ) -> Actions<A> {
-        // Take again the claims that this machine took in an earlier attempt: they no longer have the token that the
-        // row lists.
+        // Take the claims again that this machine took in an earlier attempt: the stored claims no
+        // longer have the token that the row lists.
         row.claims
             .held
             .retain(|number, _| !self.claimed.keys().any(|key| key.view == *number));
@@ -91,7 +91,8 @@ impl<A: Arranged> Write<A> {
         };
         let own = claiming.token();
         if self.request.is_none() && event.answers_claim(own) {
-            // The deadline of the change has passed. Read the row, to release the claims of the change.
+            // Without a request, the deadline of the change has passed. Read the row, to release
+            // the claims that the change took.
             return self.look(here);
         }
         let step = match event {

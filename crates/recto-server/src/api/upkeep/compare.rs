@@ -36,7 +36,7 @@ async fn compare(caller: Caller, uri: &Uri, request: Request, right: Right) -> R
         rows_per_second: request.rows_per_second,
         resume: request.resume_token,
         repair: right == Right::Repair,
-        // The server chooses the memory limit itself.
+        // Use the default memory limit of the server, because a client must not choose the limit.
         memory_bytes: None,
     };
     let session = caller.comparing(right, &mut asked).await?;
@@ -68,7 +68,8 @@ impl Caller {
             let seen = self.schema().await?.collections;
             asked.collections = seen.iter().map(|one| one.name.clone()).collect();
             if asked.collections.is_empty() && !self.access.sees_every_collection() {
-                // The engine would take an empty list for all collections.
+                // Reject the request here, because the engine would read an empty list as all
+                // collections.
                 return Err(Problem::forbidden(EVERY_COLLECTION, Right::Read));
             }
         }

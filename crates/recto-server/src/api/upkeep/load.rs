@@ -111,7 +111,8 @@ fn result(report: &LoadReport) -> Json {
         "collections": collections.collect::<Vec<_>>(),
         "already_loaded": report.already_loaded,
     });
-    // The rejects have the format of the loaded file, which may be in an archive.
+    // Report the format of the rejects by their file extension. It is the format of the loaded
+    // file, which may be in an archive.
     let ending = report.rejects.as_ref().and_then(|path| path.extension());
     if let Some(ending) = ending {
         json["rejects"] = ending.to_string_lossy().into();

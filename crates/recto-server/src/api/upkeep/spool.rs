@@ -83,7 +83,8 @@ impl Spool {
             upload.pending.extend_from_slice(&data);
             if upload.pending.len() >= WRITE_BYTES {
                 upload = blocking(move || upload.write()).await?;
-                // The time of this write does not count as stall time of the client.
+                // Restart the stall time of the client, so that it does not include the time of
+                // this write.
                 time.set(tokio::time::sleep(upkeep.stall_time));
             }
         }
@@ -107,7 +108,7 @@ impl Spool {
 impl Drop for Spool {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.path);
-        // This removes only an empty folder, so rejects are kept.
+        // Use `remove_dir`, which removes only an empty folder, so that rejects are kept.
         let _ = self.path.parent().map(fs::remove_dir);
     }
 }
@@ -132,7 +133,7 @@ impl Upload {
         remove_old(folder);
         let number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
         let path = folder.join(format!("{SENT_PREFIX}{}-{number}", std::process::id()));
-        // Remove a file that a killed process with the same number left.
+        // Remove a file that a killed process with the same process id left.
         let _ = fs::remove_file(&path);
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);

@@ -86,7 +86,7 @@ pub(in crate::api) async fn run_on(
 ) -> Result<Response, Problem> {
     let (sender, ended) = oneshot::channel();
     upkeep.spawn(async move {
-        // The client may have disconnected.
+        // Ignore an error, which means that the client has disconnected.
         let _ = sender.send(work.await);
     });
     let work = async move {
@@ -145,11 +145,12 @@ async fn tell(
             () = sender.closed() => return,
             _ = ticks.tick() => silent += TELL_INTERVAL,
         }
-        // `has_changed` fails when the sender is dropped, which means that the operation is about to end.
+        // `has_changed` fails if the sender was dropped. The operation is then about to end, so
+        // send no progress.
         if told.has_changed().unwrap_or(false) || silent >= REPEAT_INTERVAL {
             silent = Duration::ZERO;
             let line = line_of("progress", &told.borrow_and_update());
-            // A slow client misses this line and gets later progress.
+            // Ignore a full channel: a slow client misses this line and gets later progress.
             let _ = sender.try_send(Ok(line));
         }
     };

@@ -101,7 +101,8 @@ impl Histories {
             if look.at_millis < last.at_millis + MIN_STEP_MILLIS {
                 return;
             }
-            // A lower total means that a new queue has this name.
+            // A lower total means that a new queue has this name, so remove the history of the
+            // former queue.
             if FLOWS.iter().any(|flow| flow.total(&look) < flow.total(last)) {
                 looks.clear();
             }
@@ -167,7 +168,7 @@ impl History {
         self.steps(|_, look| look.messages as f64)
     }
 
-    /// Returns the highest rate of all flows. It is the common scale of the charts.
+    /// Returns the highest rate of all flows. All charts of a queue have this rate as their scale.
     pub(super) fn highest_rate(&self) -> f64 {
         let all = FLOWS.into_iter().flat_map(|flow| self.rates(flow));
         all.map(|step| step.value).fold(0.0, f64::max)
@@ -192,7 +193,8 @@ impl History {
 }
 
 fn seconds(before: &Look, look: &Look) -> f64 {
-    // Two samples have a minimum distance, so the difference is not zero.
+    // The minimum of 1 ms only prevents a division by zero, because `note` keeps its readings at
+    // least MIN_STEP_MILLIS apart.
     look.at_millis.saturating_sub(before.at_millis).max(1) as f64 / 1_000.0
 }
 

@@ -23,9 +23,9 @@ use crate::access::{Access, Right};
 use crate::app::App;
 use crate::problem::Problem;
 
-/// Prefix of a message about moved messages. Their number follows: `redriven-12`.
+/// Prefix of a notice about moved messages. The number of moved messages follows: `redriven-12`.
 pub(super) const REDRIVEN: &str = "redriven-";
-/// Suffix after that number if there are more messages to move.
+/// Suffix of a notice about moved messages, if there are more messages to move.
 pub(super) const MORE: &str = "-more";
 
 /// Handles requests for the page.
@@ -165,7 +165,8 @@ async fn dead_letters(asked: &QueueAccess, status: &QueueStatus) -> Result<Marku
     }
     let dead = match asked.queues()?.queue(&to.queue).await {
         Ok(dead) => dead,
-        // An error of the dead-letter queue must not hide this queue.
+        // Show the error in this field, because an error of the dead-letter queue must not hide
+        // this queue.
         Err(error) => {
             return Ok(html! {
                 span.bad title=(error) { "not known" } " in " a id="dead-letters" href=(href(&to.queue)) { (to.queue) }

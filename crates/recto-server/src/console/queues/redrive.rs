@@ -1,4 +1,5 @@
-//! `/queues/{queue}/redrive`: transfer of messages to another queue, such as of dead letters to their source.
+//! `/queues/{queue}/redrive`: transfer of messages to another queue, for example of dead letters
+//! back to the queue that failed to handle them.
 
 use std::time::Duration;
 

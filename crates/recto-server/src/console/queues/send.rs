@@ -63,7 +63,7 @@ pub(super) async fn send(
     let sent = queues.send(&asked.name, vec![message]).await?;
     match sent.into_iter().next() {
         Some(Ok(sent)) => Ok(asked.done(if sent.duplicate { "duplicate" } else { "sent" }, "send")),
-        // The request has one message, so the problem does not need its number.
+        // Leave out the number of the message, because the request has only one message.
         Some(Err(error)) => Ok(form.answer(Some(&Problem::of_record(error)))),
         None => Err(not_right(
             "the message was not sent, because the queue returned no result",

@@ -10,7 +10,7 @@ use crate::problem::Problem;
 
 /// Returns the work units that have begun, or nothing without work units.
 pub(super) async fn units(asked: &QueueAccess) -> Result<Markup, Problem> {
-    // A work unit has no work units.
+    // A name with `/` is the name of a work unit, which has no work units itself.
     if asked.name.contains('/') {
         return Ok(html! {});
     }

@@ -76,7 +76,8 @@ impl Counts {
 pub(super) fn provider(settings: &Settings, counts: &Arc<Counts>) -> Result<SdkTracerProvider, String> {
     let runtime = Handle::try_current().map_err(|error| error.to_string())?;
     let transport = Transport::new(settings, runtime, Arc::clone(counts))?;
-    // The error of the library contains the endpoint, which may contain a password.
+    // Discard the error of the library, because it contains the endpoint, which may contain a
+    // password.
     let exporter = opentelemetry_otlp::SpanExporter::builder()
         .with_http()
         .with_http_client(transport)
@@ -105,7 +106,7 @@ pub(super) fn provider(settings: &Settings, counts: &Arc<Counts>) -> Result<SdkT
 fn resource() -> Resource {
     let told = Resource::builder().build();
     let name = told.get(&Key::from_static_str("service.name"));
-    // The default name of the SDK starts with this text.
+    // The SDK's default name starts with `unknown_service`, so such a name counts as not set.
     let is_named = name.is_some_and(|name| !name.as_str().starts_with("unknown_service"));
     let has_version = told.get(&Key::from_static_str("service.version")).is_some();
     let name = (!is_named).then(|| KeyValue::new("service.name", "recto"));

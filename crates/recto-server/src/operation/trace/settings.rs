@@ -59,7 +59,7 @@ mod exporting {
     pub(crate) const DEFAULT_QUEUED_SPANS: u64 = 2_048;
     /// Default time limit for the reply of a collector, in milliseconds, from the specification.
     const DEFAULT_EXPORT_TIME_MS: u64 = 10_000;
-    /// Maximum of that time limit, in milliseconds.
+    /// Maximum time limit for the reply of a collector, in milliseconds.
     const MAX_EXPORT_TIME_MS: u64 = 60_000;
     /// Default delay of a batch of spans, in milliseconds, from the specification.
     const DEFAULT_DELAY_MS: u64 = 5_000;

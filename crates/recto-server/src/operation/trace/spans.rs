@@ -219,7 +219,8 @@ impl Open {
 
 impl Drop for Open {
     fn drop(&mut self) {
-        // The client disconnected, or the request timed out.
+        // A span that `finish` did not end belongs to a request whose client disconnected, or that
+        // timed out.
         if !self.is_finished {
             self.set("error.type", "cancelled");
         }

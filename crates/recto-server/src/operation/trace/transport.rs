@@ -67,7 +67,8 @@ impl Transport {
 impl HttpClient for Transport {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let (client, time) = (self.client.clone(), self.time);
-        // The exporter has its own thread, which is outside the runtime.
+        // Run the exchange in the server's runtime, because the exporter calls this function from
+        // its own thread outside the runtime.
         let exchange = async move { tokio::time::timeout(time, exchange(client, request)).await };
         let answer = match self.runtime.spawn(exchange).await {
             Ok(Ok(answer)) => answer,
@@ -124,7 +125,8 @@ fn tls(settings: &Settings) -> Result<ClientConfig, String> {
     let Some((certificate, key)) = &settings.client else {
         return Ok(builder.with_no_client_auth());
     };
-    // The error of reading a key file never contains the key.
+    // The message may contain this error, because an error of reading a key file never contains the
+    // key.
     let private = PrivateKeyDer::from_pem_file(key)
         .map_err(|error| format!("{}: no PEM private key can be read: {error}", key.display()))?;
     builder

@@ -85,7 +85,8 @@ pub(crate) async fn do_not_change_what_is_appended(client: Client) {
                 .await
                 .problem(404, "not-found");
         }
-        // This behavior is documented in the description of the API.
+        // On Cassandra, an append to an existing key replaces the record, as the description of the
+        // API says.
         Kind::Cassandra => assert_eq!(
             (other.status, put.status, &stored["line"]),
             (200, 204, &json!("other"))

@@ -45,9 +45,9 @@ pub(crate) async fn refers_to_what_is_there(client: Client) {
     }
     let distinct: BTreeSet<&String> = ids.iter().collect();
     assert_eq!(distinct.len(), ids.len());
-    // Numbers of operations: 3 of the schema, the collections and the views. 10 of the store,
-    // and 5 of queues. 9 of messages of queues, and 9 of messages of units. 4 of units, and 2 of
-    // the rotating tables. 12 of each of 4 collections.
+    // There are 3 operations of the schema, the collections and the views, 10 of the store, and 5
+    // of queues. There are 9 of messages of queues, 9 of messages of units, 4 of units, and 2 of
+    // the rotating tables. Each of 4 collections has 12.
     assert_eq!(ids.len(), 3 + 10 + 5 + 2 * 9 + 4 + 2 + 4 * 12);
 }
 
@@ -97,7 +97,8 @@ pub(crate) async fn parameters_are_taken_in_a_body_as_in_an_address(client: Clie
             checked += 1;
         }
     }
-    // Four collections, each with a query, an explanation (which also has `run`), and an export.
+    // Each of four collections has 15 parameters of a query, 16 of an explanation (which also has
+    // `run`), and 5 of an export.
     assert_eq!(checked, 4 * (15 + 16 + 5));
 }
 
@@ -141,7 +142,8 @@ pub(crate) async fn names_each_parameter_that_is_wrong(client: Client) {
                     Some(at) => document.pointer(at.trim_start_matches('#')).unwrap(),
                     None => parameter,
                 };
-                // A collection that the token does not see is not found.
+                // Leave out `collections`, because the server does not find a collection with a
+                // wrong name, and so replies 404.
                 let has_wrong_values = parameter["in"] == "query" && parameter["name"] != "collections";
                 let value = wrong_value(&parameter["schema"]).filter(|_| has_wrong_values);
                 wrong.extend(value.map(|value| (parameter["name"].as_str().unwrap().to_owned(), value)));
@@ -181,7 +183,7 @@ fn check_arrays(of: &Json, at: &str) {
 pub(crate) async fn says_what_arrays_hold(client: Client) {
     let document = client.get("/openapi.json").await.json();
     check_arrays(&document, "");
-    // A record has its key, unless `fields` omits the key.
+    // A record in a response has its key, unless `fields` omits the key.
     let schemas = &document["components"]["schemas"];
     assert_eq!(schemas["notes"]["required"], json!(["tenant", "at", "id"]));
     assert_eq!(schemas["notes.part"]["required"], Json::Null);

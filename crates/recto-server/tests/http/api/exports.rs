@@ -120,7 +120,8 @@ async fn cut_again_and_again(client: &Client, filter: &str) -> (Vec<(i64, i64)>,
         };
         assert_eq!(reply.status, 200, "{}", reply.text());
         let lines = lines(&reply.text());
-        // Cut after the second token, in the middle of the lines after it. The last part arrives whole.
+        // Cut the export after its second token, in the middle of the following lines. The last
+        // part arrives whole.
         let tokens = lines.iter().enumerate();
         let tokens: Vec<usize> = tokens
             .filter(|(_, line)| line.get("resume_token").is_some())
@@ -219,7 +220,7 @@ pub(crate) async fn go_on_for_whoever_sees_some_rows(client: Client) {
         let problem = reply.problem(400, "invalid-page-token");
         assert_eq!(problem["parameter"], "resume_token");
     }
-    // The token of another filter is also rejected.
+    // The server also rejects a token of a request with another filter.
     let token = of(client.clone(), "number >= 1").await;
     let reply = client
         .get(&listed(

@@ -182,7 +182,7 @@ pub(crate) async fn start_where_asked(client: Client) {
         let problem = client.get(&target).await.problem(400, "invalid-query");
         assert_eq!(problem["parameter"], "from", "{bad}: {problem}");
     }
-    // The server determines the opposite edge if the request asks for it.
+    // With `both_edges`, the server checks whether a previous page exists. Here it finds none.
     let both = client
         .notes(&[("filter", &filter), ("from", "[5]"), ("both_edges", "true")])
         .await;
@@ -281,7 +281,7 @@ pub(crate) async fn are_asked_for_by_a_body_too(client: Client) {
     let by_body = by_body.json();
     assert_eq!(by_body["records"], by_address["records"]);
     assert_eq!(by_body["records"].as_array().unwrap().len(), 3);
-    // Tokens of one form are valid in the other.
+    // A token of a request by address is valid in a request by body, and the other way round.
     let token = &by_address["next_page_token"];
     let next = client
         .post(query, &json!({ "filter": filter, "page_token": token }))
@@ -335,7 +335,8 @@ pub(crate) async fn turn_at_keys_too_long_for_an_address(client: Client) {
         });
         let reply = client.post(query, &body).await;
         assert_eq!(reply.status, 200, "{}", reply.text());
-        // The server would reject such a link because of its length, so it offers none.
+        // The reply has no link to the next page, because the server would reject an address of
+        // this length.
         assert!(!reply.header("link").contains("next"));
         let page = reply.json();
         found.push(page["records"][0]["tiny"].clone());

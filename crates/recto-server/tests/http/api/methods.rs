@@ -34,7 +34,8 @@ pub(crate) async fn are_named_where_another_is_asked(client: Client) {
             "{target}"
         );
         for method in [Method::POST, Method::TRACE, Method::PATCH, Method::GET] {
-            // A patch of a record without versions is rejected with the reason.
+            // Skip the patch of a record without versions, which the server rejects with another
+            // error than 405.
             if allow.contains(method.as_str()) || (target, &method) == (RECORD, &Method::PATCH) {
                 continue;
             }
@@ -97,7 +98,7 @@ fn of_records_with_versions_are_those_of_the_description() {
         let record = "/v1/collections/docs/records/1";
         let options = client.send(Method::OPTIONS, record, &[], "").await;
         assert!(options.header("allow").contains("PATCH"));
-        // A hint does not propose a view that already exists.
+        // The hint names the existing view that serves the query, and proposes no new view.
         let records = "/v1/collections/docs/records?view=base&filter=tenant%3D%22acme%22";
         let problem = client.get(records).await.problem(400, "no-view");
         let hint = problem["hint"].as_str().unwrap();

@@ -110,7 +110,8 @@ pub(crate) async fn previous_is_empty_only_at_the_beginning(client: Client) {
         page = client
             .notes(&[("filter", &filter), ("page_size", "4"), ("page_token", &previous)])
             .await;
-        // A client that pages in one direction can go back.
+        // Each page has a token of the next page, so that a client that pages backward can turn
+        // around.
         assert_ne!(token(&page, "next_page_token"), "");
     }
     assert_eq!(pages, [falling(3, 0), falling(7, 4), falling(9, 8)]);

@@ -683,7 +683,8 @@ fn without_a_grant_a_queue_is_as_if_it_were_not_there() {
                 assert_eq!(listed.json(), json!({ "queues": [] }));
             }
         }
-        // The response equals the response for a queue that does not exist.
+        // The server gives the same response for a queue without a grant and for a queue that does
+        // not exist.
         let gone = all.get("/v1/queues/none").await.problem(404, "not-found");
         let stranger = granted(&recto, &[("*", &everything)]).await;
         assert_eq!(
@@ -782,7 +783,7 @@ fn a_work_unit_is_a_queue_that_ends() {
             (&listed["units"][0]["name"], &listed["units"][0]["messages"]),
             (&json!("jobs/night"), &json!(1))
         );
-        // The path of a queue does not lead to a unit.
+        // The path of a queue does not lead to a work unit, even with an encoded `/`.
         client
             .get("/v1/queues/jobs%2Fnight")
             .await
@@ -940,7 +941,8 @@ fn applies_queue_grants_to_work_units() {
             .post(&format!("{unit}:end"), &json!({}))
             .await
             .problem(404, "not-found");
-        // All queues share the rotating tables.
+        // All queues share the rotating tables, so only a token that may read every queue may see
+        // them.
         stranger.get("/v1/queue-tables").await.problem(403, "forbidden");
         let reader = granted(&recto, &[("queue.*", &[Right::Read])]).await;
         assert_eq!(reader.get("/v1/queue-tables").await.status, 200);

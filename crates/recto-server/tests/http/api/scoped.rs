@@ -49,7 +49,7 @@ pub(crate) async fn rows_of_others_are_not_seen(client: Client) {
         "{}",
         exported.text()
     );
-    // The response shows no other collections.
+    // The schema shows only the collection that the token may read.
     let told = scoped.get("/v1/schema").await.json();
     let schema = recto::schema::Schema::parse(told["toml"].as_str().unwrap()).unwrap();
     let names: Vec<&str> = schema.collections.iter().map(|one| one.name.as_str()).collect();
@@ -65,7 +65,7 @@ pub(crate) async fn rows_of_others_are_not_seen(client: Client) {
         .count();
     assert_eq!(records, 1, "{}", exported.text());
     assert!(!exported.text().contains("theirs"));
-    // A body is restricted as an address is.
+    // A row filter also restricts a request with a body.
     for verb in ["query", "export"] {
         let target = format!("/v1/collections/notes/records:{verb}");
         let asked = scoped
@@ -226,7 +226,8 @@ async fn shown(
     reply.headers.remove("date");
     let mut text = format!("{} {:?} {}", reply.status, reply.headers, reply.text());
     if let Ok(json) = serde_json::from_slice::<Json>(&reply.body) {
-        // Tokens are encrypted with new randomness each time. The requests to the store contain the bounds as bytes.
+        // Replace the tokens, which are encrypted with new randomness, and the requests to the
+        // store, which contain the bounds as bytes.
         let sealed = ["next_page_token", "previous_page_token"].map(|name| &json[name]);
         let requests = &json["sources"][0]["requests"][0];
         for varying in sealed.into_iter().chain([requests]).filter_map(Json::as_str) {
@@ -311,7 +312,7 @@ pub(crate) async fn hidden_rows_are_not_found_by_bisecting(client: Client) {
         };
     }
     assert_eq!(low, FIRST + 21, "the way led to a hidden row");
-    // With a filter that a view serves, the server reads no hidden rows and reports the cost.
+    // If a view serves the row filter, the server reads no hidden rows, and so it reports the cost.
     let pinned = granted(&client, [("notes", &reads, "tenant = \"hidden\"")]).await;
     let page = pinned.get(&notes(&[("page_size", "2")])).await;
     assert!(

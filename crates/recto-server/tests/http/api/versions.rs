@@ -453,7 +453,8 @@ async fn pages_and_exports_tell_versions(recto: Recto) {
         "{:?}",
         told.headers
     );
-    // The same records with other versions are a different page.
+    // A put of an equal record changes its version, so the page with versions has another entity
+    // tag.
     let tag = told.header("etag").to_owned();
     put(&client, 2, &[], json!({ "status": "here" })).await;
     let known = [("if-none-match", &*tag)];
@@ -494,7 +495,7 @@ async fn rejects_invalid_requests_and_changes_nothing(recto: Recto) {
     let client = client(recto).await;
     let kept = put(&client, 1, &[], json!({ "status": "here" })).await;
     let tag = kept.header("etag").to_owned();
-    // A text that is part of a view's key can be at most as long as a key.
+    // `status` is part of a view's key, so it can be at most as long as a key.
     let long = "x".repeat(9 << 10);
     let vast = "x".repeat(2 << 20);
     for (body, status, kind) in [

@@ -210,8 +210,8 @@ fn requires_read_to_verify_and_write_to_repair() {
             let problem = nobody.post(path, &ask).await.problem(403, "forbidden");
             assert!(problem["hint"].as_str().unwrap().contains("@store:"), "{problem}");
         }
-        // A token that sees only some rows gets no information about others, even with other
-        // grants.
+        // A token that sees only some rows may neither verify nor repair, even with a grant for the
+        // store.
         let scoped = granted(&recto, &[("users", &all, "status = \"away\""), (STORE, both, "")]).await;
         for path in [VERIFY, REPAIR] {
             scoped.post(path, &ask).await.problem(403, "forbidden");

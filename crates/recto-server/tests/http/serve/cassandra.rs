@@ -62,8 +62,8 @@ async fn all_are_told(served: &Served) {
             let (reply, took) = timed(served.ask(method, path, &[], body)).await;
             let what = format!("{method} {path}: {} after {took:?}: {}", reply.status, reply.body);
             assert!(matches!(reply.status, 503 | 504), "{what}");
-            // This includes a write whose outcome is unknown. The server sends it again before it
-            // reports that.
+            // The time limit also holds for a write with an unknown outcome, which the server sends
+            // again before it replies.
             assert!(took < REQUEST_TIME + GRACE, "{what}");
             if path == CONSOLE {
                 assert!(
@@ -98,7 +98,8 @@ async fn comes_back(served: &Served) {
     }
     assert_eq!(served.get(LIST).await.status, 200);
     assert_eq!(served.get(CONSOLE).await.status, 200);
-    // A process that could not reach the store for long has no lease for a while.
+    // Repeat the write, because a process that could not reach the store for long has no lease for
+    // a while.
     loop {
         let written = served.ask("PUT", RECORD, &[], r#"{"note":"back"}"#).await;
         if matches!(written.status, 200..=204) {
@@ -123,13 +124,14 @@ async fn a_store_that_is_away_is_told_and_found_again() {
     let folder = tempfile::tempdir().unwrap();
     let cluster = Cluster::start(Nodes::One, folder.path()).expect("tests need a Cassandra");
     let served = serve_node(&cluster, Some(REQUEST_TIME)).await;
-    // The readiness check has its own time limit, which does not depend on the time limit of pages.
+    // `patient` has no short time limit for pages. Its readiness check has the same time limit
+    // nevertheless.
     let patient = serve_node(&cluster, None).await;
     comes_back(&served).await;
 
     // The node hangs: it neither rejects nor answers requests.
     cluster.node(1).pause().unwrap();
-    // The previous result of the readiness check is still cached.
+    // Wait until the cached result of the readiness check expires.
     tokio::time::sleep(Duration::from_millis(1_100)).await;
     tokio::join!(is_not_ready(&served), is_not_ready(&patient));
     all_are_told(&served).await;

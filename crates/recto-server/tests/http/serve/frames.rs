@@ -40,7 +40,7 @@ impl Frames {
 
     /// Adds a request whose body never arrives.
     pub(crate) fn put_without_body(&mut self, number: usize, path: &str) {
-        // `content-type` is entry 31.
+        // `content-type` is entry 31 of HPACK's static table.
         let headers = [
             literal(&[0x02], "PUT"),
             target(path),

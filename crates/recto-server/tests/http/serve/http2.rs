@@ -263,7 +263,7 @@ async fn streams_beyond_the_limit_are_refused_one_by_one() {
     }
     assert_eq!(announced, Some(u32::try_from(MAX_STREAMS).unwrap()));
     let in_flight = || served.metric("recto_http_in_flight");
-    // The request for metrics also counts.
+    // The request for metrics is also in flight.
     let most = MAX_STREAMS as f64 + 1.0;
     eventually("the others are answered", || async {
         in_flight().await > most - 0.5
@@ -289,7 +289,7 @@ async fn closes_a_connection_that_resets_streams_rapidly() {
             frames.get(number, LIST);
             frames.reset(number);
         }
-        // The server may close the connection before all frames are sent.
+        // Ignore an error, because the server may close the connection before all frames are sent.
         let _ = writing.write_all(&frames.bytes()).await;
     };
     let read = async {

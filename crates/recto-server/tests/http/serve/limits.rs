@@ -65,7 +65,7 @@ async fn accepts_a_filter_too_long_for_a_url_in_a_body() {
         .await;
     assert_eq!(exported.status, 200);
     assert!(exported.body.contains("acme") && !exported.body.contains("umbrella"));
-    // A page of another site cannot send the request.
+    // The server rejects the request if a page of another site sends it.
     let foreign = ["Origin: http://evil.example"];
     assert_eq!(
         served
@@ -98,7 +98,7 @@ async fn answers_malformed_requests_with_an_empty_body() {
         ),
         (&bomb, 431),
     ] {
-        // The client reads to the end: the server closes the connection.
+        // `send` reads to the end of the connection, so the server must close it.
         let reply = served.send(bytes.as_bytes()).await;
         assert_eq!(reply.status, status, "{bytes:.40}");
         assert_eq!(
@@ -165,7 +165,8 @@ async fn too_many_at_once_are_told_to_come_back() {
     })
     .await;
     let slow = stalled_put(&served).await;
-    // Metrics take no slot. Another request for a slot could have taken it when the slow request arrives.
+    // Poll the metrics, because a request for metrics takes no slot. A request for a slot could
+    // take the only slot before the slow request arrives.
     eventually("it has come, beside the request for metrics", || async {
         served.metric("recto_http_in_flight").await >= 2.0
     })
@@ -214,7 +215,8 @@ async fn a_body_that_never_comes_is_told_and_changes_nothing() {
 async fn answers_probes_and_metrics_while_busy_for_any_host() {
     let served = serve(|config| config.limits.concurrent_requests = 1).await;
     let slow = stalled_put(&served).await;
-    // Do not wait with a request for the only slot: that request could take the slot first.
+    // Poll the metrics, because a request for metrics takes no slot. A request for a slot could
+    // take the only slot before the slow request arrives.
     eventually("it is being answered", || async {
         served.metric("recto_http_in_flight").await > 1.5
     })
@@ -276,7 +278,7 @@ async fn a_token_has_its_share_of_places() {
     served = served
         .again(|config| {
             config.tokens = Some(path);
-            // A quarter of each limit is one.
+            // A token may use a quarter of each limit, which is one.
             config.limits.concurrent_requests = 4;
             config.limits.concurrent_streams = 4;
         })
@@ -340,7 +342,8 @@ async fn compressed_bodies_are_taken_up_to_the_limit() {
         (reply.status, reply.json()["type"].as_str()),
         (400, Some("urn:recto:problem:invalid-body"))
     );
-    // The server would take an encoding that it does not decode for the body.
+    // The server does not decode transfer encodings. It rejects them, because it would otherwise
+    // use the encoded bytes as the body.
     let reply = put(
         "Transfer-Encoding: gzip, chunked\r\n",
         b"2\r\n{}\r\n0\r\n\r\n".to_vec(),
@@ -426,7 +429,7 @@ async fn rejects_before_the_body_without_breaking_the_connection() {
     let (served, _) = serve_with_tokens(&["orders:read"]).await;
     let mut stream = served.connect().await;
     for _ in 0..2 {
-        // Python's http.client sends requests in this way: first the head, then the body.
+        // Send the head before the body, as Python's http.client does.
         stream
             .write_all(format!("{HEAD}Content-Length: 2000\r\n\r\n").as_bytes())
             .await
@@ -444,7 +447,7 @@ async fn rejects_before_the_body_without_breaking_the_connection() {
             "a client that waits to be asked for its body",
         ),
     ] {
-        // The client reads to the end: the server closes the connection.
+        // `send` reads to the end of the connection, so the server must close it.
         let reply = served.send(format!("{HEAD}{headers}").as_bytes()).await;
         assert_eq!(
             (reply.status, reply.header("connection")),

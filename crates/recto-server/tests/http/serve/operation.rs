@@ -133,7 +133,7 @@ async fn metrics_are_for_who_sees_everything() {
     let (served, tokens) = serve_with_tokens(&grants).await;
     for (token, status) in tokens.iter().zip([200, 403, 403]) {
         assert_eq!(served.with(token, "GET", "/metrics", "").await.status, status);
-        // The response does not depend on the host name.
+        // The status does not depend on the name of the host.
         let headers = [&*format!("Authorization: Bearer {token}"), "Host: 192.0.2.2:8080"];
         assert_eq!(served.ask("GET", "/metrics", &headers, "").await.status, status);
     }
@@ -185,7 +185,8 @@ async fn a_wrong_clock_is_seen() {
     let folder = tempfile::tempdir().unwrap();
     let address: StoreAddress = folder.path().join("store").to_str().unwrap().parse().unwrap();
     let open = |days: i64| {
-        // An hour more than a year, because each reading of the clock advances it.
+        // Add an hour a year (ten seconds a day), because each reading of the former clock advanced
+        // that clock.
         let environment = Environment::seeded(1, (20_000 + days) * DAY_MICROS + days * 10_000_000);
         Recto::open_with(&address, OpenOptions::new().create().environment(environment))
     };

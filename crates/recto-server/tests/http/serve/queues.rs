@@ -458,7 +458,8 @@ async fn moves_dead_letters_in_the_background() {
     let session = LocalSession::new(Recto::open(&path).await.unwrap());
     let served = serve_store(session, folder, |_| {}).await;
     tokio::time::sleep(Duration::from_secs(34)).await;
-    // This is the first request for queues. Maintenance that began with this request would not be finished yet.
+    // This is the first request for queues, so maintenance did not begin with a request. If it
+    // began with this request, it would not be finished yet.
     let dead = served.get("/v1/queues/dead").await.json();
     assert_eq!(dead["messages"], 1, "{dead}");
 }

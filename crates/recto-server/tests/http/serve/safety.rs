@@ -76,7 +76,8 @@ async fn pages_of_other_sites_change_nothing() {
         )
         .await;
     assert!(reply.status < 300, "{} {}", reply.status, reply.body);
-    // A browser does not add such a token by itself, so a program sent it.
+    // Accept a bearer token from any origin: a browser does not add a bearer token by itself, so a
+    // program sent the request.
     let bearer = format!("Authorization: Bearer {}", tokens[0]);
     let reply = served
         .ask("PUT", RECORD, &[&bearer, "Origin: https://tool.example"], body)

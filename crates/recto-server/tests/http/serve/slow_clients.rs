@@ -25,7 +25,8 @@ async fn only_one_is_open(served: &Served) {
         served.metric("recto_http_connections").await < 1.5
     })
     .await;
-    // A connection that was not accepted yet may open after that.
+    // Wait for requests too, because a connection that was not accepted yet may open after the
+    // first check.
     eventually("requests end", || async {
         served.metric("recto_http_in_flight").await < 1.5
     })
@@ -38,7 +39,7 @@ async fn headers_that_trickle_in_end_the_connection() {
     let began = Instant::now();
     let mut stream = served.connect().await;
     stream.write_all(b"GET /healthz HTTP/1.1\r\n").await.unwrap();
-    // Single bytes at long intervals are not enough progress.
+    // Send single bytes at long intervals, which the server does not count as progress.
     for _ in 0..100 {
         if stream.write_all(b"X").await.is_err() {
             break;

@@ -187,7 +187,8 @@ impl Served {
     /// Sends bytes on a new connection and reads to its end.
     pub(crate) async fn send(&self, bytes: &[u8]) -> Reply {
         let mut stream = self.connect().await;
-        // A server that rejects early may close the connection before all bytes are sent.
+        // Ignore an error, because a server that rejects early may close the connection before all
+        // bytes are sent.
         let _ = stream.write_all(bytes).await;
         Reply::parse(&read_to_end(&mut stream).await)
     }

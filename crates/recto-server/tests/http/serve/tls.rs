@@ -93,7 +93,7 @@ async fn a_new_certificate_is_taken_while_the_server_runs() {
     })
     .await;
     ask(&served, &old).await.unwrap_err();
-    // An incomplete pair changes nothing.
+    // With an invalid key file, the server keeps the certificate and key that it has.
     std::fs::write(folder.path().join("key.pem"), "no key").unwrap();
     tokio::time::sleep(Duration::from_millis(1_200)).await;
     ask(&served, &new).await.unwrap();

@@ -84,7 +84,7 @@ async fn median_probe(streams: &mut [TcpStream]) -> Duration {
 async fn health_is_told_soon_beside_pages_that_compute() {
     let (session, folder) = cold().await;
     let served = serve_store(session, folder, |config| config.metrics = MetricsAccess::Open).await;
-    // Each of the two threads has a connection.
+    // Open a connection at each of the two server threads.
     let mut probes = [served.connect().await, served.connect().await];
     for stream in &mut probes {
         assert_eq!(ask(stream, "/healthz").await, 200);

@@ -49,7 +49,7 @@ async fn the_store_is_looked_after_with_grants_of_its_own() {
         serde_json::json!([])
     );
     assert_eq!(post(checks, "/v1/store:compact", "").await.status, 403);
-    // A load needs the right to write.
+    // A load also needs the right to write to the collection.
     assert_eq!(post(checks, LOAD, FILE).await.status, 403);
     assert_eq!(post(reads, LOAD, FILE).await.status, 403);
     let unseen = LOAD.replace("=orders&", "=secrets&");
@@ -62,7 +62,7 @@ async fn the_store_is_looked_after_with_grants_of_its_own() {
     let body = serde_json::json!({ "toml": schema }).to_string();
     let planned = post(applies, "/v1/store:plan", &body).await;
     assert_eq!(planned.json()["changes"], serde_json::json!([]));
-    // The description contains only permitted operations.
+    // The OpenAPI description contains only the operations that the token permits.
     let described = served.with(checks, "GET", "/openapi.json", "").await.body;
     assert!(described.contains("check_store") && !described.contains("compact_store"));
 }
@@ -141,8 +141,8 @@ async fn runs_one_load_at_a_time_and_names_it_on_shutdown() {
     .await;
     let waiting: Mutex<Vec<tokio::net::TcpStream>> = Mutex::default();
     super::support::eventually("a load holds its place", async || {
-        // Start a new load in each attempt, because an earlier one ends if it reaches the server
-        // during this request.
+        // Begin another load in each attempt. The server rejects it if it arrives while the server
+        // handles the POST of the previous attempt.
         let half = half_a_load(&served).await;
         waiting.lock().unwrap().push(half);
         let reply = served.ask("POST", LOAD, &[], FILE).await;
@@ -185,7 +185,7 @@ async fn a_file_has_limits_of_its_own() {
     let answer = read_to_end(&mut stalled).await;
     assert!(answer.contains("408 Request Timeout"), "{answer}");
     assert!(answer.contains("urn:recto:problem:request-timeout"), "{answer}");
-    // Single bytes at long intervals are not enough progress.
+    // Send single bytes at long intervals, which the server does not count as progress.
     let mut slow = half_a_load(&served).await;
     let (mut reads, mut writes) = slow.split();
     let trickle = async {

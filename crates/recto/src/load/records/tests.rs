@@ -77,7 +77,7 @@ fn an_escaped_character_has_no_meaning() {
         escape: Some(b'\\'),
         ..Dialect::default()
     };
-    // Python's csv module writes this for cqlsh. The last cell ends in a backslash.
+    // Python's csv module writes text of this form for cqlsh. The last cell ends in a backslash.
     let text = b"id,text\n1,\"say \\\"hi\\\", \\\\n\"\n2,a\\,b\\\nc\n3,\"x\"\"y\"\n4,\\\"\n5,z\\\\";
     let expected = [
         ["id", "text"],

@@ -38,7 +38,8 @@ impl Failure {
     }
 }
 
-// `Display` and `Error` are not implemented, because the conversion from any error would conflict with them.
+// `Failure` does not implement `Display` and `Error`, because the conversion from any error would
+// conflict with them.
 impl<E: fmt::Display + std::error::Error> From<E> for Failure {
     fn from(error: E) -> Self {
         let mut text = error.to_string();

@@ -84,13 +84,14 @@ pub(super) async fn run<S: Source>(
     let mut stop = pin!(stop.fuse());
     let mut is_grace_given = false;
     let (mut receiving, mut extending, mut grace) = (None, None, None);
-    // These futures are separate, so that an acknowledgment does not wait until other messages are given back.
+    // Acknowledging and giving back are separate futures, so that an acknowledgment does not wait
+    // for other messages.
     let (mut acking, mut giving_back) = (None, None);
     let mut tick = Some(tokio::time::sleep(every).boxed());
     loop {
         if work.is_stopping && !is_grace_given {
             is_grace_given = true;
-            // Dropping the future gives back the messages that it would have received.
+            // Drop the receiving future, which gives back the messages that it would have received.
             receiving = None;
             grace = Some(tokio::time::sleep(work.worker.stop_within).boxed());
         }
@@ -171,7 +172,8 @@ impl<S: Source> Work<S> {
         let source = Arc::clone(&self.worker.source);
         let receive = Receive {
             most: self.free(),
-            // Use the time by which leases are extended, even if the options of the queue have changed.
+            // Request the lease that the worker extends, even if the options of the
+            // queue have changed.
             visibility: Some(self.worker.lease()),
             wait: if self.worker.until_empty { EMPTY_WAIT } else { WAIT },
         };
@@ -201,7 +203,7 @@ impl<S: Source> Work<S> {
                 }
             }
             Err(error) if error.kind() == ErrorKind::TooManyInFlight => {
-                // Use the first pause, because the store did not fail.
+                // The store did not fail, so keep the pause at its minimum.
                 self.failures = 1;
                 if !std::mem::replace(&mut self.is_limited, true) {
                     self.worker.tell(&WorkEvent::TooManyInFlight(&error));
@@ -221,7 +223,8 @@ impl<S: Source> Work<S> {
     fn begin(&mut self, message: S::Message) {
         let (receipt, attempts) = (S::receipt(&message), S::attempts(&message));
         let handler = Arc::clone(&self.worker.handler);
-        // The task calls the handler, so that a panic before its first await happens in the task.
+        // Call the handler inside the task, so that a panic before its first
+        // await stays in the task.
         let handler = self.handling.spawn(async move { handler(message).await });
         let running = Running {
             receipt,
@@ -331,7 +334,8 @@ impl<S: Source> Work<S> {
         let every = lease / EXTENSIONS_PER_LEASE;
         async move {
             let receipts: Vec<_> = kept.iter().map(|(_, receipt)| receipt.clone()).collect();
-            // The timeout ensures that a request without a response does not delay the next one until the lease ends.
+            // Limit the time of the request, so that a missing response does not delay the next
+            // extension until the leases end.
             let extended = tokio::time::timeout(every, source.extend(&receipts, lease)).await;
             let late = |_| {
                 let message = "leases were not extended in time; trying again";
@@ -347,7 +351,8 @@ impl<S: Source> Work<S> {
     fn extended(&mut self, (handlers, extended): Extended) {
         let settled = match extended {
             Ok(settled) => settled,
-            // The next tick extends the leases again, while they have not ended.
+            // Only report the error, because the next tick extends the leases
+            // again before they end.
             Err(error) => return self.worker.tell(&WorkEvent::Unreachable(&error)),
         };
         for (handler, settled) in handlers.into_iter().zip(settled) {

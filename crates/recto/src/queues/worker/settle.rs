@@ -75,7 +75,8 @@ async fn give_one_back<S: Source>(
         Outcome::Failed { error, delay, .. } => {
             repeated(|| source.nack(&finished.receipt, *delay, error)).await
         }
-        // These messages did not fail, so the attempt must not bring them nearer to the dead-letter queue.
+        // Give back a message that did not fail, so that the attempt does not bring it nearer to
+        // the dead-letter queue.
         Outcome::Done | Outcome::GivenBack => repeated(|| source.give_back(&finished.receipt)).await,
     };
     (finished.id, finished.outcome, settled)

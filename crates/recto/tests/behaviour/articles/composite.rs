@@ -188,8 +188,8 @@ pub(crate) async fn every_combination_of_filters(recto: Recto) {
     let table = recto.dynamic("sales").unwrap();
     let mut rows = sample();
     join_all(rows.iter().map(|row| put(&table, row))).await;
-    // These are the article's printed results: the first page, the next page, and the previous page of (D05,
-    // D06), "order-reversed".
+    // The article prints these results: the first page, the next page, and, "order-reversed", the
+    // page before (D05, D06).
     let query = table
         .query()
         .filter(r#"partition = "A01" AND cluster_01 = "B01""#);
@@ -203,8 +203,8 @@ pub(crate) async fn every_combination_of_filters(recto: Recto) {
     assert_eq!(names(&previous(&query, &pages[2]).await), "D03, D04");
     check_all(&table, &rows).await;
 
-    // The article says: "If these tables become inconsistent with respect to each other". Here rows move, and
-    // every view stays consistent.
+    // The article warns: "If these tables become inconsistent with respect to each other". Here
+    // records move between partitions, and every view stays consistent.
     table.update("02").set("cluster_01", "B02").await.unwrap();
     table
         .update("04")
@@ -220,9 +220,10 @@ pub(crate) async fn every_combination_of_filters(recto: Recto) {
     check_all(&table, &rows).await;
     assert_eq!(assert_views_are_exact(&recto, "sales").await, 6);
 
-    // An earlier cursor continues after the old position of its row.
+    // A cursor from before the changes continues after the old position of its row.
     let after = query.clone().first(SIZE).after(pages[0].cursor(1)).await.unwrap();
     assert_eq!(names(&after), "D03, D02");
-    // The article says: "It is not possible in general to page result sets when no filters are used."
+    // The article says: "It is not possible in general to page result sets when no filters are
+    // used." Recto rejects such a query.
     assert_eq!(table.query().await.unwrap_err().kind(), ErrorKind::NoPlan);
 }

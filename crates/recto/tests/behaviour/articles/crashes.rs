@@ -100,7 +100,7 @@ impl Life {
         let recto = Recto::with_store(Arc::clone(&killing) as Arc<dyn Store>, OpenOptions::new())
             .await
             .unwrap();
-        // A process registers with its first change.
+        // The first change registers the process, so that the killed change need not do so.
         let nobody = suspensions(&recto).update((user(NOBODY),)).set("reason", "none");
         assert_eq!(nobody.await.unwrap_err().kind(), ErrorKind::NotFound);
         killing.arm(self.calls.into());
@@ -110,7 +110,8 @@ impl Life {
             () = killing.killed() => false,
         };
         if acknowledged {
-            // The last call may be the mark, for which the change does not wait.
+            // The last call may only mark the change as done. The change does not wait for this
+            // call, so wait for the kill.
             tokio::time::timeout(BESIDE, killing.killed()).await.ok()?;
         }
         if self.cut == Cut::Beside {

@@ -63,9 +63,9 @@ pub(super) async fn previous(
 pub(crate) async fn exact_match_ascending(recto: Recto) {
     let table = table(&recto).await;
 
-    // First page and next page, as the article prints them. The article's query for the next page leaves out
-    // `cluster_01 = 'B01'`. Its page of two rows does not show the mistake, but the page after it would
-    // continue into B02. In Recto, a filter holds on every page, so there is no third page.
+    // The article prints the first page and the next page. Its query for the next page leaves out
+    // `cluster_01 = 'B01'`. The page of two rows does not show the mistake, but the page after it
+    // would continue into B02. In Recto, a filter holds on every page, so there is no third page.
     let query = table.text(r#"partition = "A01" AND cluster_01 = "B01""#, "");
     let pages = forwards(&query).await;
     assert_eq!(all_names(&pages), ["D01, D02", "D03, D04"]);
@@ -80,9 +80,9 @@ pub(crate) async fn exact_match_ascending(recto: Recto) {
     let wider = query.clone().first(100).after(pages[0].cursor(1)).await.unwrap();
     assert_eq!(names(&wider), "D03, D04");
 
-    // Previous page of (D05, D06). That page does not belong to the filter `cluster_01 = 'B01'`, but to the
-    // partition. The article's "false start" gets D01 and D02. The correct rows are D03 and D04, in ascending
-    // order, without a reversal in the application.
+    // The page before (D05, D06) does not belong to the filter `cluster_01 = 'B01'`, but to the
+    // partition. The article's "false start" gets D01 and D02. The correct rows are D03 and D04, in
+    // ascending order, without a reversal in the application.
     let query = table.text(r#"partition = "A01""#, "cluster_01");
     let pages = forwards(&query).await;
     assert_eq!(all_names(&pages), ["D01, D02", "D03, D04", "D05, D06"]);
@@ -100,8 +100,8 @@ pub(crate) async fn exact_match_descending(recto: Recto) {
     let pages = forwards(&query).await;
     assert_eq!(all_names(&pages), ["D04, D03", "D02, D01"]);
 
-    // The article's general pattern for the previous page uses DESC, which gets the rows that are furthest
-    // before the page (D06, D05 here). The nearest rows are correct: D04, D03.
+    // The article's general pattern for the previous page uses DESC, which gets the rows that are
+    // furthest before the page (D06, D05 here). The nearest rows are correct: D04, D03.
     let query = table.text(r#"partition = "A01""#, "cluster_01 desc");
     let pages = forwards(&query).await;
     assert_eq!(all_names(&pages), ["D06, D05", "D04, D03", "D02, D01"]);
@@ -115,13 +115,14 @@ pub(crate) async fn range_ascending(recto: Recto) {
     let query = table.text(filter, "cluster_01");
     let pages = forwards(&query).await;
 
-    // First and next pages, as the article prints them. In the article's general pattern, the upper bound of
-    // a next page comes from filter_begin, ('B01', MAX, MAX), so the pages never reach D05 and D06. The bound
-    // must come from filter_end.
+    // The article prints the first page and the next pages. In its general pattern, the upper bound
+    // of a next page comes from filter_begin, ('B01', MAX, MAX). With this bound, the pages never
+    // reach D05 and D06. The bound must come from filter_end.
     assert_eq!(all_names(&pages), ["D01, D02", "D03, D04", "D05, D06"]);
     assert_eq!(names(&previous(&query, &pages[2]).await), "D03, D04");
 
-    // No MIN_TEXT or MAX_TEXT is necessary at either end, for open and closed ranges.
+    // The article adds MIN_TEXT and MAX_TEXT at the ends of ranges. Recto needs neither, for
+    // open and closed ranges.
     for (filter, expected) in [
         (r#"cluster_01 > "B01""#, vec!["D05, D06"]),
         (r#"cluster_01 < "B02""#, vec!["D01, D02", "D03, D04"]),
@@ -140,8 +141,8 @@ pub(crate) async fn range_descending(recto: Recto) {
     let pages = forwards(&query).await;
     assert_eq!(all_names(&pages), ["D06, D05", "D04, D03", "D02, D01"]);
 
-    // The article's pattern for the previous page begins after last_result, so it returns rows of the page
-    // itself (D02 for the page D02, D01). It must begin after first_result.
+    // The article's pattern for the previous page begins after last_result, so it returns rows of
+    // the page itself (D02 for the page D02, D01). The pattern must begin after first_result.
     assert_eq!(names(&previous(&query, &pages[2]).await), "D04, D03");
 }
 

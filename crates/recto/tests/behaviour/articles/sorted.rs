@@ -18,7 +18,8 @@ const NOBODY: &str = "546e896a-c6b4-4d4e-826d-a5a9eda50636";
 
 /// Returns a time UUID of an hour, counted from a fixed hour. A later hour gives a greater UUID.
 fn post(hour: u32) -> String {
-    // Each hour increments the middle field of the time, because the low field counts steps of only 100 ns.
+    // Each hour increments the middle field of the time, because the low field counts steps of only
+    // 100 ns.
     format!("00000000-{:04x}-11e6-80de-cf8ecd4cf053", 0xd000 + hour)
 }
 
@@ -49,8 +50,8 @@ pub(crate) async fn the_newest_posts_of_a_user(recto: Recto) {
     let page = timeline.text(&of_user, "").first(1).await.unwrap();
     assert_eq!(words(&page, &["content"]), "Hi");
 
-    // The article says: "post_id > today LIMIT 2 … will return Hola and Bye". This query returns nothing,
-    // because these posts are older than today. The operator `<` returns them.
+    // The article says: "post_id > today LIMIT 2 … will return Hola and Bye". In fact, that query
+    // returns nothing, because both posts are older than today. The operator `<` returns them.
     let than_today = |operator: &str| format!(r#"{of_user} AND post_id {operator} "{}""#, post(today));
     assert!(
         timeline
@@ -62,7 +63,7 @@ pub(crate) async fn the_newest_posts_of_a_user(recto: Recto) {
     );
     let page = timeline.text(&than_today("<"), "").first(2).await.unwrap();
     assert_eq!(words(&page, &["content"]), "Hola, Bye");
-    // The page after the newest post returns them too, without a change of the filter.
+    // The page after the newest post also returns Hola and Bye, without a change of the filter.
     let newest = timeline.text(&of_user, "").first(1).await.unwrap();
     let page = timeline
         .text(&of_user, "")
@@ -72,7 +73,7 @@ pub(crate) async fn the_newest_posts_of_a_user(recto: Recto) {
         .unwrap();
     assert_eq!(words(&page, &["content"]), "Hola, Bye");
 
-    // The posts belong only to that user.
+    // A user without posts has an empty page.
     let nobody = timeline
         .text(&format!(r#"user_id = "{NOBODY}""#), "")
         .await
@@ -124,7 +125,7 @@ pub(crate) async fn the_timeline_in_pages(recto: Recto) {
         .await
         .unwrap();
     assert_eq!(words(&first, &["content"]), expected(44, 25));
-    // The order from the oldest post is the same timeline in the other direction.
+    // A query in the order from the oldest post reads the same timeline in the other direction.
     let oldest = timeline
         .text(&format!(r#"user_id = "{OTHER_USER}""#), "post_id")
         .first(3)
@@ -148,7 +149,8 @@ fn suspension(status: &str, day: u32, number: u32) -> Json {
 
 pub(crate) async fn suspended_users_by_status(recto: Recto) {
     let mut users = Subject::new(&recto, "users_by_status");
-    // Users 4 and 3 were "suspended at the very exact time". Their order is by `user_id`.
+    // As in the article, users 4 and 3 were "suspended at the very exact time", so `user_id`
+    // decides their order.
     let days = [(1, 1), (2, 2), (3, 4), (3, 3), (5, 5), (28, 6)];
     users
         .put(days.map(|(day, number)| suspension("SUSPENDED", day, number)))
@@ -160,7 +162,7 @@ pub(crate) async fn suspended_users_by_status(recto: Recto) {
     assert_eq!(reasons(&newest), "reason 6, reason 5");
     let next = query.clone().after(newest.cursor(1)).await.unwrap();
     assert_eq!(reasons(&next), "reason 3, reason 4");
-    // Continue between the two users of the same instant.
+    // The cursor between the two users of the same instant is valid.
     let between = query.clone().after(next.cursor(0)).await.unwrap();
     assert_eq!(reasons(&between), "reason 4, reason 2");
     let back = query.before(between.cursor(0)).await.unwrap();
@@ -180,11 +182,11 @@ pub(crate) async fn suspended_users_by_bucket_and_status(recto: Recto) {
     users.put(march.into_iter().chain(april)).await;
     let reasons = |page: &recto::Page<DynamicRecord>| words(page, &["reason"]);
 
-    // One bucket, as in the article.
+    // As in the article, read the users of one bucket.
     let one = users.text(r#"bucket = "04-2016" AND status = "SUSPENDED""#, "");
     assert_eq!(reasons(&one.await.unwrap()), "4/30, 4/2, 4/1");
 
-    // Both buckets as one list, newest first, and back over the border between them.
+    // Read both buckets as one list, newest first, and go back over the border between them.
     let filter = r#"(bucket = "03-2016" OR bucket = "04-2016") AND status = "SUSPENDED""#;
     let both = users.text(filter, "occurred_on desc").first(2);
     let first = both.clone().await.unwrap();
@@ -197,7 +199,7 @@ pub(crate) async fn suspended_users_by_bucket_and_status(recto: Recto) {
     let back = both.page_token(third.previous_cursor().unwrap()).await.unwrap();
     assert_eq!(reasons(&back), "4/1, 3/31");
 
-    // The filter must fix the whole partition key.
+    // A filter without a bucket does not fix the whole partition key, so Recto rejects it.
     let error = users.text(r#"status = "SUSPENDED""#, "").await.unwrap_err();
     assert_eq!(error.kind(), recto::ErrorKind::NoPlan);
     assert!(error.to_string().contains("bucket"), "{error}");
@@ -227,9 +229,10 @@ pub(crate) async fn unsuspending_by_reverse_lookup(recto: Recto) {
     assert!(lookup.collection.get((user(80),)).await.unwrap().is_none());
     let left = by_status.text(r#"status = "LOOKED UP""#, "").await.unwrap();
     assert_eq!(words(&left, &["reason"]), "reason 70");
-    // A second deletion has no effect.
+    // The deletion of a deleted record succeeds and has no effect.
     lookup.collection.delete((user(80),)).await.unwrap();
-    // A user is suspended once: the same key is the same record.
+    // The key of the lookup is the user, so another suspension of the same user
+    // replaces the record.
     lookup
         .put([json!({ "user_id": user(70), "occurred_on": "2016-05-01T00:00:00Z" })])
         .await;
@@ -263,7 +266,7 @@ pub(crate) async fn a_whole_table_by_token(recto: Recto) {
         };
         let mut found = Vec::new();
         let mut readings = 0;
-        // Each scan takes one step and is dropped. The next scan resumes it.
+        // Each scan takes one step and is dropped, and the next scan resumes from its token.
         loop {
             let mut steps = session.scan("all_users", &request);
             let Some(step) = steps.next().await else { break };

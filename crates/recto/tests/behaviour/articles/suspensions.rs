@@ -52,7 +52,8 @@ async fn pages(query: &PageQuery<DynamicRecord>) -> Vec<String> {
 
 pub(crate) async fn suspending_and_unsuspending(recto: Recto) {
     let all = suspensions(&recto);
-    // Users 4 and 3 were "suspended at the very exact time". Their order is by `user_id`.
+    // As in the article, users 4 and 3 were "suspended at the very exact time", so `user_id`
+    // decides their order.
     let days = [(1, 1), (2, 2), (3, 4), (3, 3), (5, 5), (28, 6)];
     let inserts = days.map(|(day, number)| {
         all.insert(&suspension(&recto, SUSPENDED, day, number))
@@ -66,7 +67,8 @@ pub(crate) async fn suspending_and_unsuspending(recto: Recto) {
     let expected = ["reason 6, reason 5", "reason 3, reason 4", "reason 2, reason 1"];
     assert_eq!(pages(&list).await, expected);
 
-    // The article says: "A user that is suspended cant be suspended again."
+    // The article says: "A user that is suspended cant be suspended again." So a
+    // second insert fails.
     let again = all
         .insert(&suspension(&recto, SUSPENDED, 29, 2))
         .await
@@ -74,24 +76,26 @@ pub(crate) async fn suspending_and_unsuspending(recto: Recto) {
     assert_eq!(again.kind(), ErrorKind::Exists);
     assert_eq!(pages(&list).await, expected);
 
-    // The article says: "The manager doesnt know when the suspension happened, they only know who is the
-    // user."
+    // The article says: "The manager doesnt know when the suspension happened, they only know who
+    // is the user." So the deletion needs only the user.
     all.delete((user(5),)).await.unwrap();
     assert_eq!(
         pages(&list).await,
         ["reason 6, reason 3", "reason 4, reason 2", "reason 1"]
     );
-    // A client that was reading pages continues at its position.
+    // A client that was reading pages before the deletion continues at its position.
     let next = list.clone().first(2).after(first.cursor(1)).await.unwrap();
     assert_eq!(words(&next, &["reason"]), "reason 3, reason 4");
-    // The user is not suspended, so the deletion has no effect.
+    // User 5 is not suspended any more, so another deletion has no effect.
     all.delete((user(5),)).await.unwrap();
 
-    // Alternatively, the record stays with another status, and moves from one list to the other.
+    // Instead of a deletion, the record of user 3 gets another status, and moves from
+    // one list to the other.
     all.update((user(3),)).set("status", ACTIVE).await.unwrap();
     assert_eq!(pages(&list).await, ["reason 6, reason 4", "reason 2, reason 1"]);
     assert_eq!(pages(&by_status(&recto, ACTIVE)).await, ["reason 3"]);
-    // A user who is suspended again is the newest. A corrected reason does not change the position.
+    // User 3, who is suspended again, comes first. The corrected reason of user 4 does not
+    // change its position.
     let renewed = all.update((user(3),)).set("status", SUSPENDED);
     renewed.set("occurred_on", "2016-04-30T00:00:00Z").await.unwrap();
     all.insert(&suspension(&recto, SUSPENDED, 29, 5)).await.unwrap();

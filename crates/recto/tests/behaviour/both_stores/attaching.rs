@@ -177,7 +177,8 @@ pub(crate) async fn scans_past_empty_keys(recto: Recto) {
     assert_eq!(read, (0..i64::from(ROWS_BEHIND)).collect::<Vec<_>>());
     let error = scan(&format!("c >= {lowest}")).await.unwrap_err();
     assert!(error.to_string().contains("column q of its key"), "{error}");
-    // An empty value is less than all others, so a condition without a lower bound does not exclude it.
+    // An empty value is less than all others, so a condition without a lower bound does not exclude
+    // it. Recto rejects the scan.
     let error = scan(&format!("q >= {lowest} AND c <= 3")).await.unwrap_err();
     assert!(error.to_string().contains("column c of its key"), "{error}");
 }

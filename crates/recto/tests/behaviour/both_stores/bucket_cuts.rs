@@ -204,7 +204,8 @@ pub(crate) async fn none_has_more_rows_than_it_may(recto: Recto) {
         .iter()
         .skip(1)
         .map(|bucket| bucket.start[0].as_i64().unwrap());
-    // The rows are ordered from the newest. A bucket may begin in a range that has no rows yet.
+    // The rows are ordered from the newest. A bucket may begin before the newest row, in a range
+    // without rows, so limit its start.
     let (first, last) = (i64::from(ROWS) - 1, -1);
     let edges = std::iter::once(first)
         .chain(starts.map(|start| start.min(first)))
@@ -228,11 +229,12 @@ pub(crate) async fn cursors_go_on_through_them(recto: Recto) {
     let recto = fresh.open().await;
     recto.apply(&schema(kind, false)).await.unwrap();
     for (list, count) in LINES {
-        // The ids are in a mixed order, and half of one list is written later.
+        // Write the ids in a mixed order, and half of list `a` only later.
         let ids = (0..count).map(|number| number * 77 % count);
         put(&recto, list, ids.filter(|id| list != "a" || id % 2 == 0)).await;
     }
-    // This handle belongs to another process, which uses its earlier knowledge of the buckets.
+    // On Cassandra, `other` is another process, which still uses its earlier
+    // knowledge of the buckets.
     let other = match kind {
         Kind::Embedded => recto.clone(),
         Kind::Cassandra => fresh.open().await,
@@ -301,7 +303,8 @@ async fn assert_plan_reports_read_buckets(recto: &Recto) {
     for page_size in [1, 100, 300] {
         let mut told = explained(recto, r#"list = "a""#, page_size).await;
         for _ in 0..MAX_REBALANCES {
-            // On Cassandra, a cached range map is valid for some seconds, so a plan may have to read it.
+            // On Cassandra, a cached range map is valid for some seconds. So a plan may have to
+            // read the map, and the test explains the query again.
             if told.actual.unwrap().cost.directory_reads == 0 {
                 break;
             }
@@ -333,7 +336,8 @@ async fn assert_plan_reports_read_buckets(recto: &Recto) {
 
 async fn at_the_ends_of_buckets(recto: &Recto, edges: &[(usize, serde_json::Value)], all: &[i32]) {
     let query = lines(recto, r#"list = "a""#);
-    // A bucket that was split in advance may have no rows.
+    // A bucket that was split in advance may have no rows, so leave out edges
+    // without rows on one side.
     let edges: Vec<_> = edges
         .iter()
         .filter(|(before, _)| (1..all.len()).contains(before))

@@ -326,8 +326,8 @@ pub(crate) async fn say_how_many_rows_there_are(recto: Recto) {
         .unwrap();
     assert_eq!(ids(&middle), expected(&["ada"])[17..21]);
     assert_eq!(middle.row_count().unwrap().offset, Some(17));
-    // Pages of several partitions, in both directions: the row at the given rank is in the middle of its
-    // page.
+    // Read pages of several partitions, in both directions. The row at the given rank is in the
+    // middle of its page.
     for (query, order) in [
         (both.clone(), "-score"),
         (both.clone().order_by("score"), "score"),

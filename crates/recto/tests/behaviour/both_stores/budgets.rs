@@ -64,7 +64,7 @@ pub(crate) async fn of_rows_looked_at(recto: Recto) {
         assert_eq!(found.join(" "), thirds.join(" "));
         assert!(stops.contains(&Some(Stop::Scanned)));
     }
-    // A page may be empty although rows remain.
+    // A page may be empty although rows remain, if the scan budget ends it.
     let filter = r#"stream = "budget_scanned" AND note = "note 0""#;
     let query = subject
         .text(filter, "")
@@ -78,7 +78,8 @@ pub(crate) async fn of_rows_looked_at(recto: Recto) {
     );
     assert_eq!(traverse(&query, true).await.0, ["0"]);
     assert_eq!(traverse(&query, false).await.0, ["0"]);
-    // If the view serves the whole filter, the page examines no row in vain, and does not stop early.
+    // If the view serves the whole filter, the page reads no row in vain, so the
+    // budget does not end it.
     let served = subject
         .text(r#"stream = "budget_scanned""#, "")
         .page_size(3)
@@ -109,7 +110,7 @@ pub(crate) async fn of_bytes(recto: Recto) {
             assert_eq!(found.join(" "), expected.join(" "), "{budget}");
             assert!(stops.contains(&Some(Stop::Bytes)));
         }
-        // A merge behaves in the same way.
+        // A merge of partitions also stops at the byte budget.
         let merged = subject
             .text(
                 r#"stream = "budget_bytes" OR stream = "budget_bytes_none""#,

@@ -172,7 +172,7 @@ impl Plain {
             .await;
         self.rows("lost").await;
         streams.insert("lost", all.clone());
-        // This range is marked for a split, and no process executes the split.
+        // In the list `half`, one range is marked for a split, but no process executes the split.
         let further = hex(&[&[1, 0, 1][..], &1_u64.to_be_bytes(), &[0]].concat());
         self.piece("half", &[], (0, "null"), NONE, LONG_AGO).await;
         self.piece("half", &edge(EACH), (0, &further), NONE, LONG_AGO)

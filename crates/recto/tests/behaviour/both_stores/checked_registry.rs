@@ -122,7 +122,7 @@ async fn plant_all(cql: &PlainCql) {
             .await
             .unwrap_or_else(|error| panic!("{text}: {error}"));
     }
-    // These rows belong to days without a bucket.
+    // The two planted rows belong to days without a bucket.
     plant(cql, bucket(0), EACH * 6 + 1_000 * EACH).await;
     plant(cql, bucket(0), EACH * 7 + 1_000 * EACH).await;
 }

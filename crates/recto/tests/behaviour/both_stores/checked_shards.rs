@@ -110,7 +110,8 @@ pub(crate) async fn rows_in_others_are_found_and_taken_home(recto: Recto) {
     let expected = expected.map(|(kind, count)| (kind.to_owned(), count));
     assert_eq!(found.buckets[0].found, expected.into(), "{found:?}");
     let before: Vec<i64> = (0..ROWS).collect();
-    // Pages merge all shards. A read by key uses only the shard of the key.
+    // Pages merge all shards, so they also show a row in a wrong shard. A read by key uses only
+    // the shard of the key.
     let (mut shown, planted) = rows(&recto, "s").await;
     shown.dedup();
     assert_eq!(

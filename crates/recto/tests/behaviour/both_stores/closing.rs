@@ -33,7 +33,7 @@ pub(crate) async fn gives_the_store_up_for_every_handle(shared: Recto) {
         assert!(error.message().contains("closed"), "{error}");
     }
 
-    // The old handles still exist, but the store can be opened again.
+    // The closed handles still exist, but the store can be opened again.
     let again: Recto = store.open().await;
     let again = Subject::new(&again, "notes");
     for id in 0..3 {

@@ -173,7 +173,7 @@ impl People {
 
 pub(crate) async fn names_page_as_people_sort_them(recto: Recto) {
     let people = People::new(&recto, &schema(GERMAN)).await;
-    // The comparison function must agree with the written order.
+    // `compare` must agree with the order in which `NAMES` lists the names.
     for (index, one) in NAMES.iter().enumerate() {
         for other in &NAMES[index + 1..] {
             assert!(compare("de", one, other).is_lt(), "{one} before {other}");
@@ -243,7 +243,8 @@ pub(crate) async fn fields_have_collations_of_their_own(recto: Recto) {
     let expected: Vec<i32> = expected.into_iter().map(|person| person.id).collect();
     let (forwards, backwards) = both_ways(&people.query("").view("by_city"), 8).await;
     assert_eq!((&forwards, &backwards), (&expected, &expected));
-    // In Swedish, Ö comes after Z. In German, it comes before Z.
+    // In Swedish, Å, Ä and Ö come after Z, unlike in German. `city` sorts in Swedish, so the query
+    // returns these cities.
     let beyond = people
         .query(r#"city > "Zz""#)
         .view("by_city")
@@ -304,7 +305,7 @@ pub(crate) async fn ranges_go_by_the_collation_everywhere(recto: Recto) {
         let sorted = people.query(filter).order_by("name");
         let found = both_ways(&sorted, 5).await;
         assert_eq!(found, (expected.clone(), expected.clone()), "{filter}");
-        // A filter scan checks the same condition in a view with another order.
+        // A filter scan checks the same conditions on names in a view with another order.
         let checked = people.recto.dynamic("people").unwrap().query();
         let checked = checked
             .filter(format!("age = 1 AND {filter}"))
@@ -355,7 +356,7 @@ pub(crate) async fn entries_move_with_their_texts(recto: Recto) {
     people.all.retain(|person| person.id != 3);
     let all = people.by_name(|_| true);
     assert_eq!(both_ways(&query, 9).await, (all.clone(), all));
-    // The position of a cursor does not change when records move.
+    // The position of a cursor stays the same when records move.
     let rest = query.clone().page_size(100).page_token(cursor).await.unwrap();
     assert!(rest.len() > 30);
     people.assert_exact().await;
@@ -367,7 +368,8 @@ pub(crate) async fn rejects_unsupported_queries_and_long_keys(recto: Recto) {
     assert_eq!(refused.kind(), ErrorKind::InvalidQuery);
     let said = refused.to_string();
     assert!(said.contains("name sorts by the collation de"), "{said}");
-    // The key has the sort key and the text, at most 8 KiB together, on both stores.
+    // The key contains the sort key and the text, which may have at most 8 KiB
+    // together on both stores.
     let records = people.recto.dynamic("people").unwrap();
     let record = |name: String| {
         let record = json!({ "id": 100, "team": "red", "age": 1, "name": name });
@@ -377,7 +379,7 @@ pub(crate) async fn rejects_unsupported_queries_and_long_keys(recto: Recto) {
     let refused = records.put(&record("Ä".repeat(3_000))).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::LimitExceeded, "{refused}");
     assert!(refused.to_string().contains("by_"), "{refused}");
-    // In the base table, rows are in the order of the bytes of the text.
+    // The base table has no sort keys, so it orders rows by the bytes of the text.
     let plain = Fresh::new(kind_of(&recto)).open().await;
     plain.apply(&parse(PLAIN)).await.unwrap();
     let words = plain.dynamic("words").unwrap();
@@ -465,7 +467,8 @@ COLLATE
         let all: Vec<i32> = all.into_iter().map(|person| person.id).collect();
         assert_eq!(ids(&query.clone().first(100).await.unwrap()), all, "{locale}");
         people.assert_exact().await;
-        // A cursor continues in its own sort order, even in another table, and in no other order.
+        // A cursor continues in every table with its own sort order, and in no table
+        // with another order.
         for (of, cursor) in &cursors {
             match query
                 .clone()
@@ -599,7 +602,7 @@ pub(crate) async fn keys_of_another_number_are_refused_until_they_are_made_anew(
         records.delete(4).await.map(|_| ()).unwrap_err(),
         "cannot be written",
     );
-    // Requests that need no view succeed.
+    // Requests that need no view still succeed.
     assert_eq!(records.get(4).await.unwrap().unwrap().get("note"), None);
     let verified = people
         .recto
@@ -621,7 +624,7 @@ pub(crate) async fn keys_of_another_number_are_refused_until_they_are_made_anew(
     let all = people.by_name(|_| true);
     let query = people.query("").order_by("name");
     assert_eq!(both_ways(&query, 20).await, (all.clone(), all.clone()));
-    // A cursor with sort keys of this program continues.
+    // A cursor that has sort keys of this program continues.
     let rest = query.page_size(100).page_token(cursor).await.unwrap();
     assert_eq!(ids(&rest), all[10..]);
     people.assert_exact().await;

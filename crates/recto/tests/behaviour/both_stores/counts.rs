@@ -31,10 +31,10 @@ pub(crate) async fn are_exact_up_to_the_limit(recto: Recto) {
     let range = subject.text(r#"stream = "count_one" AND at >= 2 AND at < 6"#, "at");
     for (query, rows) in [
         (one.clone(), 7),
-        // The position of the page makes no difference.
+        // The position of the page does not change the count.
         (one.clone().last(2), 7),
         (one.clone().from([1]), 7),
-        // Nor does the size of the page.
+        // The size of the page does not change the count.
         (one.page_size(50), 7),
         (both, 10),
         (range, 4),
@@ -150,7 +150,8 @@ pub(crate) async fn are_exact_with_ranks_on_an_embedded_store(recto: Recto) {
         let offset = middle.row_count().unwrap().offset.unwrap();
         assert!(offset.abs_diff(rows as u64 * 6 / 10) <= 4, "{offset}");
     }
-    // Rows that exceed the bytes of a page do not mislead the search for a rank in several partitions.
+    // The search for a rank in several partitions may read more bytes than a page, and must
+    // still find the row.
     let small = both.clone().byte_budget(500);
     let page = small.skip(2_000).page_size(1).await.unwrap();
     let all: Vec<DynamicRecord> = both

@@ -47,7 +47,7 @@ pub(crate) async fn see_what_is_inserted_beyond_them(recto: Recto) {
     let (mut subject, query) = events(&recto, "cursor_inserted", 4).await;
     let page = query.clone().first(2).await.unwrap();
     let row = |at: i32, id: i32| json!({ "stream": "cursor_inserted", "at": at, "id": id });
-    // One row before the position, one just after it, and one far after it.
+    // Insert one row before the position of the cursor, one just after it, and one far after it.
     subject.put([row(3, 1), row(2, 1), row(0, 1)]).await;
     let next = query
         .clone()
@@ -204,7 +204,7 @@ pub(crate) async fn continue_on_the_other_store(recto: Recto) {
     assert_eq!(times(&next), "5 4 3");
     let around = query.clone().page_size(4).around(page.cursor(2)).await.unwrap();
     assert_eq!(times(&around), "8 7 6 5");
-    // In the other direction, this store opens a cursor of the copy.
+    // Conversely, the original store opens a cursor of the copy.
     let (_, query) = events(&recto, "cursor_moved", 0).await;
     let back = query
         .page_size(3)

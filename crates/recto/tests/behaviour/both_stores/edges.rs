@@ -61,7 +61,8 @@ pub(crate) async fn the_other_end_is_unknown_unless_asked_for(recto: Recto) {
         (from_start.has_previous(), from_start.has_next()),
         (None, Some(true))
     );
-    // A token is absent only if no rows can follow. This token leads to an empty page.
+    // A previous token is absent only if no rows can precede the page. This token exists, and
+    // leads to an empty page.
     let nothing = query
         .page_size(2)
         .page_token(from_start.previous_cursor().unwrap())
@@ -94,7 +95,7 @@ pub(crate) async fn of_an_empty_page_beyond_the_end(recto: Recto) {
     let beyond = query.clone().after(all.cursor(2)).await.unwrap();
     assert!(beyond.is_empty());
     assert_eq!((beyond.has_previous(), beyond.has_next()), (None, Some(false)));
-    // The empty page has a token for the way back.
+    // The empty page has a previous token, which leads back to the rows.
     let back = query
         .clone()
         .page_size(2)

@@ -50,7 +50,8 @@ async fn with_docs(recto: &Recto) -> LocalSession {
         let doc = json!({ "day": "mon", "id": id, "tenant": tenant, "status": "open" });
         DynamicRecord::from_json(Arc::clone(&definition), doc.as_object().unwrap()).unwrap()
     };
-    // The order is shuffled, so that buckets begin at hidden rows as well as at visible ones.
+    // Put the records in a mixed order, so that buckets begin at hidden rows as well
+    // as at visible ones.
     let all: Vec<_> = (0..DOCS).map(|n| doc(FIRST_ID + n * 77 % DOCS)).collect();
     for some in all.chunks(100) {
         docs.put_all(some).await.unwrap();
@@ -101,7 +102,8 @@ pub(crate) async fn plans_show_no_key_of_one(recto: Recto) {
             }
         }
     }
-    // Without a row filter, plans contain such keys. This shows that the test would find them.
+    // Without a row filter, plans contain keys that the restricted session must not see, so this
+    // test would find such keys.
     for request in requests() {
         let _ = all.page("docs", &request).await.unwrap();
         let plan = all.explain("docs", &request, false).await.unwrap();

@@ -526,8 +526,8 @@ pub(crate) async fn a_cursor_goes_on_in_a_view_of_all_fields(recto: Recto) {
 }
 
 pub(crate) async fn applies_other_conditions_to_common_rows(recto: Recto) {
-    // Ten of 300 records match both fields, and the further condition leaves one of them. A scan of one view
-    // would read 150 rows.
+    // Ten of 300 records match `f0` and `f1`, and the condition on `f2` leaves one of them. A scan
+    // of one view would read 150 rows.
     let recto = items(&recto, 300, |id| (id % 2, i64::from(id % 15 == 1))).await;
     let query = both(&recto)
         .filter("f0 = 1 AND f1 = 1 AND f2 = 3")
@@ -542,8 +542,8 @@ pub(crate) async fn applies_other_conditions_to_common_rows(recto: Recto) {
 }
 
 pub(crate) async fn reads_few_rows_if_nothing_matches(recto: Recto) {
-    // Few records match the first field. None of them matches the second field, which many other records
-    // match.
+    // Few records match the first field. None of them matches the second field, which many other
+    // records match.
     let apart = items(&recto, 300, |id| (i64::from(id >= 7), i64::from(id < 7))).await;
     let page = both(&apart).page_size(5).await.unwrap();
     assert_eq!((page.len(), page.stop(), page.has_next()), (0, None, Some(false)));
@@ -552,7 +552,8 @@ pub(crate) async fn reads_few_rows_if_nothing_matches(recto: Recto) {
         Kind::Cassandra => 32,
     };
     assert!(page.cost().rows_read <= 7 + 2 * chunk, "{:?}", page.cost());
-    // The rare records are spread among the others. Only they are read, and not the records in between.
+    // The rare records are spread among the others. The page reads only them, and not the
+    // records in between.
     let between = items(&recto, 300, |id| {
         (i64::from(id % 30 != 0), i64::from(id % 30 == 0))
     })
@@ -564,15 +565,15 @@ pub(crate) async fn reads_few_rows_if_nothing_matches(recto: Recto) {
 
 pub(crate) async fn the_sparsest_is_read_on(recto: Recto) {
     let is_remote = kind_of(&recto) == Kind::Cassandra;
-    // Each view has half of the other view's records. If a stage is a round trip, the page requests all
-    // necessary rows of the first view at once.
+    // Half of the records of each view are also in the other view. On a remote store, a stage is a
+    // round trip, so the page requests all necessary rows of the first view at once.
     let halves = items(&recto, 400, |id| (id % 2, id / 2 % 2)).await;
     let page = both(&halves).page_size(20).await.unwrap();
     assert_eq!(page.len(), 20);
     assert!(page.cost().rows_read <= 47 + 32, "{:?}", page.cost());
     assert!(!is_remote || page.cost().seeks == 2, "{:?}", page.cost());
-    // The page has read more rows of the first view, so these reach further. It then reads the second view,
-    // which has fewer rows.
+    // The page has read more rows of the first view, so these rows reach further. The page then
+    // reads the second view, which has fewer rows.
     let fields = |id| (id % 2, i64::from(id % 5 < 2));
     let recto = items(&recto, 600, fields).await;
     let page = both(&recto).page_size(100).await.unwrap();
@@ -580,8 +581,8 @@ pub(crate) async fn the_sparsest_is_read_on(recto: Recto) {
     let expected: Vec<i64> = (0..600).filter(|id| fields(*id) == (1, 1)).take(100).collect();
     assert_eq!(found, expected);
     let of_second = (0..=expected[99]).filter(|id| id % 5 < 2).count() as u64;
-    // The limit for the first view is a chunk, and one and a half times the estimated number of necessary
-    // rows.
+    // On a remote store, the page reads one chunk of the first view, and then one and a half times
+    // the estimated number of rows.
     let most = if is_remote {
         of_second + 227 + 32
     } else {
@@ -592,7 +593,7 @@ pub(crate) async fn the_sparsest_is_read_on(recto: Recto) {
 }
 
 pub(crate) async fn a_budget_ends_it_at_what_is_decided(recto: Recto) {
-    // The views alternate: each row of one view is between two rows of the other.
+    // The views alternate: each row of one view is between two rows of the other view.
     let recto = items(&recto, 200, |id| (id % 2, (id + 1 + i64::from(id == 151)) % 2)).await;
     let page = both(&recto).page_size(5).scan_budget(40).await.unwrap();
     assert_eq!(
@@ -636,11 +637,12 @@ pub(crate) async fn it_is_explained(recto: Recto) {
         text.contains("\nintersected: by_f1 (f1), x, id, items_by_f1_2 read with"),
         "{text}"
     );
-    // The number of rows is unknown without reading them.
+    // The number of rows of an intersection is unknown without reading them, so Recto
+    // rejects an estimate.
     let estimated = both(&recto).count(Count::Estimate).await.unwrap_err();
     assert!(estimated.message().contains("intersects"), "{estimated}");
-    // A third condition that no view serves is rejected. If a filter scan is allowed, it is checked on the
-    // rows that are in both views.
+    // Recto rejects a third condition that no view serves. If a filter scan is allowed, Recto
+    // checks the condition on the rows that are in both views.
     let more = PageRequest {
         filter: "f0 = 1 AND f1 = 1 AND f2 = 3".into(),
         ..PageRequest::default()

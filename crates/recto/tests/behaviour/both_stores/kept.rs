@@ -183,7 +183,7 @@ pub(crate) async fn old_buckets_go_and_late_records_are_refused(recto: Recto) {
         let both = [record(&of, DAYS * EACH_DAY), record(&of, EACH_DAY)];
         assert!(of.put_all(&both).await.is_err(), "{name}");
         assert_eq!(of.get(&key_of(&both[0])[..]).await.unwrap(), None, "{name}");
-        // A record at the bound is not late.
+        // A record exactly at the retention bound is not late, so the put succeeds.
         of.put(&record(&of, FIRST * EACH_DAY)).await.unwrap();
     }
     let session = LocalSession::new(kept.recto.clone());
@@ -257,7 +257,7 @@ async fn are_gone_without_tombstones(cql: &PlainCql) {
         let tombstones: usize = met.iter().map(|met| met.tombstones).sum();
         assert_eq!(tombstones, 0, "{table}: {met:?}");
         let there: usize = met.iter().map(|met| met.rows).sum();
-        // The additional row has the static cells of the bucket that the scan meets.
+        // The scan may return one additional row, which has only the static cells of a bucket.
         let expected = ((DAYS - FIRST) * EACH_DAY) as usize;
         assert!(
             !rows || there == expected + 1 || there == expected,

@@ -200,8 +200,8 @@ pub(crate) async fn show_what_is_kept_of_records_that_stay(recto: Recto) {
     let kept = Kept::new(&recto, &format!("{READINGS}{READINGS_VIEWS}")).await;
     kept.put("readings", 0..DAYS).await;
     let readings = kept.of("readings");
-    // Late records are stored: alone, with others, and repeatedly. They have an entry only in the view
-    // without a retention bound.
+    // Late records are stored: alone, with others, and repeatedly. They have an entry only in
+    // `all`, the view without a retention time.
     let late = DAYS * EACH_DAY;
     let put = |id: i32, at: i32| {
         let row = json!({ "id": id, "sensor": "s", "at": time(at), "value": 1 });
@@ -214,7 +214,8 @@ pub(crate) async fn show_what_is_kept_of_records_that_stay(recto: Recto) {
     let found = readings.get(late).await.unwrap();
     assert_eq!(found, Some(put(late, 1)));
     if kind_of(&recto) == Kind::Embedded {
-        // The error names the conflicting change, even if changes before it are left out.
+        // The error names the conflicting change by its number in the request, even if late changes
+        // before it are left out.
         let another = [put(late + 4, 4), put(late + 5, late), put(late + 2, late - 2)];
         let conflict = readings.put_all(&another).await.unwrap_err();
         assert_eq!(conflict.change(), Some(2), "{conflict}");
@@ -232,7 +233,7 @@ pub(crate) async fn show_what_is_kept_of_records_that_stay(recto: Recto) {
     kept.shows("all", all.clone()).await;
     kept.is_well().await;
     kept.shows("recent", expected.clone()).await;
-    // A record without an entry can be deleted like any other.
+    // A record without an entry in `recent` can be deleted like any other record.
     for id in [late, 0, late + 2] {
         readings.delete(id).await.unwrap();
         expected.retain(|one| *one != id);
@@ -274,14 +275,14 @@ pub(crate) async fn are_loaded_and_built_with_what_is_kept(recto: Recto) {
         kept.shows(view, of_days(TO - 8..TO)).await;
     }
     kept.shows("short", of_days(TO - 4..TO)).await;
-    // Views that are added later are filled with the retained entries.
+    // A view that is added later is filled with the entries within its retention time.
     let schema = format!("{READINGS}{READINGS_VIEWS}{LATEST}");
     kept.recto.apply(&parse(&schema)).await.unwrap();
     kept.shows("recent", of_days(TO - 8..TO)).await;
     kept.shows("sized", of_days(TO - 8..TO)).await;
     kept.shows("all", of_days(0..TO)).await;
     kept.is_well().await;
-    // With a longer bound, the view also shows the entries that were left out before.
+    // With a longer retention time, the view also shows entries that it left out before.
     let longer = schema.replacen(
         "width = \"1 day\", keep = \"8 days\"",
         "width = \"1 day\", keep = \"10 days\"",
@@ -290,7 +291,7 @@ pub(crate) async fn are_loaded_and_built_with_what_is_kept(recto: Recto) {
     kept.recto.apply(&parse(&longer)).await.unwrap();
     kept.shows("recent", of_days(TO - 10..TO)).await;
     kept.is_well().await;
-    // A second load of the same file finds nothing new, and restores nothing.
+    // A second load of the same file finds nothing new, and restores no removed entries.
     kept.loads("readings", &readings).await;
     kept.shows("recent", of_days(TO - 10..TO)).await;
     kept.is_well().await;
@@ -305,8 +306,8 @@ pub(crate) async fn are_well_where_a_clock_was_ahead(recto: Recto) {
     let first = FIRST + 4;
     kept.shows("recent", of_days(first..DAYS)).await;
     kept.is_well().await;
-    // The record is within the retention time by the clock of this process, but it is beyond the recorded
-    // retention bound.
+    // By the clock of this process, the record is within the retention time. But it is beyond the
+    // recorded retention bound, so it gets no entry.
     let readings = kept.of("readings");
     let late = DAYS * EACH_DAY;
     let row = json!({ "id": late, "sensor": "s", "at": time(first * EACH_DAY - 1) });
@@ -325,7 +326,8 @@ pub(crate) async fn go_on_between_two_floors(recto: Recto) {
     kept.put("latest", 0..DAYS).await;
     kept.rebalance("latest", &["", "by_week", "looked_up", "short"])
         .await;
-    // The week of the oldest retained record began on a Monday, and the records of that Monday are removed.
+    // The view by week keeps the entries of its whole first week, although the collection has
+    // removed records of this week.
     kept.shows("latest", of_days(FIRST..DAYS)).await;
     kept.shows("by_week", of_days(0..DAYS)).await;
     kept.shows("looked_up", of_days(FIRST..DAYS)).await;
@@ -333,7 +335,7 @@ pub(crate) async fn go_on_between_two_floors(recto: Recto) {
     kept.is_well().await;
     kept.shows("by_week", of_days(0..DAYS)).await;
     let latest = kept.of("latest");
-    // A record beyond the bound is rejected, together with its entries.
+    // A record beyond the retention bound is rejected, so it gets no entries either.
     let late = record(&latest, EACH_DAY);
     let refused = latest.put(&late).await.unwrap_err();
     assert!(
@@ -342,7 +344,8 @@ pub(crate) async fn go_on_between_two_floors(recto: Recto) {
     );
     assert_eq!(latest.get(&key_of(&late)[..]).await.unwrap(), None);
     latest.delete(&key_of(&record(&latest, 0))[..]).await.unwrap();
-    // Some days later, the whole first week is beyond the retention bound.
+    // Some days later, the whole first week is beyond the retention bound, so the
+    // view by week drops it.
     kept.at(DAYS + 4);
     kept.rebalance("latest", &["", "by_week", "looked_up", "short"])
         .await;

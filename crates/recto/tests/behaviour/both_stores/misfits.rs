@@ -143,8 +143,8 @@ async fn changes_misfits(own: Recto) {
     let people = people(&own, "update").await;
     let options = ApplyOptions::new().allow_misfits();
     own.apply_with(&with_view("update"), &options).await.unwrap();
-    // A change of other fields is possible, also of fields of the view. A put of the same record is possible
-    // too.
+    // Records 1 and 3 do not fit the view. Their other fields can change, also fields of the view,
+    // and the same record can be put again.
     people.update(1).set("name", "b").await.unwrap();
     people.update(3).set("note", "kept").await.unwrap();
     people.update(3).set("city", "C").await.unwrap();
@@ -153,7 +153,7 @@ async fn changes_misfits(own: Recto) {
     people.update(5).set("city", "").await.unwrap();
     people.put(&person(&people, 7, Some(""), "new")).await.unwrap();
     assert_eq!(ids_of(&people, "").await.unwrap(), [json!(1), json!(7), json!(5)]);
-    // No record becomes a misfit by a change.
+    // Recto rejects a change after which a record would no longer fit the view.
     let large = people.update(5).set("name", &*long_name()).await.unwrap_err();
     assert_misfit(
         &large,
@@ -167,11 +167,12 @@ async fn changes_misfits(own: Recto) {
         .await
         .unwrap_err();
     assert_misfit(&other, "name", ErrorKind::LimitExceeded, "name is too large");
-    // If a record fits after a change, the view contains it.
+    // Once a record fits after a change, the view contains it.
     people.update(1).set("city", "A").await.unwrap();
     assert_eq!(ids_of(&people, "A").await.unwrap(), [json!(1)]);
     people.delete(3).await.unwrap();
-    // The mark disappears together with the last misfit.
+    // Verification resets the recorded number of records that do not fit, because every
+    // record fits the view now.
     let (found, wrong) = verify(&own, true).await;
     let none = MisfitCounts::default();
     assert_eq!((found.misfits, found.misfits_recorded, wrong), (none, none, 0));
@@ -200,7 +201,8 @@ async fn adds_a_unique_constraint(own: Recto) {
         (&*found.view, found.misfits, wrong),
         ("unique (city)", ONE_TOO_LARGE, 0)
     );
-    // Other fields of these records can change. Another record with such a value is rejected.
+    // A record whose city does not fit the constraint can change its other fields. Recto rejects
+    // another record with a city of that size.
     people.update(1).set("note", "kept").await.unwrap();
     people.update(3).set("note", "kept").await.unwrap();
     let large = people

@@ -124,7 +124,7 @@ pub(crate) async fn appended_records_come_and_go_with_their_entries(recto: Recto
     // A repeated put succeeds and changes nothing.
     visits.put(&visit("ada", 1, "home", None)).await.unwrap();
     assert_eq!(assert_views_are_exact(&recto, "visits").await, 3);
-    // Only the record itself contains the positions of its entries.
+    // A deletion has only the key, so Recto reads the record to find the positions of its entries.
     visits.delete(("ada", 1)).await.unwrap();
     visits.delete(("eve", 1)).await.unwrap();
     assert_eq!(of_page(&visits, "home").await, [("bob".to_owned(), 2)]);
@@ -172,7 +172,7 @@ pub(crate) async fn another_appended_record_is_a_conflict_in_views_too(recto: Re
         assert_eq!((error.kind(), error.change()), (ErrorKind::Conflict, Some(1)));
     }
     assert_eq!(assert_views_are_exact(&recto, "visits").await, 1);
-    // The record lives for the longer time, and its entries too.
+    // A record that is put several times lives for the longest time, and its entries too.
     visits
         .put_for(&visit("ada", 1, "home", None), Duration::from_secs(1))
         .await
@@ -226,7 +226,8 @@ pub(crate) async fn overwritten_records_are_so_in_views(recto: Recto) {
     assert_eq!(assert_views_are_exact(&recto, "readings").await, 2);
     let page = readings.query().filter("slot = 1").await.unwrap();
     assert_eq!(page.items(), [reading("b", 1, Some(8)), reading("a", 1, None)]);
-    // A program that knows fewer fields does not change the others, in the view and in the record.
+    // A program that knows fewer fields does not change the other fields, neither in the
+    // view nor in the record.
     let known = |sensor: &str, value| Bare {
         sensor: sensor.to_owned(),
         slot: 1,
@@ -262,7 +263,8 @@ pub(crate) async fn rejects_oversized_records_as_a_whole(recto: Recto) {
         error.message().contains("view by_page: page is too large"),
         "{error}"
     );
-    // A record and its entry together need twice the space.
+    // A record and its entry together need twice the space, so they may exceed the
+    // limit of Cassandra.
     let large = Visit {
         note: Some("x".repeat(30 << 10)),
         ..visit("ada", 1, "home", None)

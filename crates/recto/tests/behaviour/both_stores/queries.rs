@@ -85,7 +85,7 @@ pub(crate) async fn ties_go_by_the_partition(recto: Recto) {
         everything(&subject.text(filter, ""), &["country"]).await,
         "ch, de"
     );
-    // A cursor between two rows of a tie works like any other.
+    // A cursor between two rows with the same sort value works like any other cursor.
     let filter = r#"test = "ties" AND (country = "de" OR country = "ch")"#;
     let query = subject.text(filter, "name");
     let all = query.clone().await.unwrap();
@@ -144,7 +144,8 @@ pub(crate) async fn mixed_directions(recto: Recto) {
         digits(&everything(&query, &["a", "b", "c", "d"]).await),
         reversed.join(" ")
     );
-    // Two of the four directions differ both from the view's order and from its reverse.
+    // Each of these orders differs both from the view's order and from its reverse,
+    // so Recto rejects it.
     assert!(subject.text(r#"p = "directions""#, "a, b").await.is_err());
     assert!(
         subject
@@ -152,7 +153,7 @@ pub(crate) async fn mixed_directions(recto: Recto) {
             .await
             .is_err()
     );
-    // Pages after each row, and back from it.
+    // Read the page after each row, and the page before it.
     let query = subject.text(r#"p = "directions""#, "");
     let all = query.clone().await.unwrap();
     let names: Vec<&str> = expected.split(' ').collect();
@@ -224,10 +225,10 @@ pub(crate) async fn text_prefixes(recto: Recto) {
             "{prefix}"
         );
     }
-    // A star in a string has no special meaning.
+    // A star in a value has no special meaning, so it does not match other texts.
     let filter = r#"test = "prefix" AND country = "de" AND name = "K*""#;
     assert_eq!(everything(&subject.text(filter, ""), &["name"]).await, "");
-    // This is the last code point: no text is greater than all texts with this prefix.
+    // The prefix is the last code point, so no text is greater than all texts with this prefix.
     let filter = "test = \"prefix\" AND country = \"jp\" AND startsWith(name, \"\u{10ffff}\")";
     assert_eq!(everything(&subject.text(filter, ""), &["name"]).await, "");
 }
@@ -259,7 +260,8 @@ pub(crate) async fn contradictions_are_empty_pages(recto: Recto) {
             );
         }
     }
-    // Contradictory conditions give an empty page, together with any other condition and in any order.
+    // Contradictory conditions give an empty page even together with conditions
+    // that no view serves.
     let page = subject
         .text(r#"kind = "third" AND at = 1 AND at = 2"#, "note")
         .await
@@ -270,7 +272,7 @@ pub(crate) async fn contradictions_are_empty_pages(recto: Recto) {
         .query()
         .matching(field("stream").any_of(Vec::<&str>::new()));
     assert!(nothing.await.unwrap().is_empty());
-    // No record has an empty partition value here.
+    // No record of `readings` has an empty partition value.
     let sensors = Subject::new(&recto, "readings");
     assert!(sensors.text(r#"sensor = """#, "").await.unwrap().is_empty());
 }
@@ -296,7 +298,7 @@ pub(crate) async fn filter_scan_conditions(recto: Recto) {
     let filter = r#"stream = "filter_scan" AND kind < "zzz""#;
     let all: Page<DynamicRecord> = subject.text(filter, "").allow_filter_scan().await.unwrap();
     assert_eq!(all.len(), 12);
-    // The same holds for the lists of a merge.
+    // Each partition of a merge also applies the condition on `kind`.
     let filter = r#"(stream = "filter_scan" OR stream = "filter_scan none") AND kind = "third""#;
     assert_eq!(
         everything(&subject.text(filter, "at").allow_filter_scan(), &["at"]).await,
@@ -353,7 +355,7 @@ pub(crate) async fn filters_built_in_rust_are_the_filters_written(recto: Recto) 
             written.clone().first(2).await.unwrap(),
         );
         assert_eq!(times(&built_page), times(&written_page));
-        // Both forms are the same query, so each opens the other's cursors.
+        // The built form and the text form are the same query, so each opens the other's cursors.
         if let Some(cursor) = built_page.next_cursor() {
             written.page_token(cursor).await.unwrap();
         }

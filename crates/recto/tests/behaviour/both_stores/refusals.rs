@@ -42,7 +42,8 @@ pub(crate) async fn name_the_view_that_would_serve(recto: Recto) {
         assert_eq!(error.kind(), ErrorKind::NoPlan, "{filter} / {sort}");
         assert_pastes(&recto, &error, view, &order);
     }
-    // Without a condition that could be a partition, the suggested view is one list in buckets.
+    // Without a condition that could fix a partition, the error suggests a view that is
+    // one list in buckets.
     for (filter, sort, view, order) in [
         ("at > 3", "", "by_at", vec!["at"]),
         ("", "", "all", vec!["stream", "at", "id"]),
@@ -55,7 +56,8 @@ pub(crate) async fn name_the_view_that_would_serve(recto: Recto) {
         assert!(hint.contains("scan") && hint.contains("bucket = "), "{hint}");
         assert_pastes(&recto, &error, view, &order);
     }
-    // The view has the sort fields in other directions.
+    // The collection has the sort fields in other directions than the query, so the
+    // error suggests a view.
     let error = subject.text(r#"stream = "x""#, "at, id").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NoPlan);
     assert!(error.to_string().contains("another direction"), "{error}");
@@ -89,7 +91,7 @@ pub(crate) async fn of_too_much(recto: Recto) {
         let values: Vec<String> = (0..count).map(|value| format!("{name} = {value}")).collect();
         format!("({})", values.join(" OR "))
     };
-    // 129 values; 20 x 20 sources; a text of more than 8 KiB.
+    // Recto rejects 129 values, 20 x 20 sources, and a text of more than 8 KiB.
     let stream = r#"stream = "x""#;
     let error = subject
         .text(&format!("{stream} AND {}", list("at", 129)), "")
@@ -102,7 +104,7 @@ pub(crate) async fn of_too_much(recto: Recto) {
     let filter = format!(r#"stream = "{}""#, "x".repeat(9_000));
     let error = subject.text(&filter, "").await.unwrap_err();
     assert!(error.hint().is_some(), "{error}");
-    // The maximum number of values is accepted.
+    // Recto accepts the maximum number of values.
     let page = subject
         .text(&format!("{stream} AND {}", list("at", 127)), "")
         .await

@@ -128,12 +128,13 @@ pub(crate) async fn records_stand_in_the_order_of_what_is_rounded(recto: Recto) 
             (all.clone(), all.clone())
         );
     }
-    // A page reads its own rows and one more. It checks no conditions.
+    // A page around a row has the rows before and after it.
     let page = sessions.query("").first(10).await.unwrap();
     let around = sessions.query("").around(page.cursor(8)).first(6).await.unwrap();
     assert_eq!(ids(&around), all[5..11]);
     let from = |values: Json| sessions.query("").from_json(values.to_string());
-    // The page starts at the first of the records whose times the view does not distinguish.
+    // A page from a time starts at the first of the records whose times the view
+    // does not distinguish.
     let third = START_MS + 2 * 60_000;
     let from_third = sessions.expected(|seen| seen.is_none_or(|seen| seen < third + 60_000));
     for part in [0, 1, 59_999] {
@@ -157,7 +158,7 @@ pub(crate) async fn records_stand_in_the_order_of_what_is_rounded(recto: Recto) 
 pub(crate) async fn ranges_are_exact(recto: Recto) {
     let sessions = Sessions::new(&recto, ROUNDING).await;
     let mut cases: Vec<(String, Vec<i32>)> = Vec::new();
-    // At both ends of a minute, and in between.
+    // The conditions begin or end at both ends of a minute, and within a minute.
     for edge in [0, 60_000, 60_001, 89_999, 90_000, 119_999, 120_000, 1_000_000, -1] {
         let at = START_MS + edge;
         let is =
@@ -187,8 +188,8 @@ pub(crate) async fn ranges_are_exact(recto: Recto) {
             assert_eq!(found, (expected.clone(), expected.clone()), "{filter} by {size}");
         }
     }
-    // A range from the start of a minute to the start of another needs no check. No row at these edges is
-    // read in vain.
+    // A range from the start of a minute to the start of another needs no filter scan. So no row at
+    // the ends of the range is read in vain.
     let (from, to) = (text(START_MS + 60_000), text(START_MS + 180_000));
     let whole = sessions.query(&format!(r#"seen >= "{from}" AND seen < "{to}""#));
     let page = whole.first(100).await.unwrap();
@@ -204,8 +205,8 @@ pub(crate) async fn ranges_are_exact(recto: Recto) {
     assert!(!page.is_empty());
     let exact = explained(format!(r#"seen >= "{from}" AND seen < "{to}""#)).await;
     assert!(exact.filter_scan.is_empty(), "{exact}");
-    // A range that begins within a minute needs a check, and the plan reports it. The check reads no further
-    // row in the middle of a range.
+    // A range that begins within a minute needs a filter scan, and the plan reports it. In the
+    // middle of the range, the scan rejects no row.
     let checked = explained(format!(r#"seen >= "{}""#, text(START_MS + 30_000))).await;
     assert_eq!(checked.filter_scan.len(), 1, "{checked}");
     assert_eq!(checked.shape.to_string(), "scan + filter");
@@ -236,7 +237,7 @@ pub(crate) async fn it_may_stand_behind_other_fields(recto: Recto) {
     );
     let query = sessions.query(&filter).view("by_kind");
     assert_eq!(both_ways(&query, 3).await, (asked.clone(), asked));
-    // Several kinds are merged by the rounded time.
+    // A merge of several kinds orders records by the rounded time.
     let filter = filter.replace("kind = 1", "(kind = 1 OR kind = 2)");
     let merged = sessions.query(&filter).view("by_kind").first(100).await.unwrap();
     assert!(!merged.is_empty());
@@ -270,7 +271,7 @@ pub(crate) async fn a_sort_by_the_field_itself_is_refused(recto: Recto) {
             "{said}"
         );
     }
-    // Records of a single time need no order by it.
+    // If the filter fixes the time, the order by time has no effect, so Recto accepts it.
     let at = sessions.all[1].1.unwrap();
     let pinned = sessions
         .query(&format!(r#"seen = "{}""#, text(at)))
@@ -284,8 +285,8 @@ pub(crate) async fn a_record_that_moves_a_little_stays(recto: Recto) {
     let query = sessions.query("");
     let before = sessions.expected(|_| true);
     let first = query.clone().first(20).await.unwrap();
-    // Changes of times within their minutes, of records that the pages have shown and of records that they
-    // have not: no record moves, and none appears twice.
+    // Change times within their minutes, in records that the page has shown and in others. No
+    // record moves, and none appears twice.
     for &id in &before[10..40] {
         if let Some(seen) = seen_ms(id) {
             sessions.see(id, Some(MINUTE.floor_ms(seen) + 12_345)).await;
@@ -297,7 +298,7 @@ pub(crate) async fn a_record_that_moves_a_little_stays(recto: Recto) {
         .page_size(100)
         .page_token(first.next_cursor().unwrap());
     assert_eq!(ids(&rest.await.unwrap()), before[20..]);
-    // The values are those of the last writes.
+    // Conditions use the last written times, although the entries did not move.
     let at = before[30];
     let expected = sessions.expected(|seen| seen.is_some_and(|seen| seen % 60_000 == 12_345));
     assert!(expected.contains(&at) || seen_ms(at).is_none());
@@ -350,7 +351,8 @@ pub(crate) async fn it_is_switched_on_off_and_over(recto: Recto) {
         assert_eq!(ids(&query.clone().first(100).await.unwrap()), all, "{rounding}");
         assert_eq!(sorted.clone().await.is_ok(), is_by.is_none(), "{rounding}");
         assert_views_are_exact(&sessions.recto, "sessions").await;
-        // A cursor continues in its own sort order, even in another table, and in no other order.
+        // A cursor continues in every table with its own sort order, and in no table
+        // with another order.
         for (index, cursor) in cursors.iter().enumerate() {
             let is_of_it = match (index, is_by) {
                 (0, None) => true,

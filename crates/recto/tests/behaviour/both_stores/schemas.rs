@@ -83,7 +83,8 @@ pub(crate) async fn a_plan_shows_all_that_is_run(recto: Recto) {
             .map(|name| format!("table {name}: "))
             .into(),
     };
-    // Names without keyspace and quotes.
+    // Remove the keyspace and the quotes from statements, so that the expected names are the same
+    // for every keyspace.
     let keyspace = match &store.address {
         StoreAddress::Cassandra(address) => format!("\"{}\".", address.keyspace),
         _ => String::new(),
@@ -150,7 +151,7 @@ pub(crate) async fn a_collection_may_be_added(recto: Recto) {
     let applied = own.apply(&parse(&both)).await.unwrap();
     assert_eq!((applied.generation, applied.changes.len()), (2, 1), "{applied:?}");
     Subject::new(&own, "letters").put([json!({ "id": 1 })]).await;
-    // Handles that were opened before continue to work.
+    // Handles that were opened before the second schema continue to work.
     before.put([json!({ "id": 1 })]).await;
     assert!(before.collection.get((1,)).await.unwrap().is_some());
 }
@@ -162,8 +163,7 @@ pub(crate) async fn several_who_apply_at_once(recto: Recto) {
     let store = fresh(&recto);
     let mut handles = vec![store.open().await];
     for _ in 1..APPLIERS {
-        // Only one process of a machine can open an embedded store. Handles of the same process apply
-        // concurrently.
+        // Only one process can open an embedded store, so its handles belong to the same process.
         handles.push(match store.kind {
             Kind::Cassandra => store.open().await,
             Kind::Embedded => handles[0].clone(),

@@ -77,8 +77,8 @@ pub(crate) async fn are_read_as_one_partition(recto: Recto) {
         let row = json!({ "stream": "a", "at": TIMES[index], "id": index, "note": note });
         record(&newest, &row)
     };
-    // The order is mixed, and some rows are written one by one. Each such row gets a bucket between existing
-    // buckets.
+    // Write the rows in a mixed order, and some of them one by one, so that new buckets begin
+    // between existing ones.
     let order = [7, 2, 11, 4, 0, 9, 5, 1, 10, 3, 8, 6];
     let some: Vec<_> = order[..6].iter().map(|index| row(*index, "first")).collect();
     newest.put_all(&some).await.unwrap();
@@ -110,7 +110,7 @@ pub(crate) async fn are_read_as_one_partition(recto: Recto) {
     assert_eq!(both_ways(&within, 2).await.0, [9, 8, 7, 6]);
     let nobody = newest.query().filter(r#"stream = "b""#).first(5).await.unwrap();
     assert!(nobody.items().is_empty());
-    // Rows are replaced, deleted, and written again.
+    // Replace a row, delete another, and write rows again.
     newest.put(&row(4, "second")).await.unwrap();
     newest.delete(&key_of(&row(3, ""))[..]).await.unwrap();
     let early = newest
@@ -191,9 +191,9 @@ pub(crate) async fn have_rows_without_a_time_in_one_of_their_own(recto: Recto) {
         .buckets("oldest", &BucketsRequest::default())
         .await
         .unwrap();
-    // Two of these rows are in one week. In embedded stores, the number of rows of a bucket is a count, and
-    // the first bucket is empty. On Cassandra, it is an estimate from samples. With so few rows there may be
-    // no sample, but each listed bucket has rows.
+    // Two rows are in the same week, so six buckets have rows. On an embedded store, the number of
+    // rows of a bucket is exact, and the first bucket is empty. On Cassandra, the number is an
+    // estimate from samples and may be 0, but each listed bucket has rows.
     let has_some = |rows: u64| is_sampled || rows > 0;
     let with_rows = listed
         .buckets
@@ -300,8 +300,8 @@ pub(crate) async fn entries_move_between_them_with_their_records(recto: Recto) {
     let mut sessions = Sessions::new(&recto, BY_MONTH).await;
     sessions.are_shown(&[]).await;
     for id in 0..SESSIONS {
-        // The records move to a neighboring bucket, far away, within a bucket, to the records without a time,
-        // and back from there.
+        // Each record moves to one of these places: a neighboring or distant bucket, the same
+        // bucket, or the records without a time.
         let times = [Some(id as usize % TIMES.len()), None, Some(11), Some(3), Some(5)];
         let seen = times[id as usize % times.len()];
         if id % 3 == 0 {
@@ -315,7 +315,8 @@ pub(crate) async fn entries_move_between_them_with_their_records(recto: Recto) {
         sessions.all().delete(id).await.unwrap();
     }
     sessions.are_shown(&[1, 8]).await;
-    // Records return to the bucket in which they were deleted, and move to a bucket that never had a row.
+    // Records return to the bucket in which they were deleted, and move to a bucket that never had
+    // a row.
     sessions.see(1, sessions.seen[1]).await;
     sessions.see(8, Some(10)).await;
     for seen in [Some(2), None, Some(2), Some(9)] {
@@ -347,8 +348,8 @@ pub(crate) async fn are_told_of_where_entries_move(recto: Recto) {
     };
     let tools = session.tools().unwrap();
     let listed = tools.buckets("sessions", &request).await.unwrap();
-    // The buckets are the months of the times. Some are months from which entries moved away, and one has the
-    // records without a time.
+    // The buckets are the months of the times, including months from which all entries moved away.
+    // One bucket has the records without a time.
     assert!(listed.buckets.len() >= 8, "{}", listed.buckets.len());
     let estimate = sessions.recent().count(Count::Estimate).first(3).await.unwrap();
     let estimate = estimate.row_count().unwrap();

@@ -93,8 +93,8 @@ async fn write(records: Collection<DynamicRecord>, writer: u64, writers: Arc<Wri
 async fn turned(recto: Recto, mode: &str) {
     let moves = match kind_of(&recto) {
         Kind::Embedded => &MOVES[..],
-        // On Cassandra, each change of the schema waits for as long as another process may not know of it.
-        // One change is therefore enough.
+        // On Cassandra, each change of the schema waits until every other process must know of it.
+        // To save time, make only one change.
         Kind::Cassandra => &MOVES[MOVES.len() - 1..],
     };
     let recto = Fresh::new(kind_of(&recto)).open().await;

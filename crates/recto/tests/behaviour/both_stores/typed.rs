@@ -52,7 +52,8 @@ pub(crate) async fn records_are_the_dynamic_ones(recto: Recto) {
         ])
         .await;
 
-    // Records that one form writes are read by the other, and each form continues from the other's cursors.
+    // Typed and dynamic records read what the other form wrote, and each form continues from
+    // the other's cursors.
     let filter = r#"sensor = "typed""#;
     let typed_page = readings.query().filter(filter).first(2).await.unwrap();
     assert_eq!(typed_page.items(), [reading(0), reading(1)]);
@@ -128,7 +129,7 @@ struct Order {
 
 pub(crate) async fn accepts_field_values_as_keys_and_conditions(recto: Recto) {
     let orders = recto.collection::<Order>().unwrap();
-    // The time is finer than a millisecond, like the times of clocks.
+    // Clocks give times that are finer than a millisecond, so use such a time.
     let created: jiff::Timestamp = "2013-01-31T10:00:00.123456789Z".parse().unwrap();
     let total: BigDecimal = "12.50".parse().unwrap();
     let order = Order {
@@ -149,7 +150,7 @@ pub(crate) async fn accepts_field_values_as_keys_and_conditions(recto: Recto) {
         ..order.clone()
     };
 
-    // The record is found by its original time, and by all equivalent values.
+    // The original time and all equivalent values find the record.
     let at = Timestamp::from(created);
     assert_eq!(
         orders
@@ -207,7 +208,7 @@ pub(crate) async fn accepts_field_values_as_keys_and_conditions(recto: Recto) {
         );
     }
 
-    // A name that no variant has.
+    // The stored status is a name that no variant of the enum has.
     let subject = Subject::new(&recto, "orders");
     let unknown = json!({ "status": "Sent", "created": "2013-01-31T10:00:00Z", "id": 1, "total": "1",
         "address": "no json" });
@@ -303,7 +304,7 @@ pub(crate) async fn an_update_is_checked_against_the_type(recto: Recto) {
     }
     assert_eq!(tickets.get(("a", 1)).await.unwrap(), Some(Ticket::new(1)));
 
-    // `set` accepts names of fields, and fields that the compiler checks.
+    // `set` accepts names of fields, and constants of fields, whose types the compiler checks.
     ticket().set("status", "Sent").set("seats", 2_u8).await.unwrap();
     let due: jiff::Timestamp = "2013-01-31T10:00:00Z".parse().unwrap();
     let fields = Ticket::FIELDS;
@@ -327,7 +328,7 @@ pub(crate) async fn an_update_is_checked_against_the_type(recto: Recto) {
         .matching(field("desk").equal_to("a").and(field(fields.id).equal_to(1)));
     assert_eq!(found.await.unwrap().items(), [expected]);
 
-    // The schema alone checks a field that the type does not know.
+    // The Rust type does not know the new field, so only the schema checks its value.
     let more = parse(
         &own.schema()
             .to_toml()
@@ -340,7 +341,7 @@ pub(crate) async fn an_update_is_checked_against_the_type(recto: Recto) {
         (error.kind(), error.field()),
         (ErrorKind::InvalidRecord, Some("note"))
     );
-    // For programs without a type, only the schema decides.
+    // A dynamic collection has no Rust type, so only the schema checks the value.
     let dynamic = own.dynamic("tickets").unwrap();
     dynamic.update(("a", 1)).set("status", "waiting").await.unwrap();
 }
@@ -370,7 +371,7 @@ pub(crate) async fn other_records_of_a_page_can_be_read(recto: Recto) {
     let all = tickets.query().filter(r#"desk = "a""#).first(3);
     let error = all.clone().await.unwrap_err();
     unreadable(&error, "2", "status");
-    // The key in the error finds the record.
+    // The key that the error contains finds the record.
     let dynamic = own.dynamic("tickets").unwrap();
     let record = dynamic.get(KeyText(error.key())).await.unwrap().unwrap();
     assert_eq!(record.to_json()["status"], "waiting");
@@ -380,7 +381,7 @@ pub(crate) async fn other_records_of_a_page_can_be_read(recto: Recto) {
     assert_eq!(page.items()[0].as_ref().unwrap(), &Ticket::new(1));
     unreadable(page.items()[1].as_ref().unwrap_err(), "2", "status");
     assert_eq!(page.items()[2].as_ref().unwrap(), &Ticket::new(3));
-    // Such a record has a cursor too.
+    // A record that the type cannot represent has a cursor, too.
     let after = all.clone().each_result().after(page.cursor(1)).await.unwrap();
     assert_eq!(after.items()[0].as_ref().unwrap(), &Ticket::new(3));
     let before = all.before(page.cursor(1)).await.unwrap();
@@ -398,7 +399,7 @@ pub(crate) async fn other_records_of_a_page_can_be_read(recto: Recto) {
     assert_eq!(read(rows), (vec![1, 3, 5], 5));
     let error = query.stream().try_collect::<Vec<_>>().await.unwrap_err();
     unreadable(&error, "2", "status");
-    // A change to a value that the type can represent makes the record readable.
+    // After a change to a value that the type can represent, the record is readable.
     tickets.update(("a", 2)).set("status", "Sent").await.unwrap();
     assert!(tickets.get(("a", 2)).await.unwrap().is_some());
 }

@@ -153,7 +153,8 @@ pub(crate) async fn an_empty_text_is_unique(recto: Recto) {
         "email",
         "ada",
     );
-    // An empty value is stored in a form that looks like this value.
+    // An empty value is stored in an escaped form that looks like `\0`. Nevertheless, both
+    // values are different.
     users.put_user("bob", Some("\0")).await.unwrap();
     users.put_user("ada", Some("\0\0")).await.unwrap();
     assert_taken(
@@ -167,7 +168,7 @@ pub(crate) async fn an_empty_text_is_unique(recto: Recto) {
 pub(crate) async fn records_that_expire_free_their_values(recto: Recto) {
     let users = users(&recto).await;
     let ada = users.user("ada", Some("ada@x"));
-    // The lifetime is longer than two changes take.
+    // The lifetime must be longer than two changes take.
     let seconds = match kind_of(&recto) {
         Kind::Embedded => 1,
         Kind::Cassandra => 8,
@@ -188,8 +189,8 @@ pub(crate) async fn records_that_expire_free_their_values(recto: Recto) {
         tokio::time::sleep(Duration::from_millis(100)).await;
         taken = users.put_user("bob", Some("ada@x")).await;
     }
-    // A put of the expired record does not take the value back. A change or a deletion of this record does
-    // not free the value.
+    // After bob took the value, a put of ada's expired record does not take it back. A change or a
+    // deletion of her record does not free it.
     assert_taken(&users.collection.put(&ada).await.unwrap_err(), "email", "bob");
     users.put_user("ada", None).await.unwrap();
     users.collection.delete("ada".to_owned()).await.unwrap();
@@ -268,7 +269,7 @@ pub(crate) async fn a_load_rejects_rows_whose_values_are_taken(recto: Recto) {
     let rejected = std::fs::read_to_string(&rejects).unwrap();
     let is_there = async |name: &str| users.collection.get(name.to_owned()).await.unwrap().is_some();
     assert!(is_there("eve").await && !is_there("carl").await);
-    // Two rows of the file want the same value. Either may get it.
+    // Two rows of the file have the same value, so only one of them is loaded, whichever it is.
     assert_ne!(is_there("bob").await, is_there("dora").await);
     assert_eq!(rejected.lines().count(), 3, "{rejected}");
     assert!(rejected.contains("carl,ada@x"), "{rejected}");
@@ -324,7 +325,7 @@ pub(crate) async fn claims_are_compared_with_records(recto: Recto) {
     set_claim(&users, "bob@x", None).await;
     set_claim(&users, "dora@x", Some(bob)).await;
     assert_eq!(verify(false).await, (2, 2, 1, 1, 0));
-    // The repair adds the missing claim before it counts the claims.
+    // The repair adds the missing claim of a value before it counts the claims, so the count is 3.
     assert_eq!(verify(true).await, (2, 3, 1, 1, 2));
     assert_eq!(verify(false).await, (2, 2, 0, 0, 0));
     assert_taken(
@@ -423,7 +424,7 @@ pub(crate) async fn fields_of_records_that_are_there_become_unique(recto: Recto)
             "{message}"
         );
     }
-    // New writes must already obey the constraint.
+    // The apply failed, but new writes must already obey the constraint.
     assert_taken(&note("eve", "two").await.unwrap_err(), "note", "bob");
     note("carl", "four").await.unwrap();
     note("ada", "one").await.unwrap();
@@ -545,7 +546,7 @@ pub(crate) async fn fields_are_unique_no_more(recto: Recto) {
     assert_eq!(plan.changes, ["collection users: unique (email) removed"]);
     users.recto.apply_with(&without, &remove).await.unwrap();
     users.put_user("bob", Some("ada@x")).await.unwrap();
-    // The constraint is added again, with its own new claims.
+    // Apply the removed constraint again, which claims the values of all records again.
     let error = users.recto.apply(&parse(USERS)).await.unwrap_err();
     assert!(
         error.message().contains("(ada)") && error.message().contains("(bob)"),

@@ -102,8 +102,8 @@ pub(crate) async fn the_view_is_taken_that_reads_least(recto: Recto) {
         ..request(filter, sort, view)
     };
     for (request, table, others) in [
-        // The first of the views with equal cost is chosen. A view that lacks fields or records cannot serve
-        // the query.
+        // If several views have the same cost, Recto uses the first one. A view that lacks fields
+        // or records cannot serve the query.
         (
             request(scored, "-score", ""),
             "posts_scored_1",
@@ -114,7 +114,7 @@ pub(crate) async fn the_view_is_taken_that_reads_least(recto: Recto) {
             "posts_all_3",
             "records without score",
         ),
-        // A view that needs no filter scan is better than an earlier view.
+        // A view that needs no filter scan is better than an earlier view that needs one.
         (
             allowing(&with_topic, "-score", ""),
             "posts_by_topic_4",
@@ -232,7 +232,7 @@ pub(crate) async fn records_come_whole_from_every_view(recto: Recto) {
         ..asked.clone()
     };
     assert_eq!(ids(&session.page("posts", &from).await.unwrap()), [2, 1]);
-    // The same records as Rust types that know fewer fields.
+    // Read the same records as a Rust type that has fewer fields.
     let typed = recto.collection::<Post>().unwrap();
     for (view, expected) in [
         ("all", &BY_SCORE[..]),
@@ -254,7 +254,7 @@ pub(crate) async fn records_come_whole_from_every_view(recto: Recto) {
         }
         assert_eq!(page.len(), expected.len(), "{view}");
     }
-    // A view that lacks fields serves queries that do not read these fields.
+    // A view that lacks fields serves a query that does not read these fields.
     let narrow = request(r#"author = "ada""#, "", "narrow");
     let looking = PageRequest {
         fields: vec!["id".into(), "topic".into()],
@@ -326,7 +326,8 @@ pub(crate) async fn fields_are_looked_up(recto: Recto) {
         }
         assert_eq!((found, token.as_str()), (BY_SCORE[..4].to_vec(), ""));
     }
-    // A filter scan checks conditions on such a field. A row that does not exist does not count.
+    // A filter scan checks conditions on fields that the view lacks. No record matches, so the page
+    // is empty and the last one.
     let checked = PageRequest {
         allow_filter_scan: true,
         ..request(r#"author = "ada" AND body = "other""#, "", "narrow")
@@ -391,7 +392,8 @@ pub(crate) async fn a_cursor_goes_on_in_any_view_of_its_order(recto: Recto) {
             );
         }
     }
-    // The position of nulls is part of the order, unless a condition excludes nulls.
+    // The position of nulls is part of the order, unless a condition excludes nulls, so the cursor
+    // belongs to another order.
     let of_all = session
         .page("posts", &request(r#"author = "ada""#, "", "all"))
         .await
@@ -403,7 +405,8 @@ pub(crate) async fn a_cursor_goes_on_in_any_view_of_its_order(recto: Recto) {
     let error = session.page("posts", &other).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidCursor);
     assert!(error.message().contains("another view"), "{error}");
-    // The removal of a view has no effect on clients between two pages, if another view has the same order.
+    // Between two pages, a view may be removed without an effect on clients, if another view
+    // has the same order.
     let first = session.page("posts", &asked("")).await.unwrap();
     let (start, end) = (
         SCHEMA.find("[collection.posts.view.scored]"),

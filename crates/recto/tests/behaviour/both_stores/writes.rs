@@ -31,7 +31,7 @@ pub(crate) async fn a_put_is_read_back_and_replaced_whole(recto: Recto) {
     let second = record(&subject, &json!({ "sensor": "replace", "slot": 1, "value": 2.5 }));
     subject.collection.put(&second).await.unwrap();
     assert_eq!(reading(&subject, "replace", 1).await.unwrap(), "2.5 -");
-    // A record that has only a key is a record.
+    // A record may consist of its key only.
     let bare = record(&subject, &json!({ "sensor": "replace", "slot": 2 }));
     subject.collection.put(&bare).await.unwrap();
     assert_eq!(reading(&subject, "replace", 2).await.unwrap(), "- -");
@@ -60,7 +60,7 @@ pub(crate) async fn the_last_writer_wins(recto: Recto) {
         subject.collection.put(&next).await.unwrap();
     }
     assert_eq!(reading(&subject, "last", 1).await.unwrap(), "19.0 -");
-    // The same holds within one batch.
+    // The last put also wins within one batch.
     let mut batch = recto.batch();
     for value in 0..20 {
         let next = record(
@@ -121,7 +121,7 @@ pub(crate) async fn a_batch_is_all_or_nothing(recto: Recto) {
 pub(crate) async fn a_batch_that_is_too_large_writes_nothing(recto: Recto) {
     let subject = Subject::new(&recto, "notes");
     let limits = recto.store().limits();
-    // Seven records, each a fifth of the maximum size of a batch.
+    // Put seven records, each of which has a fifth of the maximum size of a batch.
     let (text, count) = ("x".repeat(limits.batch_bytes / 5), 7);
     let records: Vec<DynamicRecord> = (0..count)
         .map(|id| record(&subject, &json!({ "id": 1_000_000 + id, "text": text })))
@@ -135,7 +135,7 @@ pub(crate) async fn a_batch_that_is_too_large_writes_nothing(recto: Recto) {
             "{id} was written"
         );
     }
-    // Without atomicity, the records fit.
+    // Without atomicity, the maximum size of a batch does not apply, so all records are written.
     let mut batch = recto.batch();
     batch.each_for_itself();
     for one in &records {
@@ -143,7 +143,7 @@ pub(crate) async fn a_batch_that_is_too_large_writes_nothing(recto: Recto) {
     }
     batch.commit().await.unwrap();
     assert!(subject.collection.get((1_000_006,)).await.unwrap().is_some());
-    // A single record that is too large.
+    // A single record that is too large is rejected, and the stored record stays.
     let large = record(
         &subject,
         &json!({ "id": 1_000_000, "text": "x".repeat(limits.mutation_bytes + 1) }),
@@ -152,7 +152,7 @@ pub(crate) async fn a_batch_that_is_too_large_writes_nothing(recto: Recto) {
     assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
     let kept = subject.collection.get((1_000_000,)).await.unwrap().unwrap();
     assert_ne!(kept, large);
-    // One change beyond the maximum is rejected when it is added.
+    // The batch rejects the first change beyond its maximum number of changes.
     let mut batch = recto.batch();
     for id in 0..recto::MAX_BATCH_CHANGES as i32 {
         batch.delete(&subject.collection, (id,)).unwrap();
@@ -381,12 +381,13 @@ pub(crate) async fn an_append_of_another_record_is_a_conflict_where_the_store_se
         events.delete(key()).await.unwrap();
         events.put(&other).await.unwrap();
         assert_eq!(events.get(key()).await.unwrap().unwrap(), other);
-        // The same holds in one batch: the deletion comes first.
+        // In one batch, the deletion comes before the put, so there is no conflict either.
         let mut batch = recto.batch();
         batch.delete(events, key()).unwrap().put(events, &one).unwrap();
         batch.commit().await.unwrap();
     } else {
-        // As documented, the cells that are not null replace the stored cells.
+        // If the store does not detect conflicts, the cells that are not null replace the stored
+        // cells, as documented.
         put.unwrap();
     }
     assert_eq!(events.get(key()).await.unwrap().unwrap(), one);

@@ -118,7 +118,8 @@ async fn buckets_go_that_are_too_old() {
                     .collect();
                 collection.put_all(&some).await.unwrap();
             }
-            // It is day 11. Rows before day 3 are removed, by whole days.
+            // It is day 11, and rows are kept for eight days, so the rows before day 3 are removed,
+            // by whole days.
             let expected: Vec<i64> = (3 * 24..12 * 24).collect();
             assert_eq!(kept.hours(of).await, expected, "{bound} {of}");
             let late = kept.record(of, 3 * 24 - 1, 1_000);
@@ -137,7 +138,7 @@ async fn buckets_go_that_are_too_old() {
             collection.delete(&key_of(&late)[..]).await.unwrap();
             collection.put(&kept.record(of, 3 * 24, 3 * 24)).await.unwrap();
         }
-        // No client writes any more, and `rebalance_buckets` removes old buckets.
+        // After the last write, only `rebalance_buckets` can remove old buckets.
         kept.at(15);
         let session = LocalSession::new(kept.recto.clone());
         for of in ["newest", "oldest"] {
@@ -157,7 +158,7 @@ async fn buckets_go_that_are_too_old() {
             let rows: u64 = listed.buckets.iter().map(|bucket| bucket.figures.rows).sum();
             assert_eq!(rows, hours.len() as u64);
         }
-        // With so few bytes, there is only one bucket.
+        // With a target in bytes, all rows are in one bucket, so no bucket is dropped.
         let dropped = session.bucket_metrics().unwrap().dropped;
         assert_eq!(dropped > 0, !bound.contains("target"), "{bound}");
     }

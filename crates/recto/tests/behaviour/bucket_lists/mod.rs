@@ -48,7 +48,7 @@ async fn session(folder: &tempfile::TempDir) -> LocalSession {
     }
     events.put_all(&[event("b", 1), event("c", 1)]).await.unwrap();
     let session = LocalSession::new(recto);
-    // Waits until the background has split all buckets that are too large.
+    // Wait until the background task has split all buckets that are too large.
     for _ in 0..200 {
         let report = session
             .tools()
@@ -136,7 +136,7 @@ async fn the_buckets_of_a_partition_are_listed_in_its_order() {
     }
     let read: BucketList = serde_json::from_value(json!(all)).unwrap();
     assert_eq!(read, all);
-    // By pages, in both directions.
+    // List the buckets by pages, in both directions.
     let (mut seen, mut request) = (Vec::new(), of(r#"stream = "a""#));
     request.page_size = Some(4);
     let last = loop {
@@ -154,7 +154,7 @@ async fn the_buckets_of_a_partition_are_listed_in_its_order() {
         before.buckets.last().unwrap().end.as_ref(),
         Some(&last.buckets[0].start)
     );
-    // Around a position.
+    // List the buckets around a position.
     request.page_token.clear();
     request.at = Some(r#"[["150", 7], ["150"], ["299", 7], ["0", 7]]"#.to_owned());
     let around = listed(&session, &request).await;

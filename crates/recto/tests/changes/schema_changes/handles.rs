@@ -62,8 +62,8 @@ pub(crate) async fn a_handle_sees_a_field_that_was_added(kind: Kind) {
         .filter("day = 1 AND score >= 0")
         .allow_filter_scan();
     assert_eq!(scores.clone().await.unwrap_err().kind(), ErrorKind::InvalidQuery);
-    // One query is stored in the plan cache of the collection. The other has no texts, so only the query
-    // itself keeps its plan.
+    // The plan cache of the collection stores the plan of `kept`. `built` has no texts, so only the
+    // query itself keeps its plan.
     let kept = events.query().filter("day = 1").first(2);
     let built = typed
         .query()
@@ -71,7 +71,8 @@ pub(crate) async fn a_handle_sees_a_field_that_was_added(kind: Kind) {
         .first(2);
     let cursor = kept.clone().await.unwrap().next_cursor().unwrap();
     assert_eq!(built.clone().await.unwrap().items(), [event(5), event(4)]);
-    // A stream, a scan and a batch that have begun, and a record that is created but not put yet.
+    // Before the change, begin a stream, a scan and a batch, and create a record
+    // without putting it.
     let mut stream = std::pin::pin!(typed.query().filter("day = 1").first(2).stream());
     assert_eq!(stream.try_next().await.unwrap(), Some(event(5)));
     let mut scan = std::pin::pin!(events.scan().filter("day = 1").stream());
@@ -80,7 +81,7 @@ pub(crate) async fn a_handle_sees_a_field_that_was_added(kind: Kind) {
     batch.put(&typed, &event(6)).unwrap();
     let early = record(&events, &event_json(7));
 
-    // The change is applied by another handle of the same open store.
+    // Another handle of the same open store applies the change.
     recto.clone().apply(&parse(AFTER)).await.unwrap();
 
     assert!(events.definition().field("score").is_some());
@@ -142,7 +143,7 @@ pub(crate) async fn a_removed_collection_is_an_error_of_every_handle(kind: Kind)
         assert!(error.hint().is_some(), "{error}");
     }
 
-    // A new collection has the same name but another key: a text instead of day and id.
+    // A new collection has the same name but another key: a text instead of `day` and `id`.
     let other = settings.to_owned()
         + r#"
 [collection.events]
@@ -174,7 +175,7 @@ writes = "overwrite"
         .filter(r#"id = "x""#)
         .after(page.next_cursor().unwrap());
     assert_eq!(old.await.unwrap_err().kind(), ErrorKind::InvalidCursor);
-    // This scan had not begun, so it reads the new collection.
+    // The scan `lost_scan` had not begun, so it reads the new collection.
     let part = lost_scan.try_next().await.unwrap().unwrap();
     assert!(part.items.len() <= 1, "{part:?}");
     let foreign = record(&recto.dynamic("settings").unwrap(), &json!({ "name": "a" }));

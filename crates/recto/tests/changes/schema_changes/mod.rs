@@ -178,8 +178,8 @@ async fn fields_are_added_to_a_collection_with_records(kind: Kind) {
     let new =
         json!({ "day": 1, "id": 4, "what": "new", "tags": ["a"], "score": 0.5, "place": { "city": "Oslo" } });
     let filled = json!({ "day": 1, "id": 1, "what": "old 1", "score": 0.25 });
-    // An existing record of this collection never changes, so it gets no new field. The program must put a
-    // new record.
+    // An existing record of this collection never changes, so it gets no new field. The program
+    // must delete the record and put a new one.
     events.delete((1, 1)).await.unwrap();
     put(&events, &[new.clone(), filled.clone()]).await;
     let expected = [new.clone(), event(3), event(2), filled.clone()];
@@ -206,7 +206,7 @@ async fn fields_are_added_to_a_collection_with_records(kind: Kind) {
                 .map(|one| Json::Object(one.to_json())),
             Some(event(2))
         );
-        // A cursor from before the addition continues, because it has the same sort order.
+        // A cursor from before the new field continues, because the sort order is the same.
         let next = events
             .query()
             .filter("day = 1")
@@ -282,7 +282,7 @@ async fn handles_from_before_keep_working(kind: Kind) {
     let fresh = Fresh::new(kind);
     let recto = fresh.open().await;
     recto.apply(&parse(BEFORE)).await.unwrap();
-    // Another process that does not refresh its schema, if the store allows several processes.
+    // `other` does not refresh its schema. On Cassandra, it belongs to another process.
     let other = match kind {
         Kind::Embedded => recto.clone(),
         Kind::Cassandra => fresh.open().await,
@@ -313,7 +313,7 @@ async fn handles_from_before_keep_working(kind: Kind) {
     );
     assert_eq!(all(&new, r#"name = "b""#).await, [json!(null); 0]);
     assert_eq!(all(&new, r#"name = "c""#).await, [setting("c", "3")]);
-    // The other process refreshes its schema, and its handle follows.
+    // After the other process refreshes its schema, its handle knows the new field.
     assert_eq!(other.refresh().await.unwrap(), kind == Kind::Cassandra);
     assert_eq!(all(&old, r#"name = "a""#).await, found);
 }
@@ -434,14 +434,15 @@ async fn older_and_newer_programs_append(kind: Kind) {
             .unwrap();
         newer.put(&rated(3, Some("c"), None)).await.unwrap();
     }
-    // Both in one batch, in one partition.
+    // Put records of both programs in one batch, in one partition.
     let mut batch = recto.batch();
     batch.put(&older, &note(1, Some("a"))).unwrap();
     batch.put(&newer, &rated(4, Some("d"), Some(1))).unwrap();
     batch.put(&older, &note(4, Some("d"))).unwrap();
     batch.commit().await.unwrap();
     assert_eq!(older.get((1, 4)).await.unwrap(), Some(note(4, Some("d"))));
-    // Cassandra cannot see the stored record.
+    // Cassandra does not compare a put with the stored record, so only the embedded
+    // store reports conflicts.
     if kind == Kind::Embedded {
         for text in [Some("b"), None] {
             let error = older.put(&note(1, text)).await.unwrap_err();
@@ -474,7 +475,7 @@ async fn keeps_parts_that_a_schema_does_not_name(kind: Kind) {
     recto.apply(&parse(AFTER)).await.unwrap();
     let settings = recto.dynamic("settings").unwrap();
     put(&settings, &[json!({ "name": "a", "value": "1" })]).await;
-    // The schema of a second module, and the unchanged schema of the first module.
+    // Apply the schema of a second module, and the unchanged schema of the first module.
     for (schema, changes, kept) in [(MORE, vec!["collection more: new"], 3), (BEFORE, vec![], 5)] {
         let schema = parse(schema);
         let plan = recto.plan(&schema).await.unwrap();
@@ -553,8 +554,8 @@ async fn an_interrupted_removal_is_finished(kind: Kind) {
         .await
         .unwrap();
     recto.store().create_table(&table).await.unwrap();
-    // A program that creates the collection again gets a report about existing rows. A program that removes
-    // it again drops the table.
+    // A program that removes the collection again drops the remaining table, and gets a
+    // report about its rows.
     let remove = ApplyOptions::new().remove("more");
     let applied = recto.apply_with(&parse(BEFORE), &remove).await.unwrap();
     assert_eq!(
@@ -644,7 +645,8 @@ async fn a_table_that_is_gone_is_made_again(kind: Kind) {
         .await
         .unwrap();
 
-    // The result is the same with a schema that does not name the table, and with an additional field.
+    // Every plan reports the missing table: for a schema that does not name it,
+    // and for one that does.
     let lost = "table settings: it is missing and is created again, empty; its rows are lost";
     assert_eq!(recto.plan(&parse(MORE)).await.unwrap().changes[1], lost);
     let plan = recto.plan(&parse(BEFORE)).await.unwrap();
@@ -752,7 +754,7 @@ async fn rejects_incompatible_schemas_and_changes_nothing(kind: Kind) {
     let tables = recto.store().list_tables().await.unwrap();
     let replaced = |from: &str, to: &str| {
         assert!(AFTER.contains(from), "{from}");
-        // The schema also has an allowed addition, which must not be applied alone.
+        // The schema also adds a field. Recto must not apply this allowed change alone.
         with_note(&AFTER.replace(from, to))
     };
     let event_key = r#"key = ["day", "id"]"#;
@@ -787,15 +789,16 @@ async fn an_interrupted_apply_is_finished(kind: Kind) {
     let recto = Fresh::new(kind).open().await;
     recto.apply(&parse(BEFORE)).await.unwrap();
     let noted = with_note(BEFORE).keeping(&recto.schema());
-    // Simulates an apply that was interrupted: the table is changed, but the schema is not recorded.
+    // Simulates an apply that was interrupted: the table is changed, but the schema is not
+    // recorded.
     let table = noted.collection("settings").unwrap().base_table();
     let recorded = recto.schema().collection("settings").unwrap().base_table();
     let outcome = recto.store().add_columns(&recorded, &table).await;
     assert!(matches!(outcome, Ok(TableOutcome::Done)), "{outcome:?}");
     let settings = recto.dynamic("settings").unwrap();
     put(&settings, &[json!({ "name": "a", "value": "1" })]).await;
-    // A store that identifies cells by position rejects another field at this position, with a hint. It
-    // records nothing.
+    // The embedded store identifies cells by position, so it rejects another field at this
+    // position, with a hint. The apply records nothing.
     if kind == Kind::Embedded {
         let other = parse(&BEFORE.replace(r#"value = "text""#, r#"value = "text", other = "text""#));
         let error = recto.apply(&other).await.unwrap_err();
@@ -804,7 +807,7 @@ async fn an_interrupted_apply_is_finished(kind: Kind) {
         assert!(error.hint().is_some_and(|hint| hint.contains("interrupted")));
         assert_eq!(recto.generation(), 1);
     }
-    // The same schema, or a larger one, continues from this state.
+    // The same schema, or one with more fields, continues the interrupted apply.
     let both = parse(&BEFORE.replace(
         r#"value = "text""#,
         r#"value = "text", note = "text", other = "text""#,
@@ -878,7 +881,8 @@ async fn two_who_apply_different_things_at_once(kind: Kind) {
     let collection = parse(&format!("{BEFORE}{MORE}"));
     let (first, second) = tokio::join!(one.apply(&collection), two.apply(&field));
     assert!(first.is_ok() || second.is_ok(), "{first:?} {second:?}");
-    // Without the note, if it was not recorded.
+    // If the second apply failed, its field `note` is not recorded, so the next
+    // schema leaves it out.
     let recto = one;
     let noted = second.is_ok();
     let value = if noted {
@@ -907,7 +911,7 @@ async fn two_who_apply_at_once(kind: Kind) {
             &format!(r#"value = "text", {name} = "text""#),
         ))
     };
-    // The same addition, and then different additions.
+    // Both processes add the same field, and then different fields.
     let (same, before) = (with("n"), one.generation());
     let (first, second) = tokio::join!(one.apply(&same), two.apply(&same));
     assert!(first.is_ok() || second.is_ok(), "{first:?} {second:?}");
@@ -917,8 +921,8 @@ async fn two_who_apply_at_once(kind: Kind) {
     assert_eq!(one.apply(&same).await.unwrap().generation, before + 1);
     let (left, right) = (with("n = \"text\", left"), with("n = \"text\", right"));
     let (first, second) = tokio::join!(one.apply(&left), two.apply(&right));
-    // The second process may read the schema after the first is done. In that case, it keeps the addition of
-    // the first.
+    // The second process may read the schema after the first one has applied its own. In that case,
+    // the second process keeps the first one's field.
     let both = first.is_ok() && second.is_ok();
     assert!(first.is_ok() || second.is_ok(), "{first:?} {second:?}");
     let recto = match kind {

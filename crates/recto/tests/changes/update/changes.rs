@@ -84,7 +84,8 @@ pub(crate) async fn records_move_between_views(recto: Recto) {
         (vec!["bob".into()], vec!["ada".to_owned()])
     );
     assert_eq!(all.get("ada").await.unwrap().unwrap().visits, Some(7));
-    // Null: the record is last in the order of one view, and leaves the view whose partition the field is.
+    // With null in `since`, the record is last in the view by status. With null in `status` and
+    // `reason`, it leaves the views by these fields.
     rises(
         all.update("ada")
             .set("since", None::<i64>)
@@ -152,7 +153,8 @@ pub(crate) async fn versions_are_asked_for(recto: Recto) {
         .unwrap()
         .version;
     all.delete("ada").if_version(third).await.unwrap();
-    // No version holds for a missing record, and it cannot be updated.
+    // A missing record has no version, so every condition on a version fails. A missing record
+    // cannot be updated, either.
     for change in [
         all.put(&suspension("ada", "open", 2)).if_version(third),
         all.delete("ada").if_version(third),
@@ -215,7 +217,7 @@ pub(crate) async fn rejects_invalid_changes_and_keeps_the_record(recto: Recto) {
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert!(error.message().contains("suspensions"), "{error}");
-    // Records that are written plainly have no versions for a condition.
+    // Plainly written records have no versions, so conditions on versions are rejected.
     let plain = recto.dynamic("plain").unwrap();
     let record = DynamicRecord::from_json_text(plain.definition(), r#"{"user": "ada"}"#).unwrap();
     plain.put(&record).await.unwrap();
@@ -285,7 +287,7 @@ pub(crate) async fn keeps_fields_that_the_type_does_not_have(recto: Recto) {
         ..suspension("ada", "closed", 1)
     };
     assert_eq!(all.get("ada").await.unwrap(), Some(expected));
-    // If there is no record, the other fields are null.
+    // If no record exists, a put with fewer fields leaves the other fields null.
     narrow.put(&known("bob", "open")).await.unwrap();
     assert_eq!(all.get("bob").await.unwrap().unwrap().reason, None);
     let error = narrow.insert(&known("bob", "closed")).await.unwrap_err();
@@ -296,8 +298,8 @@ pub(crate) async fn keeps_fields_that_the_type_does_not_have(recto: Recto) {
 pub(crate) async fn records_expire_with_their_entries(recto: Recto) {
     let all = suspensions(&recto);
     let has_transactions = recto.store().limits().transactions;
-    // Long enough for all requests before the end of the lifetime, even during other tests. Cassandra ends it
-    // up to a second early.
+    // The lifetime is long enough for all requests before its end, even during other tests.
+    // Cassandra ends it up to a second early.
     let lifetime = Duration::from_secs(12);
     let put = all
         .put_for(&suspension("ada", "open", 1), lifetime)
@@ -309,7 +311,7 @@ pub(crate) async fn records_expire_with_their_entries(recto: Recto) {
     all.put_for(&suspension("eve", "open", 3), lifetime)
         .await
         .unwrap();
-    // If several clocks decide, entries outlive their record by an hour.
+    // Without transactions, several clocks decide, so entries outlive their record by an hour.
     let longest = if has_transactions { 12 } else { 12 + 3_600 };
     let ends = entries_end_in(&recto, "suspensions").await;
     assert_eq!(ends.len(), 6);
@@ -350,7 +352,7 @@ pub(crate) async fn handles_from_before_a_field_leave_it(recto: Recto) {
     let more = super::SCHEMA.replace("visits = \"int\" }", "visits = \"int\", note = \"text\" }");
     recto.apply(&parse(&more)).await.unwrap();
     dynamic.update("ada").set("note", "kept").await.unwrap();
-    // An earlier record object does not know the field.
+    // `old` was read before the field was added, so its put leaves the field unchanged.
     dynamic.put(&old).await.unwrap();
     let found = dynamic.get("ada").await.unwrap().unwrap();
     assert_eq!(found.to_json()["note"], "kept");
@@ -390,7 +392,7 @@ pub(crate) async fn rejects_changes_that_make_a_record_too_large(recto: Recto) {
     let error = letters.update(1).set("back", &*half).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
     assert!(error.message().contains("letters would have 1"), "{error}");
-    // The stored record is unchanged, and can be changed.
+    // The rejected change left the stored record unchanged, so further changes succeed.
     letters.update(1).set("front", "short").await.unwrap();
     letters.update(1).set("back", &*half).await.unwrap();
     let found = letters.get(1).await.unwrap().unwrap().to_json();

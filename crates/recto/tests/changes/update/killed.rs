@@ -49,7 +49,7 @@ fn writer_that_gets_killed() {
                 0 => all.delete(&user).await.unwrap(),
                 _ => all.put(&suspension(&user, status, since)).await.unwrap(),
             };
-            // A printed change is acknowledged.
+            // The parent process counts a printed change as acknowledged.
             println!("\nacknowledged {user} {}", changed.version);
         }
     });

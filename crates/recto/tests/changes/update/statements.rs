@@ -136,7 +136,8 @@ impl SnapshotWrapper for NotingReads {
         if self.passed.fetch_add(1, Ordering::SeqCst).is_multiple_of(2) {
             self.sent.begin("read".to_owned());
         } else {
-            // The read began in the first stage, or at least before any other answer.
+            // Count the answer as stage 1, because the read began in the first stage, or at least
+            // before any other answer.
             self.sent.answered.fetch_max(1, Ordering::SeqCst);
         }
     }
@@ -211,7 +212,8 @@ fn changes_in_three_stages_with_no_deletion_in_the_log() {
             (3, "suspensions_by_status_1: put"),
         ];
         let inserts = async |attempt: usize| {
-            // With a null, the change would first clear the position of the entry.
+            // Set `visits`, because a null would make the change clear the position
+            // of the entry first.
             let mut suspended = suspension(&format!("u{attempt}"), "open", 1);
             suspended.visits = Some(0);
             all.insert(&suspended).await.unwrap();
@@ -246,7 +248,7 @@ fn changes_in_three_stages_with_no_deletion_in_the_log() {
             rows_and_deletions(&config, "suspensions_by_reason_2").await,
         ];
         assert_eq!(after, before, "who stays where they are leaves nothing behind");
-        // Whole segments are removed, and a node meets nothing of them.
+        // Recto removes whole segments of intents, so a node meets no tombstones.
         let begun = Instant::now();
         loop {
             let (rows, deletions) = rows_and_deletions(&config, "recto_intents").await;

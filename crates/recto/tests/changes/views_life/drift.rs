@@ -40,7 +40,8 @@ impl Rows {
     /// Reads the rows of the records of [`fill`]. Other records change meanwhile.
     async fn read(recto: &Recto, view: &str) -> Self {
         let mut rows = Self::read_all(recto, view).await;
-        // The last cell of the key is the number of the record.
+        // The last cell of the key is the number of the record, so it tells the records of
+        // `fill` from others.
         let last = rows.table.key_len() - 1;
         let ours = rows.cells.into_iter().zip(rows.stamps).filter(|(row, _)| {
             row.get(last)
@@ -162,8 +163,8 @@ pub(crate) async fn plant(recto: &Recto, view: &str) -> Vec<(&'static str, Strin
         .await;
     rows.write(2, place("elsewhere"), newest + 5, Some(invented))
         .await;
-    // If neither the store nor a version gives the time of the entry, the repair deletes the entry only after
-    // an hour.
+    // If neither the store nor a version tells the time of an entry, the repair deletes the entry
+    // only after an hour. So plant an old entry.
     let is_told = view == "by_city" || !recto.store().limits().remote;
     let nothing = Some(rows.regular(3, None, false));
     let stamp = if is_told { newest + 6 } else { newest - HOUR_MICROS };
@@ -181,7 +182,7 @@ pub(crate) async fn plant(recto: &Recto, view: &str) -> Vec<(&'static str, Strin
         )
         .await;
     }
-    // An entry with the same content, but without a version.
+    // Entry 8 keeps its content, but loses its version.
     let same = rows.cells[8]
         .get(rows.table.columns().len() - 1)
         .map(<[u8]>::to_vec);
@@ -240,7 +241,8 @@ pub(crate) async fn finds_missing_entries_during_inserts(recto: Recto) {
     let put = async |number: i32| {
         people.put(&record(&people, &person(number))).await.unwrap();
     };
-    // Every second number.
+    // Put every second number first, so that the other numbers are inserted
+    // during the verification.
     for number in 0..RECORDS / 2 {
         put(number * 2).await;
     }
@@ -256,7 +258,7 @@ pub(crate) async fn finds_missing_entries_during_inserts(recto: Recto) {
         ..VerifyRequest::default()
     };
     let told = |told: ViewProgress| {
-        // All records were read once.
+        // Once all records were read, the inserts begin.
         if told.rows >= u64::try_from(RECORDS / 2).unwrap()
             && let Some(inserts) = inserts.lock().unwrap().take()
         {

@@ -42,7 +42,7 @@ async fn apply_for(store: &Arc<dyn Store>, calls: i64, cut: Cut, schema: &Schema
 #[test]
 fn completes_view_changes_after_a_kill_at_any_call() {
     let before = with_views();
-    // One view is added, one is changed, and one is removed.
+    // The change adds one view, changes one, and removes one.
     let changed = VIEWS.replace(r#"order = ["age"]"#, r#"order = ["-age"]"#);
     let kept = changed.split("[collection.people.view.ages]").next().unwrap();
     let after = parse(&format!(

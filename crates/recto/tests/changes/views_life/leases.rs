@@ -79,14 +79,14 @@ fn a_change_waits_for_the_lease() {
         changing.await.unwrap().unwrap();
         assert_eq!(one.writer_metrics().lost, 0);
         assert_views_are_exact(&one, "people").await;
-        // The change waits in vain until its timeout.
+        // If renewals of the lease stay held back, a change waits for the lease until its timeout.
         doors.hold(Door::Registrations);
         sleep(LAPSED).await;
         let began = Instant::now();
         let error = put(&one, 1, "jena").await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
         assert_eq!(began.elapsed().as_secs(), 10);
-        // If too few replicas are alive, the change does not wait at all.
+        // If too few replicas are alive for a renewal, the change does not wait at all.
         doors.open();
         doors.fail(Door::Registrations);
         sleep(LAPSED).await;
@@ -239,8 +239,8 @@ fn stays_registered_until_a_plain_write_finishes() {
         plain::fill(&other, RECORDS).await;
         doors.hold(Door::Registrations);
         sleep(LAPSED).await;
-        // The write waits for the lease. Then the process starts to close the store, before the write
-        // continues.
+        // The write waits for the lease. Then the process begins to close the store, before
+        // the write continues.
         let writing = other.clone();
         let written = tokio::spawn(async move {
             let events = writing.dynamic("events").unwrap();
@@ -329,7 +329,7 @@ fn a_recovering_process_goes_on_when_it_was_found_dead_itself() {
         sleep(LAPSED).await;
         other.close().await.unwrap();
         assert_eq!(one.writer_metrics().lost, 1);
-        // No other process is running.
+        // Process 3 is the only other process now, so only the recovering process can find it dead.
         let (last, doors) = world.process(3, 0).await;
         put_many(&last).await;
         doors.gate.open(false);

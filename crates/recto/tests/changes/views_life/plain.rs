@@ -137,7 +137,7 @@ fn waits_for_writes_that_do_not_know_the_view() {
         one.apply(&parse(PLAIN)).await.unwrap();
         let (other, doors) = world.process(2, -1_800_000_000).await;
         fill(&other, RECORDS).await;
-        // Its renewals pass, but its writes of records are held back.
+        // The renewals of `other` pass, but its writes of records are held back.
         doors.hold(Door::Writes);
         let writing = other.clone();
         let written = tokio::spawn(async move { put(&writing, RECORDS, 1).await });
@@ -241,7 +241,8 @@ fn adds_late_writes_of_a_frozen_process_to_new_views() {
             events.delete((3, 10)).await.map(drop).unwrap();
         });
         sleep(Duration::from_secs(1)).await;
-        // No request of this process passes any more. It is found dead, and others do not wait for it.
+        // No request of `other` passes any more, so it is found dead, and other processes
+        // do not wait for it.
         doors.gate.open(false);
         timeout(2 * LONG, apply(&one, &(before + PLAIN_VIEWS)))
             .await
@@ -339,8 +340,8 @@ async fn write_on(recto: Recto, writer: i32, random: Random) -> u32 {
     );
     let (begun, mut done) = (Instant::now(), 0);
     while begun.elapsed() < LONG / 2 {
-        // Each writer uses its own records. Concurrent puts and deletions of the same plain record, by
-        // different clocks, may leave an entry behind.
+        // Let each writer use its own records. Concurrent puts and deletions of one plain record,
+        // by different clocks, may leave an entry behind.
         let number = 3 * i32::try_from(random.below(u64::from(RECORDS.unsigned_abs()))).unwrap() + writer - 1;
         match random.below(4) {
             0 => events.delete((number % 7, number)).await.map(drop).unwrap(),

@@ -121,8 +121,8 @@ pub(crate) async fn reports_the_same_findings_after_a_stop(recto: Recto) {
         report.begun_seconds_ago.is_some_and(|seconds| seconds < 600),
         "{report:?}"
     );
-    // Faults before the checkpoint were found earlier, and are not checked again. Faults after it are
-    // repaired by now.
+    // The comparison found the faults before the checkpoint earlier, and does not check them again.
+    // The faults after the checkpoint are repaired by now.
     let repair = VerifyRequest {
         repair: true,
         ..VerifyRequest::default()
@@ -332,6 +332,7 @@ fn compares_views_in_bounded_memory() {
     let (little, much) = (taken(MEMORY_BYTES), taken(64 << 20));
     println!("a comparison takes {little} bytes, or {much}");
     assert!(little < MEMORY_BYTES + READ_BYTES, "{little}");
-    // Otherwise the first assertion would show nothing.
+    // With more memory, the comparison exceeds the limit, so the first assertion shows that the
+    // comparison obeys its limit.
     assert!(much > MEMORY_BYTES + READ_BYTES, "{much}");
 }

@@ -51,7 +51,7 @@ async fn all_goes_over(from: Kind, to: Kind) {
     assert_eq!(rows, [("orders", 0), ("events", 30), ("settings", 0)]);
     assert_is_copy(&source, &opened).await;
 
-    // Cursors continue, in another process too.
+    // Cursors of the source continue in the copy, also in another process.
     for recto in [&opened, &target.open_if_many().await.unwrap_or(opened.clone())] {
         for (query, (cursor, expected)) in queries(recto).into_iter().zip(&pages) {
             let page = query.after(cursor.clone()).await.unwrap();
@@ -65,7 +65,7 @@ async fn all_goes_over(from: Kind, to: Kind) {
         places.len() > 200 && places.is_sorted(),
         "as people sort them: {places:?}"
     );
-    // Versions are valid, and continue to rise.
+    // Versions of the source are valid in the copy, and continue to rise there.
     let (here, there) = (
         source.dynamic("orders").unwrap(),
         opened.dynamic("orders").unwrap(),

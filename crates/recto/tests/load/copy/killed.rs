@@ -150,7 +150,8 @@ async fn at_any_call() {
                 .await
                 .unwrap();
             let report = match copy(&source, &target).await {
-                // The last call of the copy was executed, so nothing records any more that there was a copy.
+                // If the copy executed its last call, it is complete and its progress is deleted,
+                // so a second copy is rejected.
                 Err(error) if cut == Cut::After && error.kind() == ErrorKind::Exists => {
                     assert_is_copy(&source, &target).await;
                     ended += 1;

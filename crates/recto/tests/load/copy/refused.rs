@@ -39,7 +39,8 @@ async fn refuses_what_is_not_empty(kind: Kind) {
             .unwrap()
             .is_none()
     );
-    // The version of a deleted record continues to rise.
+    // On Cassandra, a deleted record leaves a row, so that its version continues to rise. The
+    // target is therefore still not empty.
     orders.delete(7).await.unwrap();
     if kind == Kind::Cassandra {
         refused(&target).await;
@@ -114,7 +115,7 @@ fn copies_a_removed_collection_again() {
             let options = ApplyOptions::new().remove(removed);
             target.apply_with(&Schema::default(), &options).await.unwrap();
         }
-        // Another program declares one of the collections before the copy, and not the other.
+        // Before the copy, another program declares `events`, but not `orders`.
         let declared = source.schema();
         let mut of_events = Schema::clone(&declared);
         of_events.collections.retain(|one| one.name == "events");
@@ -208,7 +209,7 @@ fn reports_omitted_queues_and_late_records() {
             report.collections[0].source.records,
             report.collections[0].target.records + 1
         );
-        // The copy is repeated. It recognizes the copied rows, and compares them again.
+        // The second copy recognizes the copied rows, and compares the stores again.
         let again = copy(&source, &target).await.unwrap();
         assert!(!again.is_equal());
         source.dynamic("orders").unwrap().delete(9_999).await.unwrap();

@@ -208,7 +208,7 @@ async fn written(recto: &Recto, collection: &str) -> BTreeMap<Vec<u8>, (i64, Opt
             let key: Vec<u8> = (0..table.key_len())
                 .flat_map(|column| row.get(column).unwrap().to_vec())
                 .collect();
-            // A store need not report the timestamp of a row that has only a key.
+            // A store need not report the timestamp of a row that has only a key, so ignore it.
             let told = (read.stamps[index], read.ends_in_seconds[index]);
             rows.insert(key, if has_values { told } else { (0, None) });
         }

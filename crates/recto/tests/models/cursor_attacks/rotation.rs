@@ -64,8 +64,8 @@ pub(crate) async fn another_handle_learns_of_a_new_key(recto: Recto) {
     let query_of_one = events(&one, "learned", 9).await;
     let query_of_two = events(&two, "learned", 0).await;
     one.rotate_cursor_keys(1).await.unwrap();
-    // Until the second handle meets a cursor of the new key, it encrypts with the old key, which the store
-    // keeps.
+    // Until the second handle meets a cursor of the new key, it encrypts with the old key. The
+    // store keeps the old key.
     let of_two = query_of_two.clone().first(2).await.unwrap().cursor(1);
     assert_eq!(cursor::key_id(of_two.as_str()), Some(1));
     assert_eq!(
@@ -85,7 +85,7 @@ pub(crate) async fn another_handle_learns_of_a_new_key(recto: Recto) {
 }
 
 pub(crate) async fn a_handle_that_looks_takes_over_keys_and_schemas(recto: Recto) {
-    // This handle opens before there is a schema, and therefore before the store has permanent keys.
+    // `one` opens before there is a schema, and therefore before the store has permanent keys.
     let one = Fresh::new(kind(&recto)).open_with(OpenOptions::new()).await;
     let two = second_handle(&one, OpenOptions::new()).await;
     assert!(!two.refresh().await.unwrap());
@@ -104,13 +104,13 @@ pub(crate) async fn a_handle_that_looks_takes_over_keys_and_schemas(recto: Recto
         [2, 1, 0]
     );
 
-    // A key that another handle dropped opens nothing here either.
+    // A key that another handle dropped opens no cursor on this handle either.
     let given = second_handle(&one, OpenOptions::new().cursor_keys(&one.export_cursor_keys())).await;
     one.rotate_cursor_keys(0).await.unwrap();
     assert!(!two.refresh().await.unwrap());
     assert_eq!(two.export_cursor_keys(), one.export_cursor_keys());
     assert_eq!(refused(&of_two, &cursor).await, CursorError::NotOurs);
-    // Keys from the configuration stay.
+    // A handle whose configuration gave keys does not take keys from the store.
     given.refresh().await.unwrap();
     assert_ne!(given.export_cursor_keys(), one.export_cursor_keys());
 
@@ -153,8 +153,8 @@ pub(crate) async fn unknown_keys_are_asked_for_at_a_limited_rate(recto: Recto) {
         calls: Arc::clone(&calls),
     });
     let options = OpenOptions::new().environment(clock.environment());
-    // Another handle writes the rows, because a handle that writes renews its registration meanwhile, and
-    // this would count as calls.
+    // Another handle writes the rows. A handle that writes also renews its registration, and the
+    // renewals would count as calls.
     events(&recto, "limited", 6).await;
     let watched = Recto::with_store(store, options).await.unwrap();
     let query = events(&watched, "limited", 0).await;
@@ -203,7 +203,7 @@ pub(crate) async fn rejects_too_many_keys_and_configured_keys(recto: Recto) {
     let error = given.rotate_cursor_keys(1).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     assert!(error.hint().is_some());
-    // Keys from the configuration stay, independent of the keys in the store.
+    // A handle whose configuration gave keys keeps them, independent of the keys in the store.
     recto.rotate_cursor_keys(1).await.unwrap();
     let query = events(&recto, "given", 3).await;
     let cursor = query.first(1).await.unwrap().cursor(0).to_string();

@@ -105,7 +105,7 @@ pub(crate) async fn every_truncation_and_extension_is_refused(recto: Recto) {
     let session = filled(&recto, OpenOptions::new()).await;
     let token = token(&session, "").await;
     let bytes = URL_SAFE_NO_PAD.decode(&token).unwrap();
-    // An empty token is the beginning.
+    // An empty token means the beginning and is valid, so begin with one byte.
     for length in 1..bytes.len() {
         refusal(&session, "", &text_of(&bytes[..length])).await;
         let longer = [&bytes[..length], &[0; 256], &bytes[length..]].concat();
@@ -162,8 +162,8 @@ pub(crate) async fn other_filters_and_row_filters_are_refused(recto: Recto) {
             ScanTokenError::OtherFilter
         );
     }
-    // Reject the token of another session that sees more rows or other rows, although both sessions use the
-    // same keys.
+    // Reject the token of a session that sees more rows or other rows, although both
+    // sessions use the same keys.
     let mine = restricted(&session, "note >= \"note 1\"");
     let theirs = restricted(&session, "note < \"note 1\"");
     let token_of_theirs = token(&theirs, "").await;
@@ -174,11 +174,12 @@ pub(crate) async fn other_filters_and_row_filters_are_refused(recto: Recto) {
     }
     let of_mine = token(&mine, "").await;
     assert_eq!(refusal(&session, "", &of_mine).await, ScanTokenError::OtherFilter);
-    // A session without a row filter that uses the same condition as its filter selects the same rows.
+    // A session without a row filter may use the same condition as its filter. It selects the same
+    // rows, so the token is valid.
     first(&session, "note >= \"note 1\"", Some(&of_mine))
         .await
         .unwrap();
-    // The text of a token contains nothing of the hidden rows.
+    // The token contains no text of the hidden rows.
     let bytes = URL_SAFE_NO_PAD.decode(&of_mine).unwrap();
     for hidden in STREAMS.iter().filter(|stream| stream.len() > 1) {
         assert!(!bytes.windows(hidden.len()).any(|part| part == hidden.as_bytes()));

@@ -54,8 +54,8 @@ pub(crate) async fn a_forged_cursor_costs_what_an_expired_one_costs(recto: Recto
     let options = OpenOptions::new()
         .environment(clock.environment())
         .cursor_lifetime(Duration::from_secs(60));
-    // Another handle writes the rows, because a handle that writes renews its registration meanwhile, and
-    // this would count as calls.
+    // Another handle writes the rows. A handle that writes also renews its registration, and the
+    // renewals would count as calls.
     events(&recto, "telling", 6).await;
     let recto = Recto::with_store(store, options).await.unwrap();
     let query = events(&recto, "telling", 0).await;

@@ -29,6 +29,7 @@ pub(crate) async fn those_of_others_are_refused(recto: Recto) {
         foreign::another_query_of_the_collection_is_refused(recto.clone()).await;
         foreign::another_collection_is_refused(recto).await;
     }
-    // Recto does not interpret a cursor that it cannot open, so the kind of view makes no difference.
+    // Recto does not interpret a cursor that it cannot open, so the kind of view makes no
+    // difference.
     foreign::another_sealing_key_is_refused(viewed(kind(&recto), VIEWS[0]).await).await;
 }

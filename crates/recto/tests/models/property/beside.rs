@@ -50,7 +50,7 @@ pub(crate) async fn cursors_of_rows_that_may_be_gone(asked: &mut LoadedCase<'_>)
         };
         let found = asked.page(query, &what).await?;
         asked.same_rows(&rows(&found), cut.rows, &what)?;
-        // Continue from the cursor of any row of the page that was found.
+        // Also continue from the cursor of a row of the page that was found.
         let Some(last) = found.len().checked_sub(1) else {
             continue;
         };

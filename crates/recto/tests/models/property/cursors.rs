@@ -122,7 +122,8 @@ async fn refuses(
             let rows = asked.subject.show(&rows(&page));
             Err(Failure::new(format!("{what}: it was opened\n{rows}")))
         }
-        // A modified question may be one that the sort order cannot serve.
+        // The sort order may be unable to serve a modified question, so Recto may
+        // also reject the query.
         Err(error) if is_refusal(&error) => Ok(()),
         Err(error) => {
             ensure!(error.kind() == ErrorKind::InvalidCursor, "{what}: {error}");

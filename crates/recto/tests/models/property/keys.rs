@@ -17,7 +17,8 @@ const MAX_PARALLEL: usize = 6;
 /// Reads by key find existing rows and no others, and a scan of all rows finds the rows of the oracle.
 pub(crate) async fn and_scans(asked: &mut LoadedCase<'_>) -> Result<(), Failure> {
     if asked.subject.view.is_some() {
-        // These reads use the base table, which has another key in this case.
+        // Reads by key and scans use the base table, whose key differs from that of the
+        // view, so skip them.
         return Ok(());
     }
     for page in &asked.case.moves {

@@ -135,8 +135,8 @@ impl<'a> LoadedCase<'a> {
             query = query.both_edges();
         }
         if page.place == Place::From {
-            // If the question leaves a field without any possible value, it is undefined whether that field
-            // is fixed by `=`.
+            // If the question leaves a field without any possible value, it is undefined whether
+            // `=` fixes that field, so check no such page.
             let is_open = !self.subject.oracle.leaves_no_value(&self.case.question)
                 && self.can_start_at(sequence, page);
             return is_open.then(|| (query.from(page.from.clone()), sequence.from(&page.from, size)));

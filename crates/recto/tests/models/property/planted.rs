@@ -136,7 +136,8 @@ fn a_planted_defect_is_found_made_simple_and_printed() {
             test(planted, guarantee, &case, 0)
         );
         assert_eq!((case.collection.fields.len(), case.moves.len()), (2, 1));
-        // The planted defect still causes the failure, and nothing else does.
+        // Without the planted defect, the simplified case succeeds, so only the defect
+        // causes the failure.
         assert!(sound.check(guarantee, &case).await.is_ok());
         let printed = test(planted, guarantee, &case, 0);
         assert!(message(planted, guarantee, 0, &case, &failure).contains(&printed));

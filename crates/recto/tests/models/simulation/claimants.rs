@@ -72,7 +72,8 @@ async fn dies_after(calls: i64, cut: Cut) -> bool {
             Err(error) => assert_eq!(error.kind(), ErrorKind::Conflict, "after {calls} calls: {error}"),
         }
     }
-    // The record has one of the two handles, and another record got the other.
+    // The changed record holds one of the two handles, so exactly one other record could
+    // take the other handle.
     assert_eq!(holders, 1, "after {calls} calls, {cut:?}");
     stage.recover(&last).await;
     let found = stage.checked().views().await;

@@ -94,8 +94,9 @@ pub(crate) async fn check(
         let claim = there.get(key[0].key.cells().next().unwrap());
         let owner = claim.and_then(|claim| claims.owner(claim.as_row()));
         let is_its_own = owner.is_some_and(|owner| owner.get(0) == record.get(0));
-        // The claim may have another token than the row, if another change of the record claimed the handle
-        // again and was not applied.
+        // The claim of the handle and the row may have different tokens: another change of the
+        // record may have claimed the handle again without being applied. So compare the
+        // owner, not the token.
         if !is_its_own || !row.claims.held.contains_key(&claims.number()) {
             return Err(format!(
                 "handle {handle} is claimed by {claim:?}, and should be by {row:?}"

@@ -123,7 +123,8 @@ fn run_seeds(count: u64) {
 /// Checks that the simulation reports an error if the store breaks this promise of the protocol.
 fn notices(broken: Broken) {
     for seed in 0..MAX_SEEDS_TO_NOTICE {
-        // The simulation may correctly report another error first. Such a seed does not count.
+        // The simulation may correctly report another error first, so a seed with another
+        // error does not count.
         if let Err(wrong) = in_virtual_time(World::run(seed, Some(broken)))
             && wrong.contains(broken.said())
         {

@@ -175,7 +175,8 @@ impl Process {
             return;
         };
         let entry = self.history.entry(id);
-        // A process that resolved an intent of a record without a row left a row that records this.
+        // A process that resolved an intent of a record without a row left a row without a record.
+        // Treat such a row as missing.
         let found = found.row.and_then(|row| Some((row.version, row.record?)));
         let mut fields = found
             .as_ref()

@@ -73,7 +73,7 @@ impl List {
             view,
             may_be_twice: !is_verified && views.iter().any(|view| view.bucket.is_some()),
             rises: note.is_some() != is_changed,
-            // A list of notes is not verified.
+            // Pages of `by_note` are not verified against the records.
             is_verified,
             rows: 1 + random.below(MAX_PAGE_ROWS) as u32,
         }

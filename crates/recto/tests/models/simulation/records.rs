@@ -59,7 +59,8 @@ fn schema(text: &str, in_buckets: bool) -> Schema {
 /// Changes the schema to [`CHANGED_SCHEMA`], in buckets or not.
 pub(crate) async fn change_schema(recto: &Recto, in_buckets: bool) -> recto::Result<()> {
     let schema = schema(CHANGED_SCHEMA, in_buckets);
-    // Another process, or this one, may have begun the change before.
+    // Another process, or this one, may have made the change before, so remove the view only
+    // if it still exists.
     let has_it = recto.schema().to_toml().contains("by_note");
     let options = if has_it {
         ApplyOptions::new().remove("records.by_note")

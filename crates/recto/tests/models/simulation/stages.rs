@@ -40,7 +40,8 @@ pub(crate) async fn three_stages() {
     first.close().await.unwrap();
     let gate = Gate::steady(memory, WAY);
     let recto = Recto::with_store(Arc::new(gate.clone()), options).await.unwrap();
-    // The first change registers the process, which then renews its lease and recovers every five seconds.
+    // The first change registers the process, which then renews its lease and recovers every five
+    // seconds.
     let first = RecordChange::new(0, ChangeEffect::Deleted);
     first.ask(&recto).await.unwrap();
     sleep(Duration::from_secs(3)).await;
@@ -50,16 +51,20 @@ pub(crate) async fn three_stages() {
         note: Some(note),
     };
     let moves = |status, at, note| RecordChange::new(1, ChangeEffect::Moved(place(status, at, note)));
-    // Requests: row, intent, conditional write, and an entry in each view.
+    // An insert sends five requests: it reads the row, notes the intent, writes conditionally, and
+    // writes an entry in each view.
     let inserts = RecordChange::new(1, ChangeEffect::Inserted(Fields::at(place(0, 0, 0))));
     assert_eq!(cost(&recto, &gate, inserts).await, (5, 1, 3));
-    // The record moves from one partition to another in both views.
+    // The record moves from one partition to another in both views, so each view
+    // needs two requests.
     assert_eq!(cost(&recto, &gate, moves(1, 1, 1)).await, (7, 1, 3));
-    // The record moves within a partition: the old and the new entry are one request for each view.
+    // The record moves within a partition, so the old and the new entry are one
+    // request for each view.
     assert_eq!(cost(&recto, &gate, moves(1, 2, 1)).await, (5, 1, 3));
     // Wait, so that the next requests fall between two renewals of the registration.
     sleep(Duration::from_secs(3)).await;
-    // The change claims a unique value before the conditional write. Later changes keep the claim.
+    // The change claims a unique value before the conditional write, by one more request. Later
+    // changes of the record keep this claim.
     let handle = Some(1);
     let named = ChangeEffect::Inserted(Fields {
         handle,
@@ -75,7 +80,8 @@ pub(crate) async fn three_stages() {
         .await,
         (5, 1, 3)
     );
-    // The deletion releases the claim concurrently with the writes of the entries.
+    // The deletion releases the claim of the unique value concurrently with the
+    // writes of the entries.
     let deletion = RecordChange::new(2, ChangeEffect::Deleted);
     assert_eq!(cost(&recto, &gate, deletion).await, (6, 1, 3));
 }

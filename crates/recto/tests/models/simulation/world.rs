@@ -139,8 +139,8 @@ impl World {
                 changes_after = None;
                 let changes = self.random.below(PROCESSES) as usize;
                 processes[changes].change_schema(self.in_buckets[1]);
-                // The other processes do not know of the change. They continue so soon that they still have
-                // their leases.
+                // Freeze most other processes, so that they do not know of the change. They
+                // continue so soon that they still have their leases.
                 let others = processes.iter().enumerate().filter(|(one, _)| *one != changes);
                 for (_, other) in others.filter(|_| self.random.below(4) > 0) {
                     self.freeze(other, self.random.below(MAX_UNAWARE_SECONDS));
@@ -161,7 +161,7 @@ impl World {
                 _ => self.freeze(process, 1 + self.random.below(MAX_FROZEN_SECONDS)),
             }
         }
-        // From here on, there are no faults. Crashed processes stay away, and clients send nothing.
+        // From here on, there are no faults, crashed processes stay away, and clients send nothing.
         self.store.set_rates(FaultRates::NONE);
         for process in &all {
             process.rest();
@@ -204,12 +204,12 @@ impl World {
         let mut expected: Vec<String> = tables.all().iter().map(|table| table.name().to_owned()).collect();
         there.sort();
         expected.sort();
-        // A process that dies between a sample and its row leaves the sample, which only causes a slightly
-        // earlier split of a bucket.
+        // A process that dies between the write of a bucket's sample and of the row leaves the
+        // sample. This only causes a slightly earlier split of the bucket.
         let orphans = |one: &VerifiedBuckets| one.found.get("orphan_sample").copied();
         let orphans: u64 = report.buckets.iter().filter_map(orphans).sum();
-        // A process that dies between a claim and its record leaves the claim. The next record that wants the
-        // value takes the claim.
+        // A process that dies between the claim of a unique value and the write of its record
+        // leaves the claim. The next record that wants the value takes the claim.
         let orphans = orphans + report.views.last().unwrap().orphan;
         let compared = tables.views.views().len() + tables.views.claims_tables().len();
         if report.wrong() > orphans || report.views.len() != compared || there != expected {
@@ -245,8 +245,8 @@ impl World {
             tables,
             history: &self.history,
         };
-        // A process whose clock stood still considers itself alive, and may have written after its intents
-        // were resolved.
+        // A process whose clock stood still considers itself alive, and may have written after its
+        // intents were resolved, so do not check the views yet.
         if !self.stood_still.get() {
             checked.views().await?;
         }
@@ -262,7 +262,7 @@ impl World {
         if self.history.rows() == 0 {
             return Err("no page showed anything".to_owned());
         }
-        // Late writes arrive now.
+        // Now the store executes its delayed writes.
         let late = self.store.settle().await;
         checked
             .views()

@@ -67,7 +67,8 @@ fn a_record_is_shown_once_where_its_base_row_and_both_views_say() {
             let record = planted.cells(&suspension(id, "open", id, "spam"));
             planted.put(&record).await;
         }
-        // The base rows of these records disagree with the first view, and with the second view.
+        // The base row of record 3 disagrees with the first view, and the base row of record 8
+        // with the second view.
         for changed in [
             suspension(3, "closed", 3, "spam"),
             suspension(8, "open", 8, "ham"),
@@ -75,22 +76,23 @@ fn a_record_is_shown_once_where_its_base_row_and_both_views_say() {
             let record = planted.cells(&changed);
             planted.decide(&record, false, None).await;
         }
-        // This record was deleted, and its entries remain.
+        // Record 5 was deleted, but its entries remain.
         let gone = planted.cells(&suspension(5, "open", 5, "spam"));
         planted.decide(&gone, true, None).await;
-        // This record moved within both views, and the old entries remain together with the new ones.
+        // Record 6 moved within both views, and its old entries remain together with the new ones.
         let moved = planted.cells(&suspension(6, "open", 60, "spam"));
         planted.decide(&moved, false, None).await;
         let version = planted.version(&moved);
         for entry in planted.entries(&moved) {
             planted.put_entry(&entry, version).await;
         }
-        // The move of this record is not complete: one view has the new entry, and the other view does not.
+        // The move of record 7 is not complete: one view has the new entry, and the
+        // other view does not.
         let moving = planted.cells(&suspension(7, "open", 70, "spam"));
         planted.decide(&moving, false, None).await;
         let version = planted.version(&moving);
         planted.put_entry(&planted.entries(&moving)[0], version).await;
-        // This record left the list and came back.
+        // Record 9 left the list and came back.
         for status in ["closed", "open"] {
             let record = planted.cells(&suspension(9, status, 9, "spam"));
             planted.put(&record).await;

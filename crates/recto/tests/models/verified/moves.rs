@@ -274,8 +274,8 @@ impl Case {
                 break;
             }
         }
-        // A record that moved to another status meanwhile may appear again, at the position of its new
-        // status.
+        // A record that moved to another status during the read may appear again, at the
+        // position of its new status.
         assert!(
             found.windows(2).all(|two| place(&two[0]) <= place(&two[1])),
             "{found:?}"

@@ -89,8 +89,8 @@ fn nothing_is_shown_that_is_not_so() {
             (0..12).rev().collect::<Vec<i64>>()
         );
         let left = leave_behind(&mut planted).await;
-        // The page does not show closed, deleted and moved records at their old positions. It does not show
-        // them at their new positions yet.
+        // The page does not show closed, deleted and moved records at their old positions. It does
+        // not show moved records at their new positions yet.
         let expected = [11, 10, 9, 8, 5, 4, 2, 1, 0];
         for back in [false, true] {
             assert_eq!(all(&session, &asked, back).await, expected, "{back}");
@@ -107,8 +107,8 @@ fn nothing_is_shown_that_is_not_so() {
         assert_eq!(page.version(3), Some(planted.version(&record).0));
         let note = |record: &DynamicRecord| record.to_json()["note"].clone();
         assert_eq!(note(&page.items()[3]), "new");
-        // The page read in two stages: its own rows with one row ahead, and then the rows that replace the
-        // dropped rows.
+        // The page read in two stages: its own rows and one row ahead, and then the rows that
+        // replace the dropped rows.
         let cost = page.cost();
         assert_eq!(cost.rows_read, (5 + 5) + (2 + 2), "{cost:?}");
         for (before, record) in left {
@@ -131,14 +131,15 @@ fn removes_stale_entries_for_the_next_page() {
         let query = collection.query().filter(r#"status = "open""#).first(20);
         let page = query.clone().await.unwrap();
         assert_eq!((page.len(), page.cost().rows_read), (9, 12 + 12));
-        // The removal runs in the background and is not faster than this.
+        // The removal of stale entries runs in the background, so wait for it.
         tokio::time::sleep(REPAIRED).await;
         let page = query.clone().await.unwrap();
         assert_eq!((page.len(), page.cost().rows_read), (9, 9 + 9));
-        // The entry of record 8 has the correct position, but older fields than its base row.
+        // The entry of record 8 has the correct position, but older fields than its base row,
+        // so it is not removed.
         let removed = || planted.recto.writer_metrics().removed_stale;
         assert_eq!(removed(), left - 1);
-        // An entry with a version in the future stays until `repair` handles it.
+        // An entry with a version in the future stays until `verify` with repair handles it.
         for entry in planted.entries(&planted.cells(&suspension(30, "open", 30))) {
             planted.put_entry(&entry, Version(i64::MAX / 2)).await;
         }
@@ -167,7 +168,8 @@ fn both_ends_are_told_of_what_is_so() {
         };
         let page = session.page("suspensions", &asked).await.unwrap();
         assert_eq!((ids(&page).len(), page.next_page_token.as_str()), (9, ""));
-        // The last page is also correct. The page checks the base rows of the entries beyond its end.
+        // The last page also drops the entries of deleted records, because it checks the base rows
+        // of the entries beyond its end.
         let last = PageRequest {
             last: true,
             page_size: Some(2),
@@ -212,7 +214,7 @@ fn counts_dropped_entries_against_the_scan_budget() {
         let query = collection.query().filter(r#"status = "open""#).first(2);
         let whole = query.clone().await.unwrap();
         assert_eq!((whole.len(), whole.has_next()), (2, Some(false)));
-        // The budget ends a page, and the next page continues at this point.
+        // The scan budget ends a page, and the next page continues at its end.
         let (mut pages, mut found) = (0, Vec::new());
         let mut next = query.clone().scan_budget(5);
         loop {
@@ -229,7 +231,8 @@ fn counts_dropped_entries_against_the_scan_budget() {
             next = query.clone().scan_budget(5).page_token(cursor);
         }
         assert_eq!((pages, found), (3, vec![1, 0]));
-        // If many entries are dropped, the page reads more rows at a time, not each row in its own stage.
+        // If many entries are dropped, the page reads more rows at a time, instead of
+        // one row in each stage.
         assert!(whole.cost().round_trips <= 6, "{:?}", whole.cost());
     });
 }
@@ -242,7 +245,8 @@ fn conditions_hold_of_the_base_row() {
             let mut record = suspension(id, "open", id);
             record["reason"] = "fraud".into();
             let record = planted.cells(&record);
-            // The entry of record 4 keeps its old content, and the entry of record 9 gets the new content.
+            // The entry of record 4 keeps its old content, and the entry of record 9 gets the new
+            // content.
             let before = planted.decide(&record, false, None).await;
             if id == 9 {
                 planted.settle(before.as_ref(), &record).await;
@@ -257,7 +261,7 @@ fn conditions_hold_of_the_base_row() {
             all(&session, &asked("spam"), false).await,
             [11, 10, 8, 7, 6, 5, 3, 2, 1, 0]
         );
-        // A record is missing until its entry has the new content.
+        // A record is missing from a filter scan until its entry has the new content.
         assert_eq!(all(&session, &asked("fraud"), false).await, [9]);
     });
 }

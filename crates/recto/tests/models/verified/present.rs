@@ -59,7 +59,7 @@ fn hides_deleted_and_expired_records() {
             .filter("id = 1 OR id = 2 OR id = 3 OR id = 4 OR id = 5");
         let page = list.clone().order_by("id").await.unwrap();
         assert_eq!((ids(page.items()), page.has_next()), (vec![1, 4], Some(false)));
-        // The page counts rows that are no records, and continues after them.
+        // The page reads over rows that are no records, and continues after them.
         let page = list.clone().order_by("id").first(1).await.unwrap();
         assert_eq!((ids(page.items()), page.has_next()), (vec![1], Some(true)));
         let next = list

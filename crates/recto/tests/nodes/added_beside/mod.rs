@@ -109,7 +109,8 @@ async fn write(recto: &Recto, number: u64, seed: u64, records: u64, stop: &Atomi
             1 | 2 => people.update(key).set("note", format!("n{}", drawn % 11)).await,
             _ => people.put(&person(&people, id, drawn)).await,
         };
-        // The test does not expect the effect of a change that was rejected or has an unknown outcome.
+        // Print only acknowledged changes, because the test cannot expect the effect
+        // of any other change.
         if let Ok(changed) = changed {
             println!("\nacknowledged {number} {id} {}", changed.version);
         }
@@ -231,7 +232,7 @@ fn a_view_that_is_added_beside_writers_is_exact() {
     heard.listen(&said, WAITS);
     kill(&mut first);
     heard.listen(&said, SHORT.saturating_sub(WAITS));
-    // This process still has the old schema and its lease.
+    // Let the process `old` continue, which still has the old schema and its lease.
     rig::let_go(old.id()).unwrap();
     let (steps, steps_said) = channel();
     let mut second = applier(&steps);

@@ -52,7 +52,7 @@ pub(crate) async fn write_and_page_until_killed() {
     let recto = loop {
         match Recto::open_with(&*variable(ADDRESS), options.clone()).await {
             Ok(recto) => break recto,
-            // A node may be down.
+            // A node may be down, so try again.
             Err(error) => println!("not opened: {error}"),
         }
     };
@@ -65,7 +65,8 @@ pub(crate) async fn write_and_page_until_killed() {
     };
     let random = |part: u64| recto_testkit::generate::rng(number * 1_000 + part);
     let writers = (0..WRITERS).map(|writer| {
-        // One of the writers writes the list that only grows.
+        // The first writer writes the list that only grows, and the others write
+        // the other collection.
         let of = if writer == 0 {
             WrittenCollection::Log
         } else {
@@ -115,7 +116,7 @@ impl Process {
         while changes.len() < count {
             let number = self.next.fetch_add(1, Ordering::Relaxed);
             let (at, is_put) = match of {
-                // Each row of a list that only grows has a new key.
+                // A list that only grows needs a new key for each row.
                 WrittenCollection::Log => (self.new_key(number), true),
                 WrittenCollection::Events => (self.key(random), random.u64(0..DELETED) > 0),
             };
@@ -222,7 +223,7 @@ fn say(line: String) {
 fn says_if_wrong(error: &recto::Error) {
     let is_passing = match error.kind() {
         ErrorKind::OutcomeUnknown | ErrorKind::Timeout | ErrorKind::Unavailable => true,
-        // A node that has just restarted does not know the tables yet.
+        // A node that has just restarted does not know the tables yet, so this error may occur.
         ErrorKind::Store => error.to_string().contains("does not exist"),
         _ => false,
     };

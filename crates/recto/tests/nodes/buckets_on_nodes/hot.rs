@@ -38,7 +38,7 @@ fn storm(is_apart: bool) {
         rest: if scale() == 1 { REST } else { Duration::ZERO },
     };
     let spawn = |index: i64| {
-        // No clock is ahead of the node, because such a process refuses to write.
+        // No clock is ahead of the node, because a process with such a clock refuses to write.
         let off_micros = if is_apart {
             (index % 3 - 2) * HOUR_MICROS
         } else {

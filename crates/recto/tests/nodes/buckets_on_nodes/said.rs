@@ -50,7 +50,7 @@ impl ListReports {
                 } else {
                     WrittenCollection::Events
                 };
-                // A truncated line comes from a process that was killed.
+                // A truncated line comes from a process that was killed, so ignore it.
                 let Ok(at) = at.parse() else { return };
                 for change in changes {
                     self.hear_change(what, of, at, change);

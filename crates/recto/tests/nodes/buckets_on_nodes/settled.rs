@@ -42,7 +42,8 @@ pub(crate) async fn settle(address: &str, said: &mut ListReports) {
             "nothing was cut before: {repaired:?}"
         );
         let mut rounds = 0;
-        // The repairing process itself may begin a split in advance, because of the earlier rate of writes.
+        // The repairing process itself may begin a split in advance, because of the earlier rate of
+        // writes. So rebalance again.
         while let Err(bucket) = check(&session, list).await {
             rounds += 1;
             assert!(rounds < REPAIRED, "{bucket:?}");
@@ -51,10 +52,11 @@ pub(crate) async fn settle(address: &str, said: &mut ListReports) {
         read(&lists, list, said).await;
     }
     println!("{:?}", recover_at_once(&recto, &clocks).await);
-    // A process that dies between a sample and its row leaves the sample, even if the row existed before. The
-    // only effect is that a bucket is split a little earlier or later. If a row arrives too late for the
-    // ranges into which its bucket was split, but its view entry does not, and the process dies, the entry
-    // remains. No client received an acknowledgement of this row, and no page showed it.
+    // Two remains are allowed. A process that dies between the write of a bucket's sample and of
+    // the row leaves the sample, even if the row existed before. The bucket is then split a little
+    // earlier or later. If a process dies while its bucket is split, the row may arrive too late,
+    // but its view entry in time. The entry then remains, but no client received an acknowledgment,
+    // and no page showed the row.
     let repaired = verify(&recto, true).await;
     let samples = |one: &VerifiedBuckets| -> u64 {
         let kinds = ["orphan_sample", "wrong_sample"];
@@ -91,7 +93,7 @@ async fn rebalance(session: &LocalSession, list: List, clocks: &Clocks) -> Rebal
     let request = RebalanceRequest {
         view: view.to_owned(),
         filter,
-        // Old buckets can only be removed after an hour.
+        // Old buckets can be removed only after an hour, so the test does not remove them.
         clear: false,
     };
     let tools = session.tools().unwrap();

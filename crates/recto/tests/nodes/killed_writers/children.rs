@@ -34,7 +34,7 @@ pub(crate) async fn change_until_killed() {
     let recto = loop {
         match Recto::open_with(&*variable(ADDRESS), options.clone()).await {
             Ok(recto) => break recto,
-            // A node may be down.
+            // A node may be down, so try again.
             Err(error) => println!("not opened: {error}"),
         }
     };
@@ -55,7 +55,7 @@ async fn change(recto: &Recto, tables: &Tables, first: u64) {
             at: part(5).map(i32::from),
             note: part(3),
         };
-        // There are fewer handles than records.
+        // There are fewer handles than records, so that records compete for them.
         let handle = part(3);
         if id >= LEDGERS {
             let becomes = match turn % 3 {

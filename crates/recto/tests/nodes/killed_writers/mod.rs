@@ -70,8 +70,8 @@ async fn check(recto: &Recto, tables: &Tables, history: &History) {
         };
         recto.verify(&request, &|_| {}).await.unwrap()
     };
-    // A process that dies between a claim and its record leaves the claim. The next record that wants the
-    // value takes the claim.
+    // A process that dies between the claim of a unique value and the write of its record leaves
+    // the claim. The next record that wants the value takes the claim.
     let report = verify(true).await;
     let orphans = report.views.last().unwrap().orphan;
     assert_eq!((report.wrong(), report.views.len()), (orphans, 3), "{report:?}");

@@ -102,12 +102,12 @@ fn recovers_exact_views_after_node_failures() {
         replace(&mut living, &children, &mut random, &mut started);
         sleep(CALM);
         let node = &cluster.nodes()[round % cluster.nodes().len()];
-        // In a long run, each node has each fault.
+        // Fault and node rotate, so that in a long run each node has each fault.
         let fault = Fault::ALL[round % Fault::ALL.len()];
         fault.begin(node);
         sleep(Duration::from_millis(random.u64(0..BEFORE.as_millis() as u64)));
-        // The node continues to execute the requests of a process that was killed while it waited for the
-        // node.
+        // Kill processes that wait for the faulty node, because the node continues to
+        // execute their requests.
         replace(&mut living, &children, &mut random, &mut started);
         sleep(DOWN);
         fault.end(node);

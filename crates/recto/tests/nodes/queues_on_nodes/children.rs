@@ -101,7 +101,7 @@ pub(crate) async fn send_and_work_until_killed() {
     let recto = loop {
         match Recto::open_with(&*variable(ADDRESS), options.clone()).await {
             Ok(recto) => break recto,
-            // A node may be down.
+            // A node may be down, so try again.
             Err(error) => println!("not opened: {error}"),
         }
     };
@@ -185,7 +185,8 @@ async fn send(queue: &Queue, first: u64, mut random: Rng, backlog: &AtomicU64) {
         }
         let is_ordered = queue.options().is_ordered;
         if !is_settled && is_ordered {
-            // The queue is ordered, so do not send messages after a message that may not have been sent.
+            // In an ordered queue, do not send messages after a message that may
+            // not have been sent.
             return;
         }
         let pause = if is_ordered {
@@ -289,7 +290,7 @@ async fn finish(queue: &Queue, clock: &Environment, messages: &[Message]) {
     }
     let settled = match queue.ack(&receipts(messages)).await {
         Ok(settled) => settled,
-        // Messages without an acknowledgement are delivered again.
+        // Messages without an acknowledgment are delivered again, so only report unexpected errors.
         Err(error) => return says_if_wrong(&error),
     };
     let done_at = clock.now_micros();

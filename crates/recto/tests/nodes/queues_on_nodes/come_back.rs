@@ -90,7 +90,7 @@ async fn restored_bodies_are_nothing(
     let is_free = |table: &TableView| table.number == *number && table.phase == Phase::Free;
     bed.wait_for_ring(EMPTIED, |ring| ring.tables.iter().any(is_free))
         .await;
-    // With a long interval, the table is not emptied again while its files are restored.
+    // Set a long interval, so that the table is not emptied again while its files are restored.
     bed.queues.configure(slices_of(LONG_SLICE)).await.unwrap();
     for node in cluster.nodes() {
         let folder = kept.join(node.number().to_string());

@@ -58,7 +58,7 @@ impl Bed {
     pub(crate) async fn wait_for_ring(&self, limit: Duration, is: impl Fn(&RingView) -> bool) -> RingView {
         let begun = Instant::now();
         loop {
-            // A node may be restarting.
+            // A node may be restarting, so ignore errors until the time limit.
             if let Ok(ring) = self.queues.ring().await {
                 if is(&ring) {
                     return ring;

@@ -45,7 +45,7 @@ fn writes_none_unlike_a_naive_queue() {
             assert_eq!(work_until_empty(&jobs.shards).await.len(), BATCH);
         }
         do_everything(&bed, &jobs).await;
-        // The first table was open, and was emptied.
+        // Wait until Recto has emptied the first table, which was open before.
         let is_emptied = |table: &TableView| table.number == FIRST && table.phase == Phase::Free;
         bed.wait_for_ring(EMPTIED, |ring| ring.tables.iter().any(is_emptied))
             .await;

@@ -217,7 +217,6 @@ impl Shape {
         let turned = |order: Ordering, descending| if descending { order.reverse() } else { order };
         turned(score(left.slot).cmp(&score(right.slot)), self.descending.0)
             .then(turned(left.slot.cmp(&right.slot), self.descending.1))
-            // The partition column comes last.
             .then(left.tenant.cmp(&right.tenant))
     }
 }

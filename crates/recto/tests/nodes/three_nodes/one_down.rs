@@ -189,8 +189,8 @@ async fn hurt(
     paused.resume().unwrap();
     tokio::time::sleep(CALM).await;
 
-    // This node is paused for a short time and then killed. Clients that are about to return to it find it
-    // dead.
+    // The node `both` is paused for a short time and then killed. Clients that are about to return
+    // to it find it dead.
     say("pause, then kill", both);
     both.pause().unwrap();
     tokio::time::sleep(CALM).await;

@@ -64,8 +64,8 @@ fn without_a_quorum_requests_fail_fast_and_recover() {
         let [_, two, three] = cluster.nodes() else { panic!("three nodes") };
         two.kill().unwrap();
         three.kill().unwrap();
-        // The third node does not know yet that the others died. A request waits for their answers, and ends
-        // at its deadline.
+        // The living node does not know yet that the others died, so a request waits for their
+        // answers, and ends at its deadline.
         let unaware = Instant::now();
         let error = SHAPES[0].query(&tables).await.unwrap_err();
         assert_typed(&error, "a page, unaware");
@@ -115,8 +115,7 @@ fn without_a_quorum_requests_fail_fast_and_recover() {
             tokio::time::sleep(PAUSE).await;
         }
         println!("served again {:.1?} after the nodes answered", begun.elapsed());
-        // The rows that the test wrote before are stored, and rows whose write was reported as not done are
-        // not.
+        // The rows that the test wrote before are stored, but rows whose write failed are not.
         for shape in &SHAPES {
             reader.traverse(shape, false, 20).await;
             reader.traverse(shape, true, 20).await;

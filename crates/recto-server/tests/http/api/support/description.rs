@@ -25,7 +25,8 @@ impl Description {
     /// Panics unless the document describes the response.
     pub(crate) fn check(&self, method: &Method, target: &str, reply: &Reply) {
         let what = format!("{method} {target} → {}: {}", reply.status, reply.text());
-        // HEAD is GET without a body. OPTIONS is part of HTTP, so the description does not contain it.
+        // Check HEAD as GET without a body. Accept OPTIONS, which is part of HTTP and so not
+        // described.
         let is_head = method == Method::HEAD;
         let verb = if is_head { "get" } else { method.as_str() }.to_lowercase();
         let path = target.split('?').next().unwrap();
@@ -82,7 +83,7 @@ impl Description {
         let exact = paths.get(path);
         let matching = || {
             let templates = paths.iter().filter(|(template, _)| matches(template, path));
-            // If two templates match, the longer one is more specific.
+            // If several templates match, choose the longest, because it is the most specific.
             let longest = templates.max_by_key(|(template, _)| template.len());
             longest.map(|(_, item)| item)
         };

@@ -74,8 +74,8 @@ fn one(
         }
         "properties" => value.as_object()?.iter().find_map(|(name, value)| {
             let Some(member) = wanted.get(name) else {
-                // A later release may add members. The description of this release contains all members of this
-                // release.
+                // The schema allows unknown members for later releases. This release must describe
+                // all its members.
                 let is_unknown = schema.get("additionalProperties").is_none();
                 return is_unknown.then(|| format!("{at}: {name} is not described"));
             };
