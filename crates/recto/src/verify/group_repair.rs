@@ -52,12 +52,11 @@ fn joined(writes: Vec<PartitionWrite>) -> Vec<PartitionWrite> {
     let mut last: HashMap<Cells, usize> = HashMap::new();
     for write in writes {
         let open = last.get(&write.partition).copied();
-        match open.filter(|at| joined[*at].mutations.len() < MAX_JOINED) {
-            Some(at) => joined[at].mutations.extend(write.mutations),
-            None => {
-                last.insert(write.partition.clone(), joined.len());
-                joined.push(write);
-            }
+        if let Some(at) = open.filter(|at| joined[*at].mutations.len() < MAX_JOINED) {
+            joined[at].mutations.extend(write.mutations);
+        } else {
+            last.insert(write.partition.clone(), joined.len());
+            joined.push(write);
         }
     }
     joined
