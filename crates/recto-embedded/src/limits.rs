@@ -15,7 +15,6 @@ pub(crate) const LIMITS: Limits = Limits {
     leaves_tombstones: false,
     sees_conflicts: true,
     transactions: true,
-    counts_partitions: true,
     counts_rows: true,
 };
 

@@ -227,10 +227,6 @@ impl Writer<'_> {
             }
             replies.push(reply.map_err(|error| Failure::Request(index, error))?);
         }
-        let counted = guarded(|| Ok(tables.put_down_counts()));
-        counted
-            .map_err(Failure::Begin)?
-            .map_err(|(index, error)| Failure::Request(index, error))?;
         let counted = guarded(|| Ok(tables.put_down_blocks()));
         counted
             .map_err(Failure::Begin)?
@@ -397,7 +393,7 @@ impl<'t> Step<'t> {
         }
         let stored = StoredTable::new(id, Arc::clone(table));
         tables.rows(&stored)?;
-        for companion in stored.companions() {
+        if let Some(companion) = &stored.blocks {
             let companion = RowsDefinition::new(&companion.rows);
             self.transaction.open_table(companion).map_err(engine)?;
         }
@@ -426,7 +422,7 @@ impl<'t> Step<'t> {
             return Err(missing(name));
         }
         tables.close(stored);
-        for table in std::iter::once(stored).chain(stored.companions().map(|companion| &**companion)) {
+        for table in std::iter::once(stored).chain(stored.blocks.as_deref()) {
             self.transaction
                 .delete_table(RowsDefinition::new(&table.rows))
                 .map_err(engine)?;

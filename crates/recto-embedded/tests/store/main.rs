@@ -5,7 +5,6 @@
 mod blocks;
 mod clock;
 mod conformance;
-mod counts;
 mod crash;
 mod damage;
 mod damaged_keys;

@@ -6,7 +6,7 @@ use recto_model::Table;
 use recto_store::StoreError;
 
 use super::BucketedStore;
-use crate::check::{BucketCheck, Engine};
+use crate::check::BucketCheck;
 
 impl BucketedStore {
     /// Begins a check of the buckets of a table, or continues an interrupted check from its position, which may come
@@ -23,10 +23,7 @@ impl BucketedStore {
         position: Option<&[u8]>,
     ) -> Result<BucketCheck, StoreError> {
         let bucketed = self.in_buckets(table)?;
-        let engine = match self.transacted() {
-            Some(engine) => Engine::Transacted(engine.clone()),
-            None => Engine::Pieces(self.pieces().await?.clone()),
-        };
+        let engine = self.pieces().await?.clone();
         BucketCheck::new(Arc::clone(&self.inner), bucketed, engine, mends, position)
     }
 }

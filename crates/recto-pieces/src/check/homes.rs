@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use recto_protocol::buckets::{Bucket, Directory, Floor, Key, Shard};
 
-use super::Engine;
 use super::fault::FaultKind;
 use super::judge::{KeyPosition, SeenRow, is_named, judge};
 use super::look::Known;
@@ -20,7 +19,6 @@ pub(super) struct Homes<'c> {
     place: Arc<Place>,
     lies: (Bucket, Shard),
     says: Says<'c>,
-    has_samples: bool,
 }
 
 enum Says<'c> {
@@ -42,7 +40,7 @@ impl<'c> Homes<'c> {
     /// Returns the source from the cache. If `is_fresh`, reads it now and caches it. Returns `None` if the range map is
     /// damaged, which the stage of range maps reports.
     pub(super) async fn of(
-        engine: &'c Engine,
+        engine: &'c PieceStore,
         known: &Known,
         place: &Arc<Place>,
         lies: (Bucket, Shard),
@@ -65,13 +63,12 @@ impl<'c> Homes<'c> {
             place: Arc::clone(place),
             lies,
             says,
-            has_samples: matches!(engine, Engine::Pieces(_)),
         }))
     }
 
     /// Returns the source from a current read.
     pub(super) async fn now(
-        engine: &'c Engine,
+        engine: &'c PieceStore,
         place: &Arc<Place>,
         lies: (Bucket, Shard),
     ) -> Result<Option<Self>> {
@@ -135,7 +132,6 @@ impl<'c> Homes<'c> {
                 Says::Listed(_) => true,
                 Says::ByTime(_, _, low) => low.is_known,
             },
-            has_samples: self.has_samples,
         };
         judge(lies, key, row, sample)
     }
@@ -163,11 +159,8 @@ impl Low {
 }
 
 /// Returns the engine that has the registry, if a registry lists the existing buckets.
-fn by_time<'c>(engine: &'c Engine, place: &Place) -> Option<(&'c PieceStore, Arc<Times>)> {
-    match engine {
-        Engine::Pieces(pieces) => Some((pieces, place.pieced.times.clone()?)),
-        Engine::Transacted(_) => None,
-    }
+fn by_time<'c>(engine: &'c PieceStore, place: &Place) -> Option<(&'c PieceStore, Arc<Times>)> {
+    Some((engine, place.pieced.times.clone()?))
 }
 
 impl PieceStore {

@@ -34,7 +34,6 @@ pub const DEFAULT_LIMITS: Limits = Limits {
     leaves_tombstones: false,
     sees_conflicts: true,
     transactions: true,
-    counts_partitions: true,
     counts_rows: false,
 };
 
