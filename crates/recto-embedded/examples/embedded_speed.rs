@@ -28,7 +28,7 @@ const CHUNK_ROWS: u64 = 50_000;
 const SLICES_PER_ROUND: usize = 2_000;
 const ROUNDS: usize = 101;
 
-fn table(counts_rows: bool) -> Arc<Table> {
+fn table(counts_partitions: bool) -> Arc<Table> {
     let column = |name: &str, ty, kind| Column {
         name: name.to_owned(),
         ty,
@@ -52,7 +52,7 @@ fn table(counts_rows: bool) -> Arc<Table> {
         regular("cancelled", Type::Boolean),
     ];
     let options = TableOptions {
-        counts_rows,
+        counts_partitions,
         ..TableOptions::default()
     };
     Arc::new(Table::new("flights", columns, options).unwrap())

@@ -7,8 +7,9 @@ use recto_store::{RowsMet, StoreError};
 use redb::{ReadableTable as _, WriteTransaction};
 
 use crate::batch::{Action, Batch, Change};
-use crate::blocks::{self, BlockDeltas, BlockTableDeltas, BlockTally, EntrySize};
+use crate::blocks::{self, BlockDeltas, BlockTableDeltas};
 use crate::catalog::{Catalog, StoredTable, different};
+use crate::counts::{Deltas, Sizes, TableDeltas, Tally};
 use crate::damage::damaged;
 use crate::error::engine;
 use crate::row::{Damage, Row, StoredRow};
@@ -24,6 +25,8 @@ const PARTLY_DELETED_ROWS: usize = 10_000;
 pub(crate) struct OpenTables<'t> {
     transaction: &'t WriteTransaction,
     open: HashMap<u32, RowsTable<'t>>,
+    /// Changes of counts.
+    deltas: Deltas,
     /// Open tables of blocks, by the numbers of the tables whose blocks they have.
     blocks: HashMap<u32, RowsTable<'t>>,
     /// Changes of blocks.
@@ -37,6 +40,7 @@ impl<'t> OpenTables<'t> {
         Self {
             transaction,
             open: HashMap::new(),
+            deltas: Deltas::default(),
             blocks: HashMap::new(),
             block_deltas: BlockDeltas::default(),
             request: 0,
@@ -63,6 +67,7 @@ impl<'t> OpenTables<'t> {
     pub(crate) fn close(&mut self, table: &StoredTable) {
         self.open.remove(&table.id);
         self.blocks.remove(&table.id);
+        self.deltas.forget(table);
         self.block_deltas.forget(table);
     }
 
@@ -97,6 +102,25 @@ impl<'t> OpenTables<'t> {
             self.return_blocks(table.id, blocks);
         }
         Ok(())
+    }
+
+    /// Writes all changes of counts. If this fails, returns the number of the request that gets the error.
+    pub(crate) fn put_down_counts(&mut self) -> Result<(), (usize, StoreError)> {
+        while let Some(deltas) = self.deltas.pop() {
+            self.put_down(&deltas).map_err(|error| (deltas.request, error))?;
+        }
+        Ok(())
+    }
+
+    fn put_down(&mut self, deltas: &TableDeltas) -> Result<(), StoreError> {
+        let Some(counts) = &deltas.table.counts else {
+            return Ok(());
+        };
+        let mut counts = self
+            .transaction
+            .open_table(RowsDefinition::new(&counts.rows))
+            .map_err(engine)?;
+        deltas.put_down(&mut counts, self.rows(&deltas.table)?)
     }
 }
 
@@ -135,7 +159,7 @@ pub(crate) fn apply(
         now_micros: now.now_micros,
         restamp: None,
         tells_met: batch.row_by_row,
-        tally: BlockTally::default(),
+        tally: Tally::default(),
         merged: Vec::new(),
         old: Vec::new(),
     };
@@ -155,7 +179,7 @@ pub(crate) fn apply(
                 for change in run {
                     let key = batch.key(change);
                     let place = (key, table.key_checksum(key));
-                    applier.tally.note_new(place, batch.value(change))?;
+                    applier.tally.note_new(place, batch.value(change), change.cells)?;
                 }
                 if batch.may_be_undone() {
                     undo.extend(run.iter().map(|change| PreviousRow { change, row: None }));
@@ -230,8 +254,8 @@ struct Applier<'t> {
     restamp: Option<i64>,
     /// True if a caller needs to know the rows that puts met.
     tells_met: bool,
-    /// Changes of rows, as the blocks need them.
-    tally: BlockTally<'t>,
+    /// Changes of rows, as the counts need them.
+    tally: Tally<'t>,
     merged: Vec<u8>,
     old: Vec<u8>,
 }
@@ -239,22 +263,24 @@ struct Applier<'t> {
 impl<'t> Applier<'t> {
     /// Continues with changes of `table`.
     fn enter(&mut self, table: &Arc<StoredTable>, tables: &mut OpenTables<'t>) -> Result<(), StoreError> {
-        if self.tally.is_in(table) {
+        self.tally.enter(table);
+        if self.tally.blocks.is_in(table) {
             return Ok(());
         }
         let blocks = tables.take_blocks(table)?;
-        if let Some((before, blocks)) = self.tally.enter(table, blocks) {
+        if let Some((before, blocks)) = self.tally.blocks.enter(table, blocks) {
             tables.return_blocks(before, blocks);
         }
         Ok(())
     }
 
-    /// Passes the recorded changes of blocks to the transaction.
-    fn finish(mut self, tables: &mut OpenTables<'t>) {
-        if let Some((table, open)) = self.tally.leave() {
+    /// Passes the recorded changes of counts and blocks to the transaction.
+    fn finish(self, tables: &mut OpenTables<'t>) {
+        let mut blocks = self.tally.finish(&mut tables.deltas, tables.request);
+        if let Some((table, open)) = blocks.leave() {
             tables.return_blocks(table, open);
         }
-        self.tally.finish(&mut tables.block_deltas, tables.request);
+        blocks.finish(&mut tables.block_deltas, tables.request);
     }
 
     fn apply(
@@ -267,8 +293,8 @@ impl<'t> Applier<'t> {
         let (key, value) = (batch.key(change), batch.value(change));
         self.restamp = change.stamp.is_none().then_some(self.now_micros);
         match (change.action, change.stamp) {
-            (Action::Put, Some(_)) => return self.put(table, key, value, rows),
-            (Action::Insert, Some(_)) => return self.insert(table, key, value, rows),
+            (Action::Put, Some(_)) => return self.put(table, key, (value, change.cells), rows),
+            (Action::Insert, Some(_)) => return self.insert(table, key, (value, change.cells), rows),
             (Action::Put | Action::Insert | Action::Patch, _) => self.patch(table, key, value, rows)?,
             (Action::Delete, Some(stamp)) => self.delete(table, key, stamp, rows)?,
             (Action::Delete, None) => {
@@ -277,7 +303,7 @@ impl<'t> Applier<'t> {
                     .map_err(engine)?
                     .map(|old| self.tally.size(table.key_checksum(key), old.value()));
                 match removed {
-                    Some(before) => self.tally.note(key, before, None)?,
+                    Some(before) => self.tally.note(key, before, Sizes::NOTHING)?,
                     None => check_nothing(table, key, rows)?,
                 }
             }
@@ -295,13 +321,13 @@ impl<'t> Applier<'t> {
         &mut self,
         table: &StoredTable,
         key: &[u8],
-        value: &[u8],
+        (value, cells): (&[u8], u32),
         rows: &mut RowsTable<'_>,
     ) -> Result<Met, StoreError> {
         let checksum = table.key_checksum(key);
         let (met, before) = match rows.insert(key, value).map_err(engine)? {
             None => {
-                self.tally.note_new((key, checksum), value)?;
+                self.tally.note_new((key, checksum), value, cells)?;
                 return Ok(Met::Nothing);
             }
             Some(old) => {
@@ -349,7 +375,7 @@ impl<'t> Applier<'t> {
         &mut self,
         table: &StoredTable,
         key: &[u8],
-        value: &[u8],
+        (value, cells): (&[u8], u32),
         rows: &mut RowsTable<'_>,
     ) -> Result<Met, StoreError> {
         let checksum = table.key_checksum(key);
@@ -357,7 +383,7 @@ impl<'t> Applier<'t> {
         let open = |value| StoredRow::open(checksum, value).map_err(damage);
         match rows.insert(key, value).map_err(engine)? {
             None => {
-                self.tally.note_new((key, checksum), value)?;
+                self.tally.note_new((key, checksum), value, cells)?;
                 return Ok(Met::Nothing);
             }
             Some(old) => {
@@ -429,7 +455,7 @@ impl<'t> Applier<'t> {
         let (before, exists) = {
             let old = find(table, rows, key)?;
             let old = old.as_ref().map(redb::AccessGuard::value);
-            let before = old.and_then(|old| self.tally.size(checksum, old));
+            let before = old.map_or(Sizes::NOTHING, |old| self.tally.size(checksum, old));
             (before, self.merge(table, key, checksum, old, value)?)
         };
         self.store(key, checksum, (before, exists), rows)
@@ -472,10 +498,10 @@ impl<'t> Applier<'t> {
         &mut self,
         key: &[u8],
         checksum: u32,
-        (before, exists): (Option<EntrySize>, bool),
+        (before, exists): (Sizes, bool),
         rows: &mut RowsTable<'_>,
     ) -> Result<(), StoreError> {
-        let mut after = None;
+        let mut after = Sizes::NOTHING;
         if exists {
             rows.insert(key, self.merged.as_slice()).map_err(engine)?;
             after = self.tally.size(checksum, &self.merged);
@@ -511,17 +537,17 @@ impl<'t> Applier<'t> {
         self.store_left(key, checksum, (before, left), rows)
     }
 
-    /// Stores the remaining part of a deleted row, and records the change for the blocks. `before` is the size of the
+    /// Stores the remaining part of a deleted row, and records the change for the counts. `before` is the size of the
     /// row before the deletion.
     fn store_left(
         &mut self,
         key: &[u8],
         checksum: u32,
-        (before, left): (Option<EntrySize>, Left),
+        (before, left): (Sizes, Left),
         rows: &mut RowsTable<'_>,
     ) -> Result<(), StoreError> {
         if left == Left::Nothing {
-            return self.tally.note(key, before, None);
+            return self.tally.note(key, before, Sizes::NOTHING);
         }
         rows.insert(key, self.merged.as_slice()).map_err(engine)?;
         let after = self.tally.size(checksum, &self.merged);
@@ -560,7 +586,7 @@ impl<'t> Applier<'t> {
     }
 
     /// Returns whether a deletion of a range leaves nothing, a part, or all of a row. Records the change for the
-    /// blocks.
+    /// counts.
     fn left_in_range(
         &mut self,
         table: &StoredTable,
@@ -572,7 +598,7 @@ impl<'t> Applier<'t> {
         let checksum = table.key_checksum(key);
         let before = self.tally.size(checksum, stored);
         let after = match left {
-            Left::Nothing => None,
+            Left::Nothing => Sizes::NOTHING,
             Left::All => before,
             Left::Part => self.tally.size(checksum, &self.merged),
         };
@@ -592,7 +618,7 @@ impl<'t> Applier<'t> {
             find_edge(table, rows, edge)?;
         }
         loop {
-            self.tally.look_ahead(from, to)?;
+            self.tally.blocks.look_ahead(from, to)?;
             let mut partly: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
             let mut failed = None;
             rows.retain_in::<&[u8], _>(from..to, |key, stored| {

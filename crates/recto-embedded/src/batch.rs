@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use recto_model::{Bound, Cells, Table};
+use recto_model::{Bound, Cells, Column, Table, Type};
 use recto_store::{Mutation, Operation, StoreError, StoreErrorKind};
 
 use crate::catalog::{Catalog, StoredTable};
@@ -43,6 +43,8 @@ pub(crate) struct Change {
     pub(crate) number: u32,
     /// Timestamp; `None`: the change is newer than the row that it meets.
     pub(crate) stamp: Option<i64>,
+    /// Bytes of the cells of the row that the change puts, including those of its key, if the table counts them.
+    pub(crate) cells: u32,
     key: Range<u32>,
     /// Row to merge, or end of the range.
     value: Range<u32>,
@@ -77,6 +79,29 @@ struct Place<'a> {
     table: usize,
     definition: &'a Table,
     partition: Vec<u8>,
+    clustering_bytes: ClusteringBytes,
+}
+
+/// Source of the number of bytes that the clustering cells add to the count of a row.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ClusteringBytes {
+    /// The table does not count.
+    NotCounted,
+    /// The cells as the caller passed them.
+    AsGiven,
+    /// The cells as the key contains them, which may be encoded differently.
+    AsInKey,
+}
+
+impl ClusteringBytes {
+    fn of(stored: &StoredTable) -> Self {
+        let is_same = |column: &Column| !matches!(column.ty, Type::Decimal | Type::Varint);
+        match &stored.counts {
+            None => Self::NotCounted,
+            Some(_) if stored.definition.clustering().iter().all(is_same) => Self::AsGiven,
+            Some(_) => Self::AsInKey,
+        }
+    }
 }
 
 impl Batch {
@@ -123,6 +148,7 @@ impl Batch {
             table,
             definition,
             partition: key,
+            clustering_bytes: ClusteringBytes::of(stored),
         };
         for mutation in mutations {
             self.add_mutation(&place, mutation, now_seconds)?;
@@ -165,7 +191,8 @@ impl Batch {
                 // no timestamp and meets no conflict.
                 self.has_inserts |= !replace && stamp.is_some();
                 let action = if *replace { Action::Put } else { Action::Insert };
-                self.add_row(place, action, Some(clustering), &row, stamp)
+                self.add_row(place, action, Some(clustering), &row, stamp)?;
+                self.count(place, clustering, cells)
             }
             Operation::Patch {
                 clustering,
@@ -218,6 +245,30 @@ impl Batch {
             Ok(())
         })?;
         self.push_change(place, action, stamp, key, value);
+        Ok(())
+    }
+
+    /// Records the counted bytes of the row that was added last.
+    fn count(&mut self, place: &Place<'_>, clustering: &Cells, cells: &Cells) -> Result<(), StoreError> {
+        let Some(change) = self.changes.last() else {
+            return Ok(());
+        };
+        let clustering = match place.clustering_bytes {
+            ClusteringBytes::NotCounted => return Ok(()),
+            ClusteringBytes::AsGiven => clustering.byte_len(),
+            ClusteringBytes::AsInKey => {
+                let (mut key, mut cells) = (&self.key(change)[place.partition.len() + 1..], Cells::new());
+                let columns = place.definition.clustering();
+                keys::decode(columns, &mut key, &mut cells).map_err(|error| {
+                    StoreError::new(StoreErrorKind::Invalid, error.to_string()).with_source(error)
+                })?;
+                cells.byte_len()
+            }
+        };
+        let counted = u32::try_from(clustering + cells.byte_len()).map_err(|_| too_large())?;
+        if let Some(change) = self.changes.last_mut() {
+            change.cells = counted;
+        }
         Ok(())
     }
 
@@ -289,6 +340,7 @@ impl Batch {
             action,
             number: self.mutations,
             stamp,
+            cells: 0,
             key,
             value,
         });

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use recto_model::table::{BucketBound, ColumnKind, Compaction, TableOptions, WriteKind};
+use recto_model::table::{ColumnKind, Compaction, TableOptions, WriteKind};
 use recto_model::types::UdtType;
 use recto_model::{Column, Direction, Table, Type};
 use recto_store::tables::serves;
@@ -35,6 +35,8 @@ pub(crate) struct StoredTable {
     /// Name of the engine's table that stores its rows.
     pub(crate) rows: String,
     pub(crate) definition: Arc<Table>,
+    /// Counts of its partitions, if the table counts them: stored rows, by the components of partitions.
+    pub(crate) counts: Option<Arc<StoredTable>>,
     /// Blocks of its rows, if the table counts its rows: stored rows, by the lower bounds of blocks.
     pub(crate) blocks: Option<Arc<StoredTable>>,
     /// Word for an entry of this table, in messages.
@@ -53,20 +55,28 @@ impl StoredTable {
                 id,
                 rows: format!("{name} {id}"),
                 definition: Arc::clone(&definition),
+                counts: None,
                 blocks: None,
                 entry,
                 checksum: crc32c::crc32c_append(checksum, name.as_bytes()),
             })
         };
+        let counts = options.counts_partitions.then(|| companion("count", COUNTS));
         let blocks = options.counts_rows.then(|| companion("block", BLOCKS));
         Self {
             id,
             rows: format!("rows {id}"),
             definition,
+            counts,
             blocks,
             entry: "row",
             checksum,
         }
+    }
+
+    /// Returns the engine's tables that describe the rows of this table.
+    pub(crate) fn companions(&self) -> impl Iterator<Item = &Arc<Self>> {
+        self.counts.iter().chain(&self.blocks)
     }
 
     /// Returns the checksum of `key` in this table. The checksum of its row continues it.
@@ -76,8 +86,9 @@ impl StoredTable {
     }
 }
 
-/// Beginning of the names of the engine's tables with blocks. It also follows the table's number in the checksums of their
-/// entries, so that a row is not taken for a block.
+/// Beginnings of the names of the engine's tables with counts and with blocks. They also follow the table's number in the
+/// checksums of their entries, so that a row is not taken for a count.
+const COUNTS: &str = "counts";
 const BLOCKS: &str = "blocks";
 
 /// Tables of a store, by name.
@@ -100,11 +111,11 @@ impl Catalog {
         self.tables.remove(name);
     }
 
-    /// Returns the table whose rows or blocks are stored in the engine's table of this name.
+    /// Returns the table whose rows, counts or blocks are stored in the engine's table of this name.
     pub(crate) fn of_engine(&self, name: &[u8]) -> Option<&Arc<StoredTable>> {
         let mut each = self
             .iter()
-            .flat_map(|table| std::iter::once(table).chain(&table.blocks));
+            .flat_map(|table| std::iter::once(table).chain(table.companions()));
         each.find(|table| table.rows.as_bytes() == name)
     }
 
@@ -142,6 +153,8 @@ pub(crate) fn different(name: &str) -> StoreError {
 fn version_of(bits: u8) -> u8 {
     if bits & BLOCKS_BIT != 0 {
         4
+    } else if bits & COUNTS_BIT != 0 {
+        3
     } else if bits & WITHOUT_SNAPSHOTS_BIT != 0 {
         2
     } else {
@@ -158,6 +171,9 @@ pub(crate) fn encode(id: u32, table: &Table) -> Vec<u8> {
     };
     if !options.automatic_snapshots {
         bits |= WITHOUT_SNAPSHOTS_BIT;
+    }
+    if options.counts_partitions {
+        bits |= COUNTS_BIT;
     }
     if options.counts_rows {
         bits |= BLOCKS_BIT;
@@ -196,10 +212,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<StoredTable, StoreError> {
     let id = u32::from_le_bytes(reader.take()?);
     let name = reader.text()?;
     let bits = reader.byte()?;
-    if bits & COUNTS_BIT != 0 {
-        return Err(in_buckets(&name));
-    }
-    let known = COMPACTION_BIT | WITHOUT_SNAPSHOTS_BIT | BLOCKS_BIT;
+    let known = COMPACTION_BIT | WITHOUT_SNAPSHOTS_BIT | COUNTS_BIT | BLOCKS_BIT;
     if bits & !known != 0 || version != version_of(bits) {
         return Err(damaged());
     }
@@ -221,29 +234,19 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<StoredTable, StoreError> {
     if !reader.0.is_empty() {
         return Err(damaged());
     }
-    let is_one_partition = columns.iter().all(|column| column.kind != ColumnKind::Partition);
     let options = TableOptions {
         compaction,
         gc_grace_seconds,
         automatic_snapshots: bits & WITHOUT_SNAPSHOTS_BIT == 0,
+        counts_partitions: bits & COUNTS_BIT != 0,
         counts_rows: bits & BLOCKS_BIT != 0,
-        // A table without partition columns is one partition. Its schema declares buckets, which this store ignores.
-        buckets: is_one_partition.then(|| BucketBound::Bytes(u64::MAX).into()),
-        // This store writes the same bytes in both cases.
+        buckets: None,
+        // The stored definition does not contain this option, because this store writes an empty
+        // partition key like any other key.
         allows_empty_partition: false,
     };
     let table = Table::new(name, columns, options).map_err(|error| damaged().with_source(error))?;
     Ok(StoredTable::new(id, Arc::new(table)))
-}
-
-/// Returns the error of a table that an earlier release kept in buckets. Version 3 of definitions was for such tables.
-#[cold]
-fn in_buckets(name: &str) -> StoreError {
-    StoreError::new(
-        StoreErrorKind::Version,
-        format!("table {name} has its rows in buckets, which this release does not use in an embedded store"),
-    )
-    .with_hint("export the collections with the release that wrote the store, and load them into a new store")
 }
 
 #[cold]

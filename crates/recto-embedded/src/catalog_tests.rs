@@ -4,7 +4,7 @@ use recto_model::golden::bytes_of_hex;
 
 use super::*;
 
-fn table(automatic_snapshots: bool, counts_rows: bool) -> Table {
+fn table(automatic_snapshots: bool, counts_partitions: bool, counts_rows: bool) -> Table {
     let column = |name: &str, ty, kind| Column {
         name: name.to_owned(),
         ty,
@@ -48,6 +48,7 @@ fn table(automatic_snapshots: bool, counts_rows: bool) -> Table {
         compaction: Compaction::Tombstones,
         gc_grace_seconds: 14_400,
         automatic_snapshots,
+        counts_partitions,
         counts_rows,
         buckets: None,
         allows_empty_partition: false,
@@ -57,8 +58,8 @@ fn table(automatic_snapshots: bool, counts_rows: bool) -> Table {
 
 #[test]
 fn definitions_come_back() {
-    for options in 0..4 {
-        let table = table(options & 1 != 0, options & 2 != 0);
+    for options in 0..8 {
+        let table = table(options & 1 != 0, options & 2 != 0, options & 4 != 0);
         let stored = encode(77, &table);
         let decoded = decode(&stored).unwrap();
         assert_eq!(decoded.id, 77);
@@ -68,12 +69,13 @@ fn definitions_come_back() {
 
 #[test]
 fn definitions_are_written_as_ever() {
-    for (automatic_snapshots, counts_rows, golden) in [
-        (true, false, include_str!("../tests/golden/table-v1.txt")),
-        (false, false, include_str!("../tests/golden/table-v2.txt")),
-        (false, true, include_str!("../tests/golden/table-v4.txt")),
+    for (automatic_snapshots, counts_partitions, counts_rows, golden) in [
+        (true, false, false, include_str!("../tests/golden/table-v1.txt")),
+        (false, false, false, include_str!("../tests/golden/table-v2.txt")),
+        (false, true, false, include_str!("../tests/golden/table-v3.txt")),
+        (false, false, true, include_str!("../tests/golden/table-v4.txt")),
     ] {
-        let table = table(automatic_snapshots, counts_rows);
+        let table = table(automatic_snapshots, counts_partitions, counts_rows);
         let golden = bytes_of_hex(golden.trim());
         assert_eq!(encode(77, &table), golden);
         assert_eq!(*decode(&golden).unwrap().definition, table);
@@ -81,17 +83,8 @@ fn definitions_are_written_as_ever() {
 }
 
 #[test]
-fn a_table_in_buckets_of_an_earlier_release_is_refused() {
-    let golden = bytes_of_hex(include_str!("../tests/golden/table-v3.txt").trim());
-    let error = decode(&golden).unwrap_err();
-    assert_eq!(error.kind(), StoreErrorKind::Version);
-    assert!(error.message().contains("every_type"), "{error}");
-    assert!(error.hint().unwrap().starts_with("export the collections"));
-}
-
-#[test]
 fn damaged_and_newer_definitions_are_refused() {
-    let stored = encode(1, &table(true, false));
+    let stored = encode(1, &table(true, false, false));
     for at in 0..stored.len() {
         let mut damaged = stored.clone();
         damaged[at] ^= 0x10;

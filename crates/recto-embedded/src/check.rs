@@ -11,6 +11,7 @@ use recto_model::{Cells, Table, cell, key};
 use recto_store::{StoreError, StoreErrorKind};
 use redb::{Builder, ReadableTableMetadata as _, StorageBackend};
 
+use crate::audit::Audit;
 use crate::blocks::BlockAudit;
 use crate::catalog::StoredTable;
 use crate::clock::Now;
@@ -163,7 +164,13 @@ impl Check<'_> {
         let expected = open.rows.len().map_err(engine)?;
         let mut previous: Vec<u8> = Vec::new();
         let mut count = 0_u64;
-        let mut audit = match &stored.blocks {
+        let mut audit = match &stored.counts {
+            Some(counts) => Some(Audit::begin(self.state, stored, counts, &mut |key, what| {
+                self.problem(table, key, what);
+            })?),
+            None => None,
+        };
+        let mut block_audit = match &stored.blocks {
             Some(blocks) => Some(BlockAudit::begin(
                 self.state,
                 stored,
@@ -191,6 +198,9 @@ impl Check<'_> {
             if let Some(audit) = &mut audit {
                 audit.row(key, value, &mut |key, what| self.problem(table, key, what))?;
             }
+            if let Some(audit) = &mut block_audit {
+                audit.row(key, value, &mut |key, what| self.problem(table, key, what))?;
+            }
             previous.clear();
             previous.extend_from_slice(key);
             self.found.rows += 1;
@@ -198,6 +208,9 @@ impl Check<'_> {
             self.counter.count();
         }
         if let Some(audit) = audit {
+            audit.finish(&mut |key, what| self.problem(table, key, what))?;
+        }
+        if let Some(audit) = block_audit {
             audit.finish(&mut |key, what| self.problem(table, key, what))?;
         }
         if count != expected {

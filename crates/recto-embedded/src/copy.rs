@@ -10,6 +10,7 @@ use redb::{CursorError, CursorMut, ReadableTableMetadata as _};
 use crate::blocks::{Block, Builder, TARGET_ROWS};
 use crate::catalog::{self, CATALOG, StoredTable};
 use crate::clock::Now;
+use crate::counts::{self, Counted};
 use crate::damage::damaged;
 use crate::data::create_data;
 use crate::error::{engine, guarded};
@@ -115,15 +116,20 @@ pub(crate) fn copy(
                         .open_table(RowsDefinition::new(&companion.rows))
                         .map_err(engine)
                 };
+                let mut counts = stored.counts.as_ref().map(open).transpose()?;
                 let mut blocks = stored.blocks.as_ref().map(open).transpose()?;
-                let mut blocks = match stored.blocks.as_deref().zip(blocks.as_mut()) {
-                    Some((blocks, target)) => Some(BlockCopy::begin(stored, blocks, target)?),
-                    None => None,
+                let mut companions = Companions {
+                    counts: match stored.counts.as_deref().zip(counts.as_mut()) {
+                        Some((counts, target)) => Some(Recount::begin(stored, counts, target)?),
+                        None => None,
+                    },
+                    blocks: match stored.blocks.as_deref().zip(blocks.as_mut()) {
+                        Some((blocks, target)) => Some(BlockCopy::begin(stored, blocks, target)?),
+                        None => None,
+                    },
                 };
-                copy_rows(state, &source, &mut target, (rows, blocks.as_mut()), &mut counter)?;
-                if let Some(blocks) = blocks {
-                    blocks.finish()?;
-                }
+                copy_rows(state, &source, &mut target, (rows, &mut companions), &mut counter)?;
+                companions.finish()?;
             }
         }
         transaction.commit().map_err(engine)?;
@@ -143,7 +149,7 @@ fn copy_rows(
     state: &State,
     source: &OpenTable,
     target: &mut RowsTable<'_>,
-    (rows, mut blocks): (Rows, Option<&mut BlockCopy<'_, '_>>),
+    (rows, companions): (Rows, &mut Companions<'_, '_>),
     counter: &mut Counter,
 ) -> Result<(), StoreError> {
     let table = &source.stored;
@@ -161,7 +167,10 @@ fn copy_rows(
                 CursorError::UnorderedKey => damage(Damage::Layout),
                 error => engine(redb::Error::from(error)),
             })?;
-            if let Some(blocks) = &mut blocks {
+            if let Some(recount) = &mut companions.counts {
+                recount.add(key, &row)?;
+            }
+            if let Some(blocks) = &mut companions.blocks {
                 blocks.add(key, value)?;
             }
         }
@@ -170,7 +179,22 @@ fn copy_rows(
     cursor.close().map_err(engine)
 }
 
-/// Blocks of the copied rows. The existing ones are not copied.
+/// Counts and blocks of the copied rows. The existing ones are not copied.
+struct Companions<'t, 'c> {
+    counts: Option<Recount<'t, 'c>>,
+    blocks: Option<BlockCopy<'t, 'c>>,
+}
+
+impl Companions<'_, '_> {
+    fn finish(self) -> Result<(), StoreError> {
+        if let Some(counts) = self.counts {
+            counts.finish()?;
+        }
+        self.blocks.map_or(Ok(()), BlockCopy::finish)
+    }
+}
+
+/// Blocks of the copied rows.
 struct BlockCopy<'t, 'c> {
     blocks: &'t StoredTable,
     builder: Builder<'t>,
@@ -202,6 +226,55 @@ impl<'t, 'c> BlockCopy<'t, 'c> {
         put_block(self.blocks, self.builder.finish(), &mut self.target)?;
         self.target.close().map_err(engine)
     }
+}
+
+/// Count of the copied rows, by partition.
+struct Recount<'t, 'c> {
+    counts: &'t StoredTable,
+    counter: counts::Counter<'t>,
+    target: CursorMut<'c, &'static [u8], &'static [u8]>,
+}
+
+impl<'t, 'c> Recount<'t, 'c> {
+    /// Starts the count of the rows of `table` into its `counts`, which are empty.
+    fn begin(
+        table: &'t StoredTable,
+        counts: &'t StoredTable,
+        target: &'c mut RowsTable<'_>,
+    ) -> Result<Self, StoreError> {
+        Ok(Self {
+            counts,
+            counter: counts::Counter::new(table),
+            target: target
+                .upper_bound_mut(Bound::<&[u8]>::Unbounded)
+                .map_err(engine)?,
+        })
+    }
+
+    fn add(&mut self, key: &[u8], row: &StoredRow<'_>) -> Result<(), StoreError> {
+        let done = self.counter.add(key, row)?;
+        done.map_or(Ok(()), |done| put_count(self.counts, done, &mut self.target))
+    }
+
+    fn finish(mut self) -> Result<(), StoreError> {
+        if let Some(last) = self.counter.finish() {
+            put_count(self.counts, last, &mut self.target)?;
+        }
+        self.target.close().map_err(engine)
+    }
+}
+
+fn put_count(
+    counts: &StoredTable,
+    (partition, count): Counted,
+    target: &mut CursorMut<'_, &'static [u8], &'static [u8]>,
+) -> Result<(), StoreError> {
+    if count.rows == 0 {
+        return Ok(());
+    }
+    let mut value = Vec::new();
+    counts::encode(count, counts.key_checksum(&partition), &mut value);
+    put_entry(counts, target, &partition, &value)
 }
 
 fn put_block(

@@ -12,6 +12,7 @@
 //! | `verified`, `pages` | the engine's file, whose pages are verified when they are read |
 //! | `state`, `snapshot`, `read`, `scan` | tables of one commit, snapshots, slices, scans |
 //! | `blocks` | numbers of rows by block, for tables that count their rows |
+//! | `counts`, `audit` | numbers of rows and bytes of partitions, for tables that count them |
 //! | `walk` | entries in order, from an edge that is verified |
 //! | `queue`, `writer`, `batch`, `apply` | the one writer: group commit, merging by timestamps |
 //! | `keys`, `row`, `catalog`, `meta` | the bytes on disk, described in `docs/format.md` |
@@ -54,12 +55,14 @@
 //! program has to report damage and continue.
 
 mod apply;
+mod audit;
 mod batch;
 mod blocks;
 mod catalog;
 mod check;
 mod clock;
 mod copy;
+mod counts;
 mod damage;
 mod data;
 mod describe;

@@ -15,6 +15,7 @@ pub(crate) const LIMITS: Limits = Limits {
     leaves_tombstones: false,
     sees_conflicts: true,
     transactions: true,
+    counts_partitions: true,
     counts_rows: true,
 };
 

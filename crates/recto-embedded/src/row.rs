@@ -418,6 +418,15 @@ impl<'a> StoredRow<'a> {
         Ok((length != WIDE_NULL).then_some(length as usize))
     }
 
+    /// Returns the bytes of the cells that are not null.
+    pub(crate) fn value_bytes(&self) -> Result<u64, Damage> {
+        let mut bytes = 0;
+        for index in 0..self.count {
+            bytes += self.length(index)?.unwrap_or(0) as u64;
+        }
+        Ok(bytes)
+    }
+
     /// Returns the offset of the data after the lengths.
     fn after_lengths(&self) -> usize {
         let width = if self.flags & WIDE == 0 {

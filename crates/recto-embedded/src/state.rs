@@ -78,6 +78,8 @@ pub(crate) struct OpenTable {
 pub(crate) struct State {
     /// Tables that are open, by number.
     tables: RwLock<HashMap<u32, Arc<OpenTable>>>,
+    /// Counts that are open, by the number of their table.
+    counts: RwLock<HashMap<u32, Arc<OpenTable>>>,
     /// Blocks that are open, by the number of their table.
     blocks: RwLock<HashMap<u32, Arc<OpenTable>>>,
     pub(crate) catalog: Arc<Catalog>,
@@ -97,6 +99,7 @@ impl State {
     ) -> Result<Self, StoreError> {
         Ok(Self {
             tables: RwLock::default(),
+            counts: RwLock::default(),
             blocks: RwLock::default(),
             catalog,
             transaction: Closing::new(engine.begin_read()?),
@@ -142,6 +145,11 @@ impl State {
 
     pub(crate) fn open_stored(&self, stored: &Arc<StoredTable>) -> Result<Arc<OpenTable>, StoreError> {
         self.open_in(&self.tables, stored)
+    }
+
+    /// Opens the counts of a table.
+    pub(crate) fn open_counts(&self, counts: &Arc<StoredTable>) -> Result<Arc<OpenTable>, StoreError> {
+        self.open_in(&self.counts, counts)
     }
 
     /// Opens the blocks of a table.

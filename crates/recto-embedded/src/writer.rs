@@ -227,6 +227,10 @@ impl Writer<'_> {
             }
             replies.push(reply.map_err(|error| Failure::Request(index, error))?);
         }
+        let counted = guarded(|| Ok(tables.put_down_counts()));
+        counted
+            .map_err(Failure::Begin)?
+            .map_err(|(index, error)| Failure::Request(index, error))?;
         let counted = guarded(|| Ok(tables.put_down_blocks()));
         counted
             .map_err(Failure::Begin)?
@@ -393,7 +397,7 @@ impl<'t> Step<'t> {
         }
         let stored = StoredTable::new(id, Arc::clone(table));
         tables.rows(&stored)?;
-        if let Some(companion) = &stored.blocks {
+        for companion in stored.companions() {
             let companion = RowsDefinition::new(&companion.rows);
             self.transaction.open_table(companion).map_err(engine)?;
         }
@@ -422,7 +426,7 @@ impl<'t> Step<'t> {
             return Err(missing(name));
         }
         tables.close(stored);
-        for table in std::iter::once(stored).chain(stored.blocks.as_deref()) {
+        for table in std::iter::once(stored).chain(stored.companions().map(|companion| &**companion)) {
             self.transaction
                 .delete_table(RowsDefinition::new(&table.rows))
                 .map_err(engine)?;

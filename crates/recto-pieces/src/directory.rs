@@ -10,7 +10,7 @@ use recto_model::{Bound, Cells, RowRef, Slice};
 use recto_protocol::buckets::limits::MAX_WINDOW_PIECES;
 use recto_protocol::buckets::stored::{piece_columns, read_directory, static_columns};
 use recto_protocol::buckets::{
-    Decision, Directory, Key, Piece, PieceColumns, Span, StaticColumns, StoredDirectory, Version,
+    Decision, Directory, Key, Piece, PieceColumns, StaticColumns, StoredDirectory, Version,
 };
 use recto_store::{
     Cas, CasCondition, CasOutcome, Mutation, Operation, ReadOptions, RowAddress, Snapshot, WriteOptions,
@@ -38,14 +38,6 @@ pub enum Seek {
 }
 
 impl Seek {
-    /// Returns the window with the first keys of a span in the direction of the read.
-    pub(crate) fn of_span(span: &Span, direction: ReadDirection) -> Self {
-        match direction {
-            ReadDirection::Forward => Self::At(span.start.clone()),
-            ReadDirection::Backward => Self::Before(span.end.clone()),
-        }
-    }
-
     /// Returns whether `window` is the requested window.
     pub(crate) fn is_met(&self, window: &Directory) -> bool {
         match self {
@@ -334,6 +326,22 @@ impl Tables {
         mutations.extend(pieces);
         mutations.extend(gone.iter().map(remove_piece));
         self.only_if(place, before.version, mutations)
+    }
+
+    /// Returns a conditional write that requires the version `expected`. It puts `pieces`, removes the key ranges that
+    /// begin at `gone`, and puts the static cells of `shared`. It sets no stored cell to null.
+    pub(crate) fn put(
+        &self,
+        place: &Place,
+        expected: Version,
+        shared: &Directory,
+        pieces: &[&Piece],
+        gone: &[Key],
+    ) -> Cas {
+        let mut mutations = vec![put_shared(shared, None)];
+        mutations.extend(pieces.iter().map(|piece| put_piece(piece, None)));
+        mutations.extend(gone.iter().map(remove_piece));
+        self.only_if(place, expected, mutations)
     }
 
     /// Returns a write of `mutations` on the condition that the range map has the version `expected`. Version 0 means

@@ -6,9 +6,8 @@
 //! key range between two edges of a partition's sort order. The layers above never see which bucket
 //! holds a key range. `docs/design/buckets.md` gives the reasons.
 //!
-//! A [`BucketedStore`] serves stores without transactions, and hides the buckets. A [`RetainedStore`] serves stores
-//! with transactions, which keep each partition whole. It only enforces the retention time (`keep`), and draws the
-//! buckets that the other store would have.
+//! Most of this crate serves stores without transactions. The module [`transacted`] serves stores
+//! that have them. A [`BucketedStore`] uses the engine that suits its store.
 //!
 //! | module | content |
 //! |---|---|
@@ -42,8 +41,7 @@
 //! | `survey` | estimates of row counts, from these sums and a few sampled key ranges |
 //! | [`list`] | buckets as an operator sees them |
 //! | `mend` | [`Mended`]: background work, done on demand |
-//! | `retained` | [`RetainedStore`]: retention and drawn buckets on a store that keeps partitions whole |
-//! | `keys` | encoded clustering keys: edges and spans in the order of rows |
+//! | [`transacted`] | [`Transacted`]: the engine for stores where a transaction moves rows |
 
 mod bucketed;
 mod bytes;
@@ -56,7 +54,6 @@ pub mod error;
 mod forget;
 mod growth;
 mod holding;
-mod keys;
 pub mod limits;
 pub mod list;
 mod loading;
@@ -65,7 +62,6 @@ mod notices;
 pub mod place;
 mod reader;
 mod registry;
-mod retained;
 mod retaining;
 mod room;
 mod samples;
@@ -78,15 +74,15 @@ pub mod tables;
 #[cfg(test)]
 mod tests;
 mod times;
+pub mod transacted;
 pub mod writer;
 
-pub use bucketed::{BucketedStore, table_in_store};
+pub use bucketed::{BucketedStore, Partitions, PartitionsPosition, table_in_store};
 pub use check::{BucketCheck, CheckStep, Fault, FaultKind, FaultOutcome};
 pub use counters::BucketMetrics;
 pub use error::{PiecesError, PiecesErrorKind, Result};
-pub use list::{Partitions, PartitionsPosition};
 pub use mend::Mended;
 pub use place::{Partition, PieceStore, Place, Stamps};
-pub use retained::RetainedStore;
 pub use tables::{BucketSize, PiecedTable};
+pub use transacted::Transacted;
 pub use writer::{Change, RowChange};

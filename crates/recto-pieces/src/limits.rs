@@ -9,6 +9,8 @@ pub const MAX_COPIED_PIECES: usize = 131_072;
 pub const MAX_COPIED_BYTES: usize = 64 << 20;
 /// Maximum number of range maps that a process reads concurrently for its cache, on behalf of writes and pages.
 pub const MAX_DIRECTORIES_AT_ONCE: usize = 64;
+/// Maximum number of buckets below the retention bound that one transaction drops.
+pub const MAX_DROPPED_AT_ONCE: usize = 64;
 /// Interval between two searches of all partitions for data below the retention bound.
 pub const RETAIN_EVERY: Duration = Duration::from_secs(600);
 /// Maximum number of steps of one removal of data below the retention bound of a partition. The next removal continues.
@@ -17,6 +19,8 @@ pub const MAX_RETAIN_STEPS: usize = 4_096;
 pub const MAX_DROP_ROUNDS: usize = 64;
 /// Maximum number of partitions in which data below the retention bound is removed concurrently.
 pub const MAX_RETAINED_AT_ONCE: usize = 16;
+/// Maximum number of time buckets that one transaction creates.
+pub const MAX_TIMES_AT_ONCE: usize = 128;
 /// Maximum number of time buckets that a process remembers as registered. At this number, the process forgets all of
 /// them.
 pub const MAX_REGISTERED: usize = 65_536;
@@ -90,8 +94,24 @@ pub const MAX_SAMPLED_ROW_BYTES: u64 = 64 << 10;
 pub const MAX_SCANNED_PARTITIONS: u32 = 16;
 /// Maximum number of partitions that one request lists when the data of a dropped table is removed.
 pub const MAX_FORGOTTEN_AT_ONCE: u32 = 1_024;
+/// Number of locks of partitions that are split by transactions. Partitions share the locks by their hash.
+pub const MAX_LOCKS: usize = 1_024;
+/// Maximum number of bytes of rows that one transaction moves; one row may exceed it. A smaller limit of the store
+/// takes precedence.
+pub const MAX_MOVED_BYTES: usize = 4 << 20;
+/// Maximum number of rows that one transaction moves.
+pub const MAX_MOVED_ROWS: u32 = 32_768;
+/// Maximum number of partitions that are split concurrently by transactions.
+pub const MAX_CUTS_AT_ONCE: usize = 4;
 /// Maximum number of consecutive splits of a bucket before other buckets get their turn.
 pub const MAX_CUT_ROUNDS: usize = 64;
+/// Maximum number of attempts of a split that fails with a transient error of the store.
+pub const MAX_CUT_ATTEMPTS: usize = 8;
+/// Maximum number of bytes of a key that are remembered to determine where rows enter a bucket. Only this prefix of a
+/// longer key is compared.
+pub const MAX_ARRIVAL_KEY_BYTES: usize = 256;
+/// Maximum number of key ranges whose rows are counted for one request, on stores that count rows.
+pub const MAX_COUNTED_PIECES: usize = 1 << 20;
 /// Maximum number of key ranges that one sum covers.
 pub const MAX_BLOCK_PIECES: usize = 64;
 /// Maximum number of sums that one request reads.
@@ -117,6 +137,8 @@ pub const MAX_LISTED_PIECES: usize = 256;
 /// Maximum number of key ranges of a partition whose samples are read to estimate the total size. Further key ranges
 /// are only counted.
 pub const MAX_SUMMED_PIECES: usize = 1_024;
+/// Maximum number of times that a write makes room for its rows. After that, it writes the rows without enough room.
+pub const MAX_ROOM_ATTEMPTS: usize = 8;
 /// Maximum number of partitions in one listing.
 pub const MAX_LISTED_PARTITIONS: usize = 256;
 /// Maximum number of these partitions that are read concurrently.

@@ -1,18 +1,13 @@
 //! Buckets for an operator of a store: their edges, their content, and the progress of their splits.
 
-use std::sync::Arc;
-
 use futures::stream::{self, StreamExt, TryStreamExt};
-use recto_model::{Cells, Table};
+use recto_model::Cells;
 use recto_protocol::buckets::{Bucket, Directory, Figures, Key, Piece, Roles, Span};
-use recto_store::{ReadOptions, ScanPosition, Snapshot, StoreError, TokenRange};
+use recto_store::PartitionCount;
 
 pub use crate::directory::Seek;
 use crate::error::Result;
-use crate::limits::{
-    MAX_LIST_SCANS, MAX_LISTED_PARTITIONS, MAX_LISTED_PIECES, MAX_PIECES_AT_ONCE, MAX_STEP_TIME,
-    MAX_SUMMED_PIECES,
-};
+use crate::limits::{MAX_LISTED_PIECES, MAX_PIECES_AT_ONCE, MAX_STEP_TIME, MAX_SUMMED_PIECES};
 use crate::place::{Deadline, Partition};
 use crate::tables::{BucketSize, PiecedTable};
 
@@ -95,24 +90,6 @@ pub struct Summary {
     /// True if the figures include each bucket. In a partition with very many buckets, they include
     /// only the first ones.
     pub is_whole: bool,
-}
-
-/// List of partitions that are kept in buckets.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Partitions {
-    /// Keys of the partitions, each with its summary.
-    pub partitions: Vec<(Cells, Summary)>,
-    /// Position of the next partitions. `None`: no partitions follow.
-    pub next: Option<PartitionsPosition>,
-}
-
-/// Position in a list of partitions.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct PartitionsPosition {
-    /// Position of the scan. `None`: its beginning.
-    pub after: Option<ScanPosition>,
-    /// Number of partitions to skip after this position.
-    pub skipped: u32,
 }
 
 impl Listing {
@@ -215,46 +192,6 @@ impl Chosen {
     }
 }
 
-/// Returns keys of partitions. A scan may meet many deleted rows, so it may return fewer partitions than requested.
-pub(crate) async fn partition_keys(
-    snapshot: &dyn Snapshot,
-    table: &Arc<Table>,
-    mut position: PartitionsPosition,
-    most: usize,
-) -> std::result::Result<(Vec<Cells>, Option<PartitionsPosition>), StoreError> {
-    let mut keys = Vec::new();
-    for _ in 0..MAX_LIST_SCANS {
-        let (range, options) = (TokenRange::whole(), ReadOptions::default());
-        let limit = MAX_LISTED_PARTITIONS as u32;
-        let read = snapshot
-            .scan_partitions(table, &range, position.after.as_ref(), limit, &options)
-            .await?;
-        let room = most - keys.len();
-        let met = read.rows.iter().skip(position.skipped as usize);
-        let columns = table.partition().len();
-        keys.extend(
-            met.take(room)
-                .map(|row| (0..columns).map(|column| row.get(column)).collect()),
-        );
-        let taken = position.skipped as usize + room;
-        if read.rows.len() > taken {
-            position.skipped = taken as u32;
-            return Ok((keys, Some(position)));
-        }
-        let Some(next) = read.next else {
-            return Ok((keys, None));
-        };
-        position = PartitionsPosition {
-            after: Some(next),
-            skipped: 0,
-        };
-        if keys.len() == most {
-            break;
-        }
-    }
-    Ok((keys, Some(position)))
-}
-
 fn edge_before(pieces: &[(Span, Piece)]) -> Option<Key> {
     let (first, _) = pieces.first()?;
     (!first.start.is_empty()).then(|| first.start.clone())
@@ -263,10 +200,11 @@ fn edge_before(pieces: &[(Span, Piece)]) -> Option<Key> {
 impl BucketSize {
     /// Returns whether a bucket with this content exceeds its maximum size.
     pub fn is_exceeded(self, figures: Figures) -> bool {
-        match self {
-            Self::Bytes(most) => figures.bytes > most,
-            Self::Rows(most) => figures.rows > most,
-        }
+        let count = PartitionCount {
+            rows: figures.rows,
+            bytes: figures.bytes,
+        };
+        self.of(count) > self.most()
     }
 }
 

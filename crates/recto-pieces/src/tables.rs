@@ -8,11 +8,12 @@ use recto_model::table::{ColumnKind, Direction, TableOptions, WriteKind};
 use recto_model::width::Width;
 use recto_model::{Bound, Cells, Column, RowRef, Slice, Table, Type, key};
 use recto_protocol::buckets::sizing::{MAX_SAMPLED_EACH, ROW_BYTES, RowSizing, Sizing, counted_bytes};
-use recto_protocol::buckets::{Bucket, Floor, Key, Sampling, Shard, Shards, Span};
-use recto_store::{ColumnSet, Mutation, Operation, PartitionWrite, ReadOptions, Stamp};
+use recto_protocol::buckets::{Bucket, Floor, Key, Sampling, Shard, Shards, Span, Version};
+use recto_store::{
+    CasCondition, ColumnSet, Mutation, Operation, PartitionWrite, ReadOptions, RowAddress, Stamp,
+};
 
 use crate::error::{PiecesError, PiecesErrorKind, Result};
-use crate::keys::{self, direction_of};
 use crate::times::{Keep, Times};
 
 const DIRECTORIES: &str = "recto_buckets";
@@ -33,7 +34,7 @@ pub const ROOT_COLUMN: &str = "recto_root";
 pub const ROW_FORMAT_VERSION: u8 = 1;
 
 /// Number of checks for expired data during one step of the retention bound.
-pub(crate) const RETAINS_IN_A_STEP: u64 = 4;
+const RETAINS_IN_A_STEP: u64 = 4;
 /// Size that no bucket reaches.
 const UNBOUNDED_BYTES: u64 = 1 << 60;
 /// Value of [`ROOT_COLUMN`].
@@ -123,8 +124,8 @@ fn made(name: &str, columns: Vec<Column>) -> Table {
 /// Maximum size of a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BucketSize {
-    /// Maximum number of bytes. On a store without transactions, the counted sizes of the rows are
-    /// summed. On another one, the sizes of the stored rows.
+    /// Maximum number of bytes, as the store [counts](recto_store::PartitionCount) them. If the
+    /// store does not count, the counted sizes of the rows are summed.
     Bytes(u64),
     /// Maximum number of rows.
     Rows(u64),
@@ -233,6 +234,20 @@ impl PiecedTable {
             times: Some(Arc::new(times)),
             ..self
         })
+    }
+
+    /// Describes a table with buckets of this size, for stores that have transactions and count
+    /// their partitions. Such a table has no samples. A bucket has at least two rows before a
+    /// split.
+    ///
+    /// # Errors
+    /// A column is missing, or has another type or kind than required.
+    pub fn counted(table: Arc<Table>, size: BucketSize) -> Result<Self> {
+        let unit = match size {
+            BucketSize::Bytes(bytes) => bytes,
+            BucketSize::Rows(rows) => rows.saturating_mul(ROW_BYTES),
+        };
+        Self::with(table, (1, unit.max(1), size), Shards::ONE)
     }
 
     /// Returns this table with a retention of `length`. The first order column holds the time of a
@@ -375,7 +390,10 @@ impl PiecedTable {
 
     /// Returns the encoded form of a prefix of a clustering key.
     pub(crate) fn key(&self, clustering: RowRef<'_>) -> Result<Key> {
-        keys::key_of(&self.table, clustering)
+        // Most encoded keys are barely longer than their cells, so this capacity rarely grows.
+        let mut encoded = Key::with_capacity(clustering.byte_len() + 2 * clustering.len());
+        key::encode_clustering(&self.table, clustering, &mut encoded)?;
+        Ok(encoded)
     }
 
     /// Appends the encoded form of a clustering key.
@@ -415,22 +433,52 @@ impl PiecedTable {
 
     /// Returns the edge before all keys that begin with these encoded cells.
     pub(crate) fn bound(&self, edge: &[u8]) -> Result<Bound> {
-        keys::bound_of(&self.table, edge).map_err(|error| {
-            error.with_hint(
-                "run `recto repair`, which rebuilds the range map from its readable parts and the \
-                 existing buckets: another program wrote to recto_buckets",
-            )
-        })
+        let (mut rest, mut cells) = (edge, Cells::new());
+        for column in self.table.clustering() {
+            if rest.is_empty() {
+                break;
+            }
+            let direction = direction_of(column);
+            let decoded = cells.try_push_with(|out| key::decode(&column.ty, direction, &mut rest, out));
+            decoded.map_err(|error| self.not_an_edge(&error.to_string()))?;
+        }
+        if !rest.is_empty() {
+            return Err(self.not_an_edge("bytes follow the key"));
+        }
+        Ok(Bound::Before(cells))
+    }
+
+    fn not_an_edge(&self, reason: &str) -> PiecesError {
+        let table = self.table.name();
+        let message = format!("the edge of a key range in table {table} is not one of its keys: {reason}");
+        PiecesError::new(PiecesErrorKind::Corrupt, message).with_hint(
+            "run `recto repair`, which rebuilds the range map from its readable parts and the existing \
+             buckets: another program wrote to recto_buckets",
+        )
     }
 
     /// Returns the keys between two edges, or `None` if the range is empty.
     pub(crate) fn span(&self, from: &Bound, to: &Bound) -> Result<Option<Span>> {
-        keys::span_of(&self.table, from, to)
+        let end_of_all = |bound: &Bound| matches!(bound, Bound::After(cells) if cells.is_empty());
+        if end_of_all(from) {
+            return Ok(None);
+        }
+        let Some(start) = self.edge(from)? else {
+            return Ok(None);
+        };
+        let end = if end_of_all(to) { None } else { self.edge(to)? };
+        let is_some = end.as_ref().is_none_or(|end| start < *end);
+        Ok(is_some.then_some(Span { start, end }))
     }
 
     /// Returns the encoded form of an edge between rows, or `None` for the edge behind all keys.
     fn edge(&self, bound: &Bound) -> Result<Option<Key>> {
-        keys::edge_of(&self.table, bound)
+        let mut encoded = self.key(bound.cells().as_row())?;
+        let is_some = match bound {
+            Bound::Before(_) => true,
+            Bound::After(_) => key::prefix_successor(&mut encoded),
+        };
+        Ok(is_some.then_some(encoded))
     }
 
     /// Returns the part of a logical slice in one key range. The partition names the bucket without
@@ -482,7 +530,11 @@ impl PiecedTable {
 
     /// Returns both edges of a span.
     pub(crate) fn bounds(&self, span: &Span) -> Result<(Bound, Bound)> {
-        keys::bounds_of(&self.table, span)
+        let to = match &span.end {
+            Some(end) => self.bound(end)?,
+            None => Bound::end(),
+        };
+        Ok((self.bound(&span.start)?, to))
     }
 
     /// Returns read options that hide the columns of the engine, which the table has in addition to
@@ -522,6 +574,16 @@ impl PiecedTable {
     /// Returns whether the static cells of bucket 0 mark the partition as existing.
     pub(crate) fn is_mark(&self, statics: RowRef<'_>) -> bool {
         statics.get(usize::from(self.root_column)) == Some(MARK)
+    }
+
+    /// Returns a condition on the mark that holds for each bucket if the range map has this
+    /// version. Only bucket 0 of a partition with a range map is marked.
+    pub(crate) fn is_root(&self, bucket: Bucket, version: Version) -> CasCondition {
+        CasCondition {
+            row: RowAddress::Static,
+            column: self.root_column,
+            expected: (bucket == Bucket(0) && version > 0).then(|| MARK.to_vec()),
+        }
     }
 
     /// Returns the first column of a key as a number, if that column is an integer or a time.
@@ -575,6 +637,13 @@ pub(crate) fn read_row_cell(cell: &[u8]) -> Option<u64> {
     let (version, rest) = cell.split_first()?;
     let bytes: [u8; 8] = rest.try_into().ok()?;
     (*version == ROW_FORMAT_VERSION).then(|| u64::from_be_bytes(bytes))
+}
+
+pub(crate) fn direction_of(column: &Column) -> Direction {
+    match column.kind {
+        ColumnKind::Clustering(direction) => direction,
+        _ => Direction::Ascending,
+    }
 }
 
 /// Returns the key of the store's partition for a bucket, without the shard.

@@ -11,7 +11,7 @@ use recto_model::{Table, Type, instants, key};
 use recto_protocol::buckets::{Bucket, Floor, Kept, Key, Span};
 
 use crate::error::{PiecesError, PiecesErrorKind, Result};
-use crate::keys::direction_of;
+use crate::tables::direction_of;
 
 /// Bucket of rows without a time.
 const TIMELESS: Bucket = Bucket(1);
@@ -244,25 +244,13 @@ impl Keep {
     /// # Errors
     /// There is no such edge.
     pub(crate) fn floor(&self, now_ms: i64) -> Result<Floor> {
-        self.floor_from(self.kept_from_ms(now_ms))
-    }
-
-    /// Returns the time from which rows are kept, in milliseconds since 1970.
-    pub(crate) fn kept_from_ms(&self, now_ms: i64) -> i64 {
         let from_ms = now_ms.saturating_sub(self.length_ms);
-        if self.is_by_time {
+        let from_ms = if self.is_by_time {
             self.times.width.floor_ms(from_ms)
         } else {
             let step = self.step_ms();
             from_ms.saturating_sub(from_ms.rem_euclid(step))
-        }
-    }
-
-    /// Returns the retention bound that keeps the rows from a time on.
-    ///
-    /// # Errors
-    /// There is no such edge.
-    pub(crate) fn floor_from(&self, from_ms: i64) -> Result<Floor> {
+        };
         Ok(Floor {
             at: self.times.edge_of_kept(from_ms)?,
             kept: self.kept(),

@@ -13,10 +13,10 @@ use recto_model::schema::AttachedTable;
 use recto_model::{Cells, RowRef, RowSet, Slice, Table};
 
 use crate::{
-    Atomicity, Cas, CasOutcome, ClockGuard, ConsistencyLevel, Limits, PartitionWrite, PointRead, ReadOptions,
-    RowBlock, RowEstimate, RowsRead, ScanPosition, ScanRead, Snapshot, Stamp, Store, StoreError,
-    StoreErrorKind, StoreKind, StoreMetrics, TableOutcome, TableState, TokenRange, TransactionOutcome,
-    WriteOptions, WriteOutcome,
+    Atomicity, Cas, CasOutcome, ClockGuard, ConsistencyLevel, Limits, PartitionCount, PartitionWrite,
+    PointRead, ReadOptions, RowEstimate, RowsRead, ScanPosition, ScanRead, Snapshot, Stamp, Store,
+    StoreError, StoreErrorKind, StoreKind, StoreMetrics, TableOutcome, TableState, TokenRange,
+    TransactionOutcome, WriteOptions, WriteOutcome,
 };
 
 /// Stores by the keyspaces to which they are connected.
@@ -436,6 +436,16 @@ impl Snapshot for AttachedSnapshot {
             .map_err(self.located(table.name()))
     }
 
+    async fn count_partitions(
+        &self,
+        table: &Arc<Table>,
+        partitions: &[Cells],
+        options: &ReadOptions,
+    ) -> Result<Vec<PartitionCount>, StoreError> {
+        let snapshot = self.of(table.name())?;
+        snapshot.count_partitions(table, partitions, options).await
+    }
+
     async fn estimate(&self, slice: &Slice, options: &ReadOptions) -> Result<RowEstimate, StoreError> {
         self.of(slice.table.name())?.estimate(slice, options).await
     }
@@ -447,9 +457,5 @@ impl Snapshot for AttachedSnapshot {
         options: &ReadOptions,
     ) -> Result<Option<Cells>, StoreError> {
         self.of(slice.table.name())?.row_at(slice, rank, options).await
-    }
-
-    async fn blocks(&self, slice: &Slice, options: &ReadOptions) -> Result<Vec<RowBlock>, StoreError> {
-        self.of(slice.table.name())?.blocks(slice, options).await
     }
 }

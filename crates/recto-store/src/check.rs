@@ -8,6 +8,7 @@ use std::collections::HashSet;
 use recto_model::table::{ColumnKind, WriteKind};
 use recto_model::{Bound, Cells, Column, Slice, Table};
 
+use crate::read::MAX_COUNTED_PARTITIONS;
 use crate::{
     Cas, CasCondition, Limits, Mutation, Operation, PartitionWrite, PointRead, RowAddress, Stamp, StoreError,
     StoreErrorKind, StoreKind, WriteOptions,
@@ -37,6 +38,12 @@ pub(crate) fn no_transactions(kind: StoreKind) -> StoreError {
     .with_hint("write conditionally to one partition at a time")
 }
 
+/// Returns the error of a table that does not count its partitions.
+pub(crate) fn does_not_count(table: &Table) -> StoreError {
+    invalid(format!("table {} does not count its partitions", table.name()))
+        .with_hint("create the table with this option, in a store that supports it")
+}
+
 fn require(holds: bool, message: impl FnOnce() -> String) -> Result<(), StoreError> {
     if holds { Ok(()) } else { Err(invalid(message())) }
 }
@@ -44,13 +51,37 @@ fn require(holds: bool, message: impl FnOnce() -> String) -> Result<(), StoreErr
 impl Limits {
     /// Checks that the store supports the options of a table to create.
     pub fn check_table(&self, table: &Table) -> Result<(), StoreError> {
-        // A store with transactions keeps partitions whole.
-        require(self.transactions || table.options().buckets.is_none(), || {
+        require(table.options().buckets.is_none(), || {
             format!(
                 "table {} has buckets, which this store does not support",
                 table.name()
             )
-        })
+        })?;
+        require(
+            self.counts_partitions || !table.options().counts_partitions,
+            || {
+                format!(
+                    "table {} has the option to count its partitions, which this store does not support",
+                    table.name()
+                )
+            },
+        )
+    }
+
+    /// Checks a read of counts: the table must count its partitions, and the number of partitions and their
+    /// keys must be valid.
+    pub fn check_counted(&self, table: &Table, partitions: &[Cells]) -> Result<(), StoreError> {
+        if !table.options().counts_partitions {
+            return Err(does_not_count(table));
+        }
+        require(partitions.len() <= MAX_COUNTED_PARTITIONS, || {
+            format!(
+                "the request needs the counts of {} partitions; at most {MAX_COUNTED_PARTITIONS} are allowed",
+                partitions.len()
+            )
+        })?;
+        let mut each = partitions.iter();
+        each.try_for_each(|partition| self.check_partition(table, partition))
     }
 
     /// Checks one plain write: keys, arities, stamps, expiries and size. The write must not contain a column
@@ -530,6 +561,7 @@ mod tests {
         leaves_tombstones: false,
         sees_conflicts: true,
         transactions: true,
+        counts_partitions: true,
         counts_rows: true,
     };
 

@@ -132,10 +132,13 @@
 //! that have a row and partitions that have only static cells. The partition key alone decides the range of a
 //! partition, so that a set of ranges lists each partition once.
 //!
-//! **Counts.** If the store [counts rows](Limits::counts_rows), a new table may [ask for
-//! counts](recto_model::table::TableOptions::counts_rows). Each transaction that changes rows then changes their
-//! counts. [`Snapshot::estimate`] returns the number of rows of any slice at the moment of the snapshot, without
-//! expired rows. A store without counts ignores the option.
+//! **Counts.** If the store [counts partitions](Limits::counts_partitions), a new table may [ask for
+//! counts](recto_model::table::TableOptions::counts_partitions). Each transaction that changes rows then
+//! changes the count of their partition. [`Snapshot::count_partitions`] returns the count at the moment of
+//! the snapshot. The count is exact unless rows or cells have expired: it includes expired rows and cells
+//! until they are overwritten. A store without counts rejects such a table. The store rejects requests for
+//! counts of a table that does not count. An existing table cannot start to count; a table that counts is a
+//! different table.
 
 pub mod attached;
 pub mod check;
@@ -171,7 +174,7 @@ pub use error::{StoreError, StoreErrorKind};
 pub use kind::StoreKind;
 pub use metrics::{NodeMetrics, StoreMetrics};
 pub use read::{
-    BucketsRead, ColumnSet, ConsistencyLevel, PointRead, ReadOptions, RowBlock, RowEstimate, RowsRead,
+    BucketsRead, ColumnSet, ConsistencyLevel, PartitionCount, PointRead, ReadOptions, RowEstimate, RowsRead,
     ScanPosition, ScanRead, Snapshot, TokenRange,
 };
 pub use tables::{Limits, TableOutcome, TableState};

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use recto_model::{Cells, RowSet, Slice, Table};
 
-use crate::{StoreError, StoreErrorKind};
+use crate::{StoreError, StoreErrorKind, check};
 
 /// Number of replicas that must agree. The embedded store has one copy and treats all levels alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -213,12 +213,19 @@ pub struct ScanRead {
     pub ends_in_seconds: Vec<Option<u32>>,
 }
 
-/// Consecutive rows of a slice.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct RowBlock {
+/// Bytes that each row counts in addition to its cells.
+pub const ROW_OVERHEAD_BYTES: u64 = 64;
+
+/// Maximum number of partitions whose counts one call reads.
+pub const MAX_COUNTED_PARTITIONS: usize = 1_024;
+
+/// Number of rows of a partition, and their bytes. Each row counts its clustering and regular cells, and
+/// [`ROW_OVERHEAD_BYTES`]. Static cells count as 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PartitionCount {
     /// Number of rows.
     pub rows: u64,
-    /// Bytes of the rows as they are stored, with their keys.
+    /// Bytes of the rows.
     pub bytes: u64,
 }
 
@@ -307,11 +314,32 @@ pub trait Snapshot: Send + Sync {
         options: &ReadOptions,
     ) -> Result<ScanRead, StoreError>;
 
+    /// Returns the counts of at most [`MAX_COUNTED_PARTITIONS`] partitions, in their order. The counts of a
+    /// partition that does not exist are 0. The counts are exact while no row and no cell expires. Expired
+    /// rows and cells count until they are overwritten, deleted, or compacted away.
+    ///
+    /// # Errors
+    /// `Invalid` if the table does not [count its
+    /// partitions](recto_model::table::TableOptions::counts_partitions), which is so for all tables of a
+    /// store that [does not count](crate::Limits::counts_partitions). `Invalid` if there are too many
+    /// partitions.
+    async fn count_partitions(
+        &self,
+        table: &Arc<Table>,
+        partitions: &[Cells],
+        options: &ReadOptions,
+    ) -> Result<Vec<PartitionCount>, StoreError> {
+        let _ = (partitions, options);
+        Err(check::does_not_count(table))
+    }
+
     /// Returns the number of rows of a slice, regardless of its limit. The table must be in
     /// buckets, or [count its rows](recto_model::table::TableOptions::counts_rows) in a store that
     /// can.
     ///
     /// - For a table that counts its rows, the number is exact.
+    /// - For buckets in a store that counts partitions, the number is exact while no row expires.
+    ///   The call reads the count of each bucket.
     /// - Otherwise the number is an estimate, whose cost does not depend on the number of buckets.
     ///
     /// # Errors
@@ -335,16 +363,6 @@ pub trait Snapshot: Send + Sync {
         options: &ReadOptions,
     ) -> Result<Option<Cells>, StoreError> {
         let _ = (rank, options);
-        Err(not_counted(&slice.table))
-    }
-
-    /// Returns the sizes of consecutive parts of a slice, in key order, without reading most rows. A part has at most
-    /// some thousands of rows. Rows that have expired are left out.
-    ///
-    /// # Errors
-    /// `Invalid` if the store does not [count rows](crate::Limits::counts_rows).
-    async fn blocks(&self, slice: &Slice, options: &ReadOptions) -> Result<Vec<RowBlock>, StoreError> {
-        let _ = options;
         Err(not_counted(&slice.table))
     }
 }

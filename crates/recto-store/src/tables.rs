@@ -1,7 +1,7 @@
 //! Tables and limits.
 
 use recto_model::key::MAX_KEY_PART_BYTES;
-use recto_model::table::{ColumnKind, Direction, TableOptions, WriteKind};
+use recto_model::table::{BucketBound, Buckets, ColumnKind, Direction, TableOptions, WriteKind};
 use recto_model::{Cells, Column, Table};
 
 use crate::{StoreError, StoreErrorKind};
@@ -72,16 +72,21 @@ pub fn serves(there: &Table, asked: &Table) -> bool {
         && there.columns().starts_with(asked.columns())
 }
 
-/// Returns the options of a table that can never change. Buckets are no option of a stored table: another layer translates
-/// them to columns, or ignores them. Stores that use this check keep an empty partition key as it is, so each request says
-/// whether it is allowed.
+/// Returns the options of a table that can never change. The bound of its buckets and their retention can
+/// change. Stores that use this check keep an empty partition key as it is, so each request says whether it
+/// is allowed.
 fn fixed_options(table: &Table) -> TableOptions {
+    let options = table.options();
     TableOptions {
-        buckets: None,
-        // A store that counts rows says so of each request.
+        buckets: options.buckets.map(|buckets| Buckets {
+            shards: buckets.shards,
+            ..Buckets::from(BucketBound::Rows(1))
+        }),
+        // Ignore the setting for row counts: an existing table keeps its setting, and only a new
+        // table gets row counts.
         counts_rows: false,
         allows_empty_partition: false,
-        ..table.options()
+        ..options
     }
 }
 
@@ -140,6 +145,14 @@ fn other_options(is: TableOptions, asked: TableOptions) -> String {
     }
     if is.automatic_snapshots != asked.automatic_snapshots {
         return "its options have another setting for automatic snapshots".to_owned();
+    }
+    if is.counts_partitions != asked.counts_partitions {
+        let does = if is.counts_partitions {
+            "counts"
+        } else {
+            "does not count"
+        };
+        return format!("it {does} its partitions, which cannot change for an existing table");
     }
     "its options have another compaction".to_owned()
 }
@@ -219,6 +232,8 @@ pub struct Limits {
     /// [`MAX_TRANSACTION_WRITES`](crate::check::MAX_TRANSACTION_WRITES) writes and `batch_bytes`
     /// bytes.
     pub transactions: bool,
+    /// True if tables can [count their partitions](crate::Snapshot::count_partitions) exactly.
+    pub counts_partitions: bool,
     /// True if tables can count the rows of [any slice](crate::Snapshot::estimate) exactly, without
     /// reading them.
     pub counts_rows: bool,
@@ -304,6 +319,7 @@ mod tests {
         leaves_tombstones: false,
         sees_conflicts: true,
         transactions: true,
+        counts_partitions: true,
         counts_rows: true,
     };
 

@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use recto_model::{Cells, Slice, Table};
 
 use crate::{
-    Atomicity, Cas, CasOutcome, ClockGuard, ConsistencyLevel, Limits, PartitionWrite, PointRead, ReadOptions,
-    RowBlock, RowEstimate, RowsRead, ScanPosition, ScanRead, Snapshot, Stamp, Store, StoreError, StoreKind,
+    Atomicity, Cas, CasOutcome, ClockGuard, ConsistencyLevel, Limits, PartitionCount, PartitionWrite,
+    PointRead, ReadOptions, RowsRead, ScanPosition, ScanRead, Snapshot, Stamp, Store, StoreError, StoreKind,
     StoreMetrics, TableOutcome, TableState, TokenRange, TransactionOutcome, WriteOptions, WriteOutcome,
 };
 
@@ -305,20 +305,16 @@ impl<W: SnapshotWrapper> Snapshot for W {
         read
     }
 
-    async fn estimate(&self, slice: &Slice, options: &ReadOptions) -> Result<RowEstimate, StoreError> {
-        self.inner().estimate(slice, options).await
-    }
-
-    async fn row_at(
+    async fn count_partitions(
         &self,
-        slice: &Slice,
-        rank: u64,
+        table: &Arc<Table>,
+        partitions: &[Cells],
         options: &ReadOptions,
-    ) -> Result<Option<Cells>, StoreError> {
-        self.inner().row_at(slice, rank, options).await
-    }
-
-    async fn blocks(&self, slice: &Slice, options: &ReadOptions) -> Result<Vec<RowBlock>, StoreError> {
-        self.inner().blocks(slice, options).await
+    ) -> Result<Vec<PartitionCount>, StoreError> {
+        self.on_other_read();
+        self.pass().await;
+        let counts = self.inner().count_partitions(table, partitions, options).await;
+        self.pass().await;
+        counts
     }
 }

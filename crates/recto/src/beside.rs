@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use recto_model::schema::Holds;
 use recto_model::{Cells, RowRef, Table};
+use recto_pieces::BucketedStore;
 use recto_protocol::views::collection::{KeyCells, ViewTable};
 use recto_protocol::views::row::Micros;
 use recto_protocol::views::{
@@ -18,7 +19,6 @@ use recto_store::{
 use crate::core::CollectionCore;
 use crate::entries::EntryWrites;
 use crate::error::{Error, ErrorKind, Result};
-use crate::partition_store::PartitionStore;
 use crate::settle::{Attempt, Policy, settle};
 use crate::shared::Shared;
 use crate::viewed::{Viewed, Written};
@@ -100,7 +100,7 @@ impl ViewComparer {
 
     /// Returns the positions of an entry and of its record, if the view's table or the base table has a retention
     /// bound.
-    fn kept_for_a_time(&self, entry: &KeyCells) -> Option<(&PartitionStore, [RowPosition<'_>; 2])> {
+    fn kept_for_a_time(&self, entry: &KeyCells) -> Option<(&BucketedStore, [RowPosition<'_>; 2])> {
         let (view, base) = (self.view.table(), self.base());
         let is_kept = |table: &Table| {
             table
@@ -108,7 +108,7 @@ impl ViewComparer {
                 .buckets
                 .is_some_and(|buckets| buckets.keep.is_some())
         };
-        let store = self.core.shared.partitions.as_ref()?;
+        let store = self.core.shared.buckets.as_ref()?;
         if !is_kept(view) && !is_kept(base) {
             return None;
         }

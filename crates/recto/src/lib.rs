@@ -121,7 +121,6 @@ mod pace;
 mod page;
 mod page_text;
 mod paging;
-mod partition_store;
 mod partitions;
 mod planned;
 mod present;

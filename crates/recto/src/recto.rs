@@ -10,7 +10,7 @@ use std::time::Duration;
 use recto_model::Environment;
 use recto_model::record::Record;
 use recto_model::schema::Schema;
-use recto_pieces::BucketMetrics;
+use recto_pieces::{BucketMetrics, BucketedStore};
 use recto_plan::cursor::KeyRing;
 use recto_protocol::queues::StoreOptions;
 use recto_store::{AttachedStore, ClockStatus, Store, StoreMetrics};
@@ -202,9 +202,7 @@ impl Recto {
     async fn start(opened: Opened, environment: Environment, options: OpenOptions) -> Result<Self> {
         let stamps = Arc::new(Stamps::after(opened.store.newest_stamp(), environment.clone()));
         let attached = Arc::new(AttachedStore::over(opened.store));
-        let store = Arc::clone(&attached) as Arc<dyn Store>;
-        let partitions = PartitionStore::over(&store, &environment, &stamps).await?;
-        let store = partitions.as_ref().map_or(store, PartitionStore::store);
+        let (store, buckets) = in_buckets(Arc::clone(&attached) as Arc<dyn Store>, &environment, &stamps);
         let catalog = Catalog::new(&store, &environment, options.request_timeout);
         // Only this process writes a local store, so its cached schema never becomes outdated,
         // and any time is right.
@@ -223,7 +221,7 @@ impl Recto {
             (Recorded::default(), KeyRing::generate(&environment))
         };
         let shared = Shared::new(
-            (store, partitions, stamps),
+            (store, buckets, stamps),
             environment,
             keys,
             (recorded, asked_nanos),
@@ -244,8 +242,8 @@ impl Recto {
         };
         if recto.own.options.without_upkeep {
             recto.shared.writer.leave_stale();
-            if let Some(partitions) = &recto.shared.partitions {
-                partitions.stop_upkeep();
+            if let Some(buckets) = &recto.shared.buckets {
+                buckets.stop_upkeep();
             }
         }
         recto.look_at_tables(true).await?;
@@ -358,7 +356,7 @@ impl Recto {
     pub(crate) fn bucket_metrics(&self) -> Option<BucketMetrics> {
         let schema = self.schema();
         let mut arranged = schema.collections.iter().flat_map(|one| one.sort_orders());
-        let buckets = self.shared.partitions.as_ref()?.buckets()?;
+        let buckets = self.shared.buckets.as_ref()?;
         arranged
             .any(|one| one.bucket().is_some())
             .then(|| buckets.bucket_metrics())
@@ -936,4 +934,20 @@ async fn keys(catalog: &Catalog<'_>, environment: &Environment, options: &OpenOp
             .with_hint(error.hint())
         }),
     }
+}
+
+/// Wraps the store so that it keeps partitions in buckets, for tables that use buckets. Rows that the wrapper
+/// moves get write timestamps from the same source as all other writes of this process.
+fn in_buckets(
+    store: Arc<dyn Store>,
+    environment: &Environment,
+    stamps: &Arc<Stamps>,
+) -> (Arc<dyn Store>, Option<BucketedStore>) {
+    if store.keeps_buckets() {
+        return (store, None);
+    }
+    let stamps = Arc::clone(stamps);
+    let next = Arc::new(move || stamps.next());
+    let store = BucketedStore::over(store, environment.clone(), next);
+    (Arc::new(store.clone()), Some(store))
 }

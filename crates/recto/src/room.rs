@@ -16,14 +16,29 @@ pub(crate) const MAX_ROOM_ROWS: u64 = 65_536;
 /// If another process left a split unfinished, completing that split takes twice as long before.
 pub(crate) const MAX_ROOM_TIME: Duration = Duration::from_secs(180);
 
-/// Returns whether buckets are split in advance for rows of these collections, which are in one store.
-pub(crate) fn makes_room(collections: &[Arc<CollectionCore>]) -> bool {
-    let mut sort_orders = collections.iter().flat_map(|core| &core.sort_orders);
-    let partitions = collections
-        .first()
-        .and_then(|core| core.shared.partitions.as_ref());
-    partitions.is_some_and(|store| store.buckets().is_some())
-        && sort_orders.any(|one| one.table.options().buckets.is_some())
+/// Time at which buckets are split in advance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RoomMaking {
+    /// Never, because no table is kept in buckets.
+    No,
+    /// For each buffer of rows, which is in memory anyway. A split is one transaction here.
+    Steps,
+    /// Once for all rows, because the caller waits for splits here.
+    Once,
+}
+
+impl RoomMaking {
+    /// Returns the mode for rows of collections of one store.
+    pub(crate) fn of(collections: &[Arc<CollectionCore>]) -> Self {
+        let mut sort_orders = collections.iter().flat_map(|core| &core.sort_orders);
+        let are_in_buckets = sort_orders.any(|one| one.table.options().buckets.is_some());
+        let store = collections.first().and_then(|core| core.shared.buckets.as_ref());
+        match store.filter(|_| are_in_buckets) {
+            None => Self::No,
+            Some(store) if store.counts() => Self::Steps,
+            Some(_) => Self::Once,
+        }
+    }
 }
 
 /// Returns whether the sample contains a row, by the row's number. The sample contains one of each `each` consecutive

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use recto_model::Environment;
+use recto_pieces::BucketedStore;
 use recto_plan::cursor::KeyRing;
 use recto_store::{ClockStatus, ReadOptions, Store, WriteOptions};
 use tokio::sync::{Mutex, RwLock as AsyncLock, RwLockReadGuard, RwLockWriteGuard};
@@ -14,7 +15,6 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::held::{Held, Holding};
 use crate::keys::CursorKeys;
 use crate::options::{OpenOptions, read_options, write_options};
-use crate::partition_store::PartitionStore;
 use crate::stamps::Stamps;
 use crate::writer::{PlainWriting, Writer};
 
@@ -24,8 +24,8 @@ const MAX_RECORDINGS: u32 = 16;
 /// State that every handle on one open store shares.
 pub(crate) struct Shared {
     pub(crate) store: Arc<dyn Store>,
-    /// Layer that divides partitions into buckets or keeps them whole; `None` if the store has its own.
-    pub(crate) partitions: Option<PartitionStore>,
+    /// The store, if this process itself keeps partitions in buckets (the store does not).
+    pub(crate) buckets: Option<BucketedStore>,
     pub(crate) environment: Environment,
     pub(crate) keys: CursorKeys,
     pub(crate) stamps: Arc<Stamps>,
@@ -99,7 +99,7 @@ impl Writing<'_> {
 
 impl Shared {
     pub(crate) fn new(
-        (store, partitions, stamps): (Arc<dyn Store>, Option<PartitionStore>, Arc<Stamps>),
+        (store, buckets, stamps): (Arc<dyn Store>, Option<BucketedStore>, Arc<Stamps>),
         environment: Environment,
         keys: KeyRing,
         (recorded, asked_nanos): (Recorded, u64),
@@ -111,7 +111,7 @@ impl Shared {
             keys: CursorKeys::new(Arc::clone(&store), environment.clone(), keys, options),
             stamps,
             store,
-            partitions,
+            buckets,
             environment,
             holding,
             looking: Mutex::default(),

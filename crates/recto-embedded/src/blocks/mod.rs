@@ -28,9 +28,9 @@ use std::ops::Bound;
 
 use recto_store::StoreError;
 
-pub(crate) use audit::BlockAudit;
+pub(crate) use audit::{BlockAudit, Tell};
 pub(crate) use build::Builder;
-pub(crate) use read::{count, row_at, sizes};
+pub(crate) use read::{count, row_at};
 pub(crate) use tally::{BlockDeltas, BlockTableDeltas, BlockTally, EntrySize};
 pub(crate) use upkeep::put_down;
 

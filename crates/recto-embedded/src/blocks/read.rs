@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use recto_model::table::ReadDirection;
 use recto_model::{Cells, Slice};
-use recto_store::{ReadOptions, RowBlock, StoreError, StoreErrorKind};
+use recto_store::{ReadOptions, StoreError, StoreErrorKind};
 
 use super::{Block, block_at, read_entry};
 use crate::catalog::StoredTable;
@@ -29,22 +29,6 @@ pub(crate) fn count(state: &State, slice: &Slice, options: &ReadOptions) -> Resu
         Ok(ControlFlow::Continue(()))
     })?;
     Ok(total)
-}
-
-/// Returns the number of rows of a slice and their bytes, by block, in key order.
-pub(crate) fn sizes(
-    state: &State,
-    slice: &Slice,
-    options: &ReadOptions,
-) -> Result<Vec<RowBlock>, StoreError> {
-    let mut sizes = Vec::new();
-    let mut counting = Counting::begin(state, slice, options)?;
-    counting.each_part(|counting, part| {
-        let size = counting.size_of(&part)?;
-        sizes.extend((size.rows > 0).then_some(size));
-        Ok(ControlFlow::Continue(()))
-    })?;
-    Ok(sizes)
 }
 
 /// Returns the clustering key of the row that has `rank` rows of the slice before it, in the direction of the slice.
@@ -79,8 +63,8 @@ pub(crate) fn row_at(
 struct Part {
     from: Vec<u8>,
     to: Vec<u8>,
-    /// Content, if the part is a whole block of which no row can have expired.
-    whole: Option<RowBlock>,
+    /// Number of rows, if the part is a whole block of which no row can have expired.
+    rows: Option<u64>,
 }
 
 struct Counting<'s> {
@@ -159,34 +143,26 @@ impl<'s> Counting<'s> {
         Part {
             from: lower.max(self.from.as_slice()).to_vec(),
             to: to.to_vec(),
-            whole: (is_whole && !may_end).then_some(RowBlock {
-                rows: block.rows,
-                bytes: block.bytes,
-            }),
+            rows: (is_whole && !may_end).then_some(block.rows),
         }
     }
 
     fn rows_of(&mut self, part: &Part) -> Result<u64, StoreError> {
-        self.size_of(part).map(|size| size.rows)
-    }
-
-    fn size_of(&mut self, part: &Part) -> Result<RowBlock, StoreError> {
-        if let Some(whole) = part.whole {
-            return Ok(whole);
+        if let Some(rows) = part.rows {
+            return Ok(rows);
         }
-        let mut size = RowBlock::default();
-        self.visit(part, |key, value| {
-            size.rows += 1;
-            size.bytes += (key.len() + value.len()) as u64;
+        let mut rows = 0;
+        self.visit(part, |_| {
+            rows += 1;
             true
         })?;
-        Ok(size)
+        Ok(rows)
     }
 
     fn row_in(&mut self, part: &Part, rank: u64) -> Result<Option<Cells>, StoreError> {
         let mut left = rank;
         let mut found = None;
-        self.visit(part, |key, _| {
+        self.visit(part, |key| {
             if left == 0 {
                 found = Some(key.to_vec());
                 return false;
@@ -205,9 +181,8 @@ impl<'s> Counting<'s> {
         Ok(Some(cells))
     }
 
-    /// Calls `work` with the key and the stored value of each row of a part that has not expired, until it returns
-    /// `false`.
-    fn visit(&mut self, part: &Part, mut work: impl FnMut(&[u8], &[u8]) -> bool) -> Result<(), StoreError> {
+    /// Calls `work` with the key of each row of a part that has not expired, until it returns `false`.
+    fn visit(&mut self, part: &Part, mut work: impl FnMut(&[u8]) -> bool) -> Result<(), StoreError> {
         let open = Arc::clone(&self.rows);
         let stored = &open.stored;
         let mut walk = Walk::begin(
@@ -226,7 +201,7 @@ impl<'s> Counting<'s> {
             if self.visited > MAX_VISITED_ROWS {
                 return Err(too_many_expired(stored));
             }
-            if !row.is_gone(self.now.for_row(&row)).map_err(damage)? && !work(key, value) {
+            if !row.is_gone(self.now.for_row(&row)).map_err(damage)? && !work(key) {
                 return Ok(());
             }
         }

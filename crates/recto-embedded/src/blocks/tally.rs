@@ -114,22 +114,10 @@ impl Range {
 }
 
 impl<'t> BlockTally<'t> {
-    /// Returns the size of a stored value, if the current table counts its rows. `key_checksum` is the checksum of its
-    /// key.
+    /// Returns whether the current table counts its rows.
     #[inline]
-    pub(crate) fn size(&self, key_checksum: u32, value: &[u8]) -> Option<EntrySize> {
-        self.current.as_ref().map(|_| EntrySize::of(key_checksum, value))
-    }
-
-    /// Records a new entry at `key`.
-    #[inline]
-    pub(crate) fn note_new(
-        &mut self,
-        (key, key_checksum): (&[u8], u32),
-        value: &[u8],
-    ) -> Result<(), StoreError> {
-        let after = self.size(key_checksum, value);
-        self.note(key, None, after)
+    pub(crate) fn is_active(&self) -> bool {
+        self.current.is_some()
     }
 
     /// Returns whether changes of `table` can be recorded now.
@@ -227,8 +215,7 @@ impl<'t> BlockTally<'t> {
         Ok(())
     }
 
-    /// Adds the recorded changes to the `deltas` of a transaction, as changes of the request of this number. The caller
-    /// has [left](Self::leave) the last table.
+    /// Adds the recorded changes to the `deltas` of a transaction, as changes of the request of this number. The caller has [left](Self::leave) the last table.
     pub(crate) fn finish(self, deltas: &mut BlockDeltas, request: usize) {
         for (_, (table, changes)) in self.done.0 {
             let all = deltas.table(&table);

@@ -7,10 +7,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::support::disk::{Disk, Fault, Random, open_on, scale, seed};
-use crate::support::{all, done, fill, numbers, put, read, runtime, table, unbounded, write};
 use recto_embedded::{EmbeddedStore, REVIVE_INTERVAL};
 use recto_model::table::ReadDirection;
 use recto_store::{Atomicity, Store, StoreError, StoreErrorKind, TokenRange, WriteOptions, WriteOutcome};
+// Use the table with counts, because faults also interrupt the maintenance of counts.
+use crate::support::counting_table as table;
+use crate::support::{all, done, fill, numbers, put, read, runtime, unbounded, write};
 
 /// Number of power cuts in a normal run.
 const POWER_CUTS: u64 = 300;

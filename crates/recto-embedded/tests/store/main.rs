@@ -5,6 +5,7 @@
 mod blocks;
 mod clock;
 mod conformance;
+mod counts;
 mod crash;
 mod damage;
 mod damaged_keys;

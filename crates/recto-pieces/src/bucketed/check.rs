@@ -6,7 +6,7 @@ use recto_model::Table;
 use recto_store::StoreError;
 
 use super::BucketedStore;
-use crate::check::BucketCheck;
+use crate::check::{BucketCheck, Engine};
 
 impl BucketedStore {
     /// Begins a check of the buckets of a table, or continues an interrupted check from its position, which may come
@@ -23,7 +23,10 @@ impl BucketedStore {
         position: Option<&[u8]>,
     ) -> Result<BucketCheck, StoreError> {
         let bucketed = self.in_buckets(table)?;
-        let engine = self.pieces().await?.clone();
+        let engine = match self.transacted() {
+            Some(engine) => Engine::Transacted(engine.clone()),
+            None => Engine::Pieces(self.pieces().await?.clone()),
+        };
         BucketCheck::new(Arc::clone(&self.inner), bucketed, engine, mends, position)
     }
 }

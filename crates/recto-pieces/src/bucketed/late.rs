@@ -46,6 +46,12 @@ impl BucketedStore {
         };
         let place = Arc::new(Place::new(&bucketed.pieced, partition)?);
         let key = bucketed.pieced.key(clustering.as_row())?;
+        if let Some(engine) = self.transacted() {
+            let guard = engine.route(std::slice::from_ref(&place), time).await?;
+            let is_hidden = guard.hides(&place, &key);
+            guard.done();
+            return Ok(is_hidden);
+        }
         let pieces = self.pieces().await?;
         let directory = pieces
             .directory_beside(&place, false, pieces.deadline(time))

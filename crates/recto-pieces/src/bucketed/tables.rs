@@ -7,10 +7,11 @@ use recto_model::table::{BucketBound, Buckets, ColumnKind, TableOptions, WriteKi
 use recto_model::{Cells, Column, Table, Type};
 use recto_protocol::buckets::Shards;
 use recto_protocol::buckets::sizing::{DEFAULT_EPSILON, RowSizing, Sizing};
-use recto_store::{RowsRead, StoreError, StoreErrorKind};
+use recto_store::{Limits, RowsRead, StoreError, StoreErrorKind};
 
 use crate::limits::{MAX_KNOWN_TABLES, MAX_SAMPLED_ROW_BYTES};
-use crate::tables::{BUCKET_COLUMN, PiecedTable, ROOT_COLUMN, ROW_COLUMN, SHARD_COLUMN};
+use crate::tables::{BUCKET_COLUMN, BucketSize, PiecedTable, ROOT_COLUMN, ROW_COLUMN, SHARD_COLUMN, counted};
+use crate::transacted::Transacted;
 
 /// Columns of the stored table that the logical table does not have.
 const HIDDEN: [&str; 4] = [BUCKET_COLUMN, SHARD_COLUMN, ROOT_COLUMN, ROW_COLUMN];
@@ -41,7 +42,11 @@ impl Known {
     ///
     /// # Errors
     /// The table is not valid with these buckets.
-    pub(crate) fn bucketed(&self, table: &Arc<Table>) -> Result<Option<Arc<Bucketed>>, StoreError> {
+    pub(crate) fn bucketed(
+        &self,
+        table: &Arc<Table>,
+        limits: Limits,
+    ) -> Result<Option<Arc<Bucketed>>, StoreError> {
         let Some(buckets) = table.options().buckets else {
             return Ok(None);
         };
@@ -52,7 +57,7 @@ impl Known {
             return Ok(Some(Arc::clone(found)));
         }
         drop(known);
-        let made = Arc::new(Bucketed::new(table, buckets)?);
+        let made = Arc::new(Bucketed::new(table, buckets, limits)?);
         let mut known = self.by_name.write().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= MAX_KNOWN_TABLES {
             known.clear();
@@ -76,10 +81,10 @@ impl Known {
 }
 
 impl Bucketed {
-    fn new(logical: &Arc<Table>, buckets: Buckets) -> Result<Self, StoreError> {
-        let table = Arc::new(in_store(logical, buckets)?);
-        // The bucket and the shard follow the partition key. The mark of the root follows the whole key. The counted
-        // size of the row follows the mark.
+    fn new(logical: &Arc<Table>, buckets: Buckets, limits: Limits) -> Result<Self, StoreError> {
+        let table = Arc::new(in_store(logical, buckets, limits)?);
+        // Callers do not see the columns for buckets. The bucket and the shard follow the partition
+        // key. The root mark and the counted size of the row follow the whole key.
         let hidden = logical.partition().len()..table.partition().len();
         let columns = (0..table.columns().len()).filter(|column| {
             !hidden.contains(column) && !(table.key_len()..table.key_len() + 2).contains(column)
@@ -87,7 +92,7 @@ impl Bucketed {
         Ok(Self {
             columns: columns.collect(),
             logical: Arc::clone(logical),
-            pieced: Arc::new(pieced(table, buckets)?),
+            pieced: Arc::new(pieced(table, buckets, limits)?),
         })
     }
 
@@ -103,6 +108,26 @@ impl Bucketed {
         std::iter::once(None).chain(cells.iter()).collect()
     }
 
+    /// Returns the cells of regular columns of a row on a store without samples. Only a row without other cells gets
+    /// its counted size, so that it has a timestamp.
+    pub(crate) fn with_mark(clustering: &Cells, cells: Cells) -> Cells {
+        if cells.iter().any(|cell| cell.is_some()) {
+            return cells.with_null_first();
+        }
+        let mark = mark_of(clustering);
+        std::iter::once(Some(&mark[..])).chain(cells.iter()).collect()
+    }
+
+    /// Returns the columns and cells of a patch by the same rule.
+    pub(crate) fn patch_with_mark(clustering: &Cells, columns: &[u16], cells: Cells) -> (Vec<u16>, Cells) {
+        let others = columns.iter().map(|column| Self::regular(*column));
+        if cells.iter().any(|cell| cell.is_some()) {
+            return (others.collect(), cells);
+        }
+        let columns = std::iter::once(0).chain(others).collect();
+        (columns, Self::with_mark(clustering, cells))
+    }
+
     /// Returns the rows that were read, in the form of the logical table.
     pub(crate) fn shown(&self, read: RowsRead) -> RowsRead {
         RowsRead {
@@ -112,21 +137,24 @@ impl Bucketed {
     }
 }
 
-/// Returns the form of a table on a store that divides partitions into buckets. If the table is kept in buckets, this
-/// form has the hidden columns.
+/// Returns the form of a table on a store that does not move rows by transactions. If the table is kept in buckets,
+/// this form has the hidden columns.
 ///
 /// # Errors
 /// The table has a column with the name of a hidden column.
 pub fn table_in_store(table: &Table) -> Result<Table, StoreError> {
     match table.options().buckets {
-        Some(buckets) => in_store(table, buckets),
+        Some(buckets) => with_hidden(table, false, shards_of(buckets)),
         None => Ok(table.clone()),
     }
 }
 
-/// Returns the stored form of a logical table with these buckets.
-pub(crate) fn in_store(logical: &Table, buckets: Buckets) -> Result<Table, StoreError> {
-    let shards = shards_of(buckets);
+/// Returns the form of a logical table with these buckets on a store with these limits.
+pub(crate) fn in_store(logical: &Table, buckets: Buckets, limits: Limits) -> Result<Table, StoreError> {
+    with_hidden(logical, limits.counts_partitions, shards_in(buckets, limits))
+}
+
+fn with_hidden(logical: &Table, counts: bool, shards: Shards) -> Result<Table, StoreError> {
     let hidden = |name: &str, ty, kind| Column {
         name: name.to_owned(),
         ty,
@@ -146,6 +174,7 @@ pub(crate) fn in_store(logical: &Table, buckets: Buckets) -> Result<Table, Store
     columns.extend(others.iter().cloned());
     let options = TableOptions {
         buckets: None,
+        counts_partitions: counts,
         counts_rows: false,
         ..logical.options()
     };
@@ -165,19 +194,25 @@ pub(crate) fn logical_of(table: &Table) -> Option<Table> {
     let shown = table.columns().iter().filter(|column| !is_hidden(column));
     let options = TableOptions {
         buckets: Some(BucketBound::Bytes(recto_protocol::buckets::sizing::MAX_TARGET_BYTES).into()),
+        counts_partitions: false,
         ..table.options()
     };
     Table::new(table.name(), shown.cloned().collect(), options).ok()
 }
 
-/// Returns the table with its buckets.
-fn pieced(table: Arc<Table>, buckets: Buckets) -> Result<PiecedTable, StoreError> {
-    let shards = shards_of(buckets);
+/// Returns the table with its buckets for a store with these limits.
+fn pieced(table: Arc<Table>, buckets: Buckets, limits: Limits) -> Result<PiecedTable, StoreError> {
+    let (is_counted, shards) = (Transacted::suits(limits), shards_in(buckets, limits));
     let of_bytes = |table, bytes| -> Result<PiecedTable, StoreError> {
-        Ok(PiecedTable::sharded(table, sizing_of(bytes)?, shards)?.of_bytes(bytes))
+        Ok(if is_counted {
+            PiecedTable::counted(table, BucketSize::Bytes(bytes))?
+        } else {
+            PiecedTable::sharded(table, sizing_of(bytes)?, shards)?.of_bytes(bytes)
+        })
     };
     let pieced = match buckets.bound {
         BucketBound::Bytes(bytes) => of_bytes(table, bytes)?,
+        BucketBound::Rows(rows) if is_counted => PiecedTable::counted(table, BucketSize::Rows(rows))?,
         BucketBound::Rows(rows) => {
             let sizing = RowSizing::new(rows, DEFAULT_EPSILON).map_err(not_one)?;
             PiecedTable::of_rows(table, rows, sizing, shards)?
@@ -191,8 +226,23 @@ fn pieced(table: Arc<Table>, buckets: Buckets) -> Result<PiecedTable, StoreError
     })
 }
 
+/// Returns the number of shards of each bucket on a store with these limits. A store that moves rows by transactions
+/// has one process and one file, so another partition would not reduce the load of a bucket.
+fn shards_in(buckets: Buckets, limits: Limits) -> Shards {
+    if Transacted::suits(limits) {
+        Shards::ONE
+    } else {
+        shards_of(buckets)
+    }
+}
+
 fn shards_of(buckets: Buckets) -> Shards {
     Shards::new(buckets.shards).unwrap_or(Shards::ONE)
+}
+
+/// Returns the cell with the counted size of a row that has only its key.
+fn mark_of(clustering: &Cells) -> Vec<u8> {
+    counted(clustering, std::iter::empty()).1
 }
 
 /// Returns the sizes of buckets that are split by samples.

@@ -13,7 +13,7 @@ use super::fault::{Fault, FaultKind, FaultOutcome};
 use super::position::Next;
 use super::registry::Met;
 use super::remains::{Stored, encoded_of};
-use super::{BucketCheck, CheckStep};
+use super::{BucketCheck, CheckStep, Engine};
 use crate::error::{PiecesError, Result};
 use crate::limits::{
     HALF_DONE_AGE, MAX_LISTED_PARTITIONS, MAX_REBUILT_PIECES, MAX_REQUEST_TIME, MAX_RUIN_BUCKETS, MAX_RUINS,
@@ -38,7 +38,12 @@ const TOO_LARGE: &str =
 impl BucketCheck {
     /// Checks partitions of the table of range maps.
     pub(super) async fn directories(&mut self, rows: u32, step: &mut CheckStep) -> Result<Option<Next>> {
-        let own = Arc::clone(&self.engine.tables.directories);
+        if let Engine::Transacted(engine) = &self.engine
+            && !engine.has_directories().await?
+        {
+            return Ok(None);
+        }
+        let own = Arc::clone(&self.engine.tables().directories);
         let after = self.position.after.take().map(|next| next.scan);
         let limit = rows.min(MAX_LISTED_PARTITIONS as u32);
         let read = self.ask(|snapshot, options| {
@@ -111,7 +116,10 @@ impl BucketCheck {
     }
 
     fn now_micros(&self) -> i64 {
-        self.engine.environment.now_micros()
+        match &self.engine {
+            Engine::Pieces(pieces) => pieces.environment.now_micros(),
+            Engine::Transacted(engine) => engine.now_micros(),
+        }
     }
 
     /// Reports a partition that scans do not find.
@@ -126,7 +134,9 @@ impl BucketCheck {
     /// Reports a partition that was never split if scans do not find it. `shard` is a further shard that was met.
     /// Reports only at the first further shard that has rows.
     async fn told_unless_met(&mut self, place: &Arc<Place>, shard: Shard) -> Result<()> {
-        let pieces = self.engine.clone();
+        let Engine::Pieces(pieces) = self.engine.clone() else {
+            return Ok(());
+        };
         let mut further = place.pieced.shards.all().skip(1);
         while let Some(one) = further.next().filter(|one| *one <= shard) {
             if one == shard {
@@ -152,14 +162,21 @@ impl BucketCheck {
         if !self.mends {
             return Ok(FaultOutcome::Left);
         }
-        let mark = place.pieced.mark_root(&place.partition, (self.engine.stamps)());
-        self.engine.write_step(mark).await?;
+        match &self.engine {
+            Engine::Pieces(pieces) => {
+                let mark = place.pieced.mark_root(&place.partition, (pieces.stamps)());
+                pieces.write_step(mark).await?;
+            }
+            Engine::Transacted(engine) => engine.mark(place).await?,
+        }
         Ok(FaultOutcome::Mended)
     }
 
     /// Continues a split.
     async fn go_on(&self, place: &Arc<Place>, key: &Key) -> Result<FaultOutcome> {
-        let pieces = &self.engine;
+        let Engine::Pieces(pieces) = &self.engine else {
+            return Ok(FaultOutcome::Left);
+        };
         if !self.mends {
             return Ok(FaultOutcome::Left);
         }
@@ -302,22 +319,22 @@ impl BucketCheck {
             held.extend(self.engine.held(&self.inner, place, *bucket).await?);
         }
         let (remains, gone) = stored.with_edges_of(place);
-        let protocol = self.engine.protocol;
+        let protocol = self.engine.protocol();
         let version = u64::try_from(self.now_micros()).unwrap_or(1).max(1);
         let rebuilt = match remains.rebuilt(&held, place.pieced.sampling, version, protocol) {
             Ok(rebuilt) => rebuilt,
             Err(error) => return stays(&format!("{error}: {}", error.hint())),
         };
-        let (cas, changed) = stored.change(&self.engine.tables, place, &rebuilt, &gone);
+        let (cas, changed) = stored.change(self.engine.tables(), place, &rebuilt, &gone);
         if changed > MAX_REBUILT_PIECES as usize {
             return stays(TOO_LARGE);
         }
         // Write the root mark before the range map, so that scans find the partition as soon as its
         // rows can be read.
         self.mark(place).await?;
-        match self.engine.decided(cas, MAX_REQUEST_TIME).await {
-            Ok(Decision::Applied) => Ok(FaultOutcome::Mended),
-            Ok(_) => stays("another process changed it: repair again"),
+        match self.engine.decide(place, cas).await {
+            Ok(true) => Ok(FaultOutcome::Mended),
+            Ok(false) => stays("another process changed it: repair again"),
             Err(error) if error.is_passing() => Err(error),
             Err(error) => stays(&error.to_string()),
         }
@@ -325,9 +342,11 @@ impl BucketCheck {
 
     /// Waits until no process uses a range map that it cached before the repair.
     async fn wait_for_copies(&self) {
-        let protocol = self.engine.protocol;
-        let wait_ms = protocol.long_life_ms + protocol.standstill_ms;
-        tokio::time::sleep(Duration::from_millis(wait_ms)).await;
+        if matches!(self.engine, Engine::Pieces(_)) {
+            let protocol = self.engine.protocol();
+            let wait_ms = protocol.long_life_ms + protocol.standstill_ms;
+            tokio::time::sleep(Duration::from_millis(wait_ms)).await;
+        }
     }
 }
 
@@ -339,6 +358,26 @@ impl Stored {
             place.pieced.bound(&piece.start)?;
         }
         Ok(directory)
+    }
+}
+
+impl Engine {
+    fn protocol(&self) -> recto_protocol::buckets::Protocol {
+        match self {
+            Self::Pieces(pieces) => pieces.protocol,
+            Self::Transacted(engine) => engine.protocol(),
+        }
+    }
+
+    /// Changes a range map. Returns whether it still was as it was read.
+    async fn decide(&self, place: &Arc<Place>, cas: recto_store::Cas) -> Result<bool> {
+        match self {
+            Self::Pieces(pieces) => {
+                let decision = pieces.decided(cas, MAX_REQUEST_TIME).await?;
+                Ok(decision == Decision::Applied)
+            }
+            Self::Transacted(engine) => engine.put_right(place, vec![cas], Vec::new()).await,
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use recto_protocol::buckets::{Bucket, Directory, Floor, Key, Shard};
 
+use super::Engine;
 use super::fault::FaultKind;
 use super::judge::{KeyPosition, SeenRow, is_named, judge};
 use super::look::Known;
@@ -19,6 +20,7 @@ pub(super) struct Homes<'c> {
     place: Arc<Place>,
     lies: (Bucket, Shard),
     says: Says<'c>,
+    has_samples: bool,
 }
 
 enum Says<'c> {
@@ -40,7 +42,7 @@ impl<'c> Homes<'c> {
     /// Returns the source from the cache. If `is_fresh`, reads it now and caches it. Returns `None` if the range map is
     /// damaged, which the stage of range maps reports.
     pub(super) async fn of(
-        engine: &'c PieceStore,
+        engine: &'c Engine,
         known: &Known,
         place: &Arc<Place>,
         lies: (Bucket, Shard),
@@ -63,12 +65,13 @@ impl<'c> Homes<'c> {
             place: Arc::clone(place),
             lies,
             says,
+            has_samples: matches!(engine, Engine::Pieces(_)),
         }))
     }
 
     /// Returns the source from a current read.
     pub(super) async fn now(
-        engine: &'c PieceStore,
+        engine: &'c Engine,
         place: &Arc<Place>,
         lies: (Bucket, Shard),
     ) -> Result<Option<Self>> {
@@ -132,6 +135,7 @@ impl<'c> Homes<'c> {
                 Says::Listed(_) => true,
                 Says::ByTime(_, _, low) => low.is_known,
             },
+            has_samples: self.has_samples,
         };
         judge(lies, key, row, sample)
     }
@@ -159,8 +163,11 @@ impl Low {
 }
 
 /// Returns the engine that has the registry, if a registry lists the existing buckets.
-fn by_time<'c>(engine: &'c PieceStore, place: &Place) -> Option<(&'c PieceStore, Arc<Times>)> {
-    Some((engine, place.pieced.times.clone()?))
+fn by_time<'c>(engine: &'c Engine, place: &Place) -> Option<(&'c PieceStore, Arc<Times>)> {
+    match engine {
+        Engine::Pieces(pieces) => Some((pieces, place.pieced.times.clone()?)),
+        Engine::Transacted(_) => None,
+    }
 }
 
 impl PieceStore {

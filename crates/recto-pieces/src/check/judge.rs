@@ -44,6 +44,7 @@ pub(super) struct KeyPosition<'d> {
     pub(super) is_in_its_shard: bool,
     /// True if the removal of expired buckets knows this bucket.
     pub(super) is_known: bool,
+    pub(super) has_samples: bool,
 }
 
 /// Returns whether a key range may have rows in a bucket.
@@ -90,7 +91,7 @@ pub(super) fn judge(
             floor.is_some_and(|floor| spans.any(|(span, _)| span.has(key) && floor.hides_all(&span)));
         return (!is_going || !lies.is_known).then_some(FaultKind::BelowFloor);
     }
-    if !is_counted || key.len() > MAX_EDGE_BYTES {
+    if !lies.has_samples || !is_counted || key.len() > MAX_EDGE_BYTES {
         return None;
     }
     let is_sampled = |bytes| piece.sampling.is_sampled(hash(key), bytes);

@@ -7,12 +7,13 @@ use recto_model::Cells;
 use recto_protocol::buckets::{Bucket, Directory, Key, Shard};
 use recto_store::{PointRead, ReadOptions, RowsRead, Snapshot, Store, StoreError};
 
+use super::Engine;
 use super::homes::Homes;
 use super::judge::SeenRow;
 use crate::directory::Seek;
 use crate::error::{PiecesError, PiecesErrorKind, Result};
 use crate::limits::{MAX_COPIED_PIECES, MAX_STEP_TIME, MAX_TORN_READS};
-use crate::place::{PieceStore, Place, PlaceId};
+use crate::place::{Place, PlaceId};
 use crate::samples::Dated;
 
 /// Cache of complete range maps.
@@ -32,7 +33,7 @@ pub(super) struct Look<'c> {
 
 /// Sends a request to the store, and retries it if the store does not answer.
 pub(super) async fn asked<T, F>(
-    engine: &PieceStore,
+    engine: &Engine,
     inner: &Arc<dyn Store>,
     ask: impl Fn(Arc<dyn Snapshot>, ReadOptions) -> F,
 ) -> Result<T>
@@ -43,12 +44,17 @@ where
         stamps: true,
         ..ReadOptions::default()
     };
-    let ask = &ask;
-    let again = |timeout| async move {
-        let options = ReadOptions { timeout, ..options };
-        Ok(ask(inner.snapshot()?, options).await?)
-    };
-    engine.again(engine.deadline(MAX_STEP_TIME), again).await
+    match engine {
+        Engine::Pieces(pieces) => {
+            let ask = &ask;
+            let again = |timeout| async move {
+                let options = ReadOptions { timeout, ..options };
+                Ok(ask(inner.snapshot()?, options).await?)
+            };
+            pieces.again(pieces.deadline(MAX_STEP_TIME), again).await
+        }
+        Engine::Transacted(_) => Ok(ask(inner.snapshot()?, options).await?),
+    }
 }
 
 impl Known {
@@ -56,7 +62,7 @@ impl Known {
     /// `is_fresh`. Returns `None` if it is damaged, which the stage of range maps reports.
     pub(super) async fn of(
         &self,
-        engine: &PieceStore,
+        engine: &Engine,
         place: &Place,
         is_fresh: bool,
     ) -> Result<Option<Arc<Directory>>> {
@@ -64,7 +70,7 @@ impl Known {
         if let Some(known) = known.filter(|_| !is_fresh) {
             return Ok(Some(known));
         }
-        let directory = match engine.whole_directory(place, is_fresh).await {
+        let directory = match engine.directory(place, is_fresh).await {
             Ok(directory) => Arc::new(directory),
             Err(error) if error.kind() == PiecesErrorKind::Corrupt => return Ok(None),
             Err(error) => return Err(error),
@@ -88,39 +94,47 @@ impl Known {
     }
 }
 
-impl PieceStore {
+impl Engine {
     /// Returns the complete range map of a partition.
-    pub(super) async fn whole_directory(&self, place: &Place, is_serial: bool) -> Result<Directory> {
-        let deadline = self.deadline(MAX_STEP_TIME);
-        for _ in 0..MAX_TORN_READS {
-            let (mut whole, mut next): (Option<Directory>, _) = (None, Some(Key::new()));
-            while let Some(key) = next.take() {
-                let seek = Seek::At(key.clone());
-                let window = self.read_directory(place, &seek, is_serial, deadline).await?;
-                next.clone_from(&window.end);
-                match &mut whole {
-                    None => whole = Some(window),
-                    Some(whole) if whole.version != window.version => {
-                        whole.end = Some(key);
-                        break;
+    pub(super) async fn directory(&self, place: &Place, is_serial: bool) -> Result<Directory> {
+        match self {
+            Self::Transacted(engine) => {
+                let snapshot = engine.snapshot()?;
+                engine.whole_directory(&**snapshot.snapshot(), place).await
+            }
+            Self::Pieces(pieces) => {
+                let deadline = pieces.deadline(MAX_STEP_TIME);
+                for _ in 0..MAX_TORN_READS {
+                    let (mut whole, mut next): (Option<Directory>, _) = (None, Some(Key::new()));
+                    while let Some(key) = next.take() {
+                        let seek = Seek::At(key.clone());
+                        let window = pieces.read_directory(place, &seek, is_serial, deadline).await?;
+                        next.clone_from(&window.end);
+                        match &mut whole {
+                            None => whole = Some(window),
+                            Some(whole) if whole.version != window.version => {
+                                whole.end = Some(key);
+                                break;
+                            }
+                            Some(whole) => {
+                                let others = window.pieces.into_iter().filter(|piece| piece.start >= key);
+                                whole.pieces.extend(others);
+                                whole.end = window.end;
+                            }
+                        }
                     }
-                    Some(whole) => {
-                        let others = window.pieces.into_iter().filter(|piece| piece.start >= key);
-                        whole.pieces.extend(others);
-                        whole.end = window.end;
+                    if let Some(whole) = whole.filter(|whole| whole.end.is_none()) {
+                        return Ok(whole);
                     }
                 }
-            }
-            if let Some(whole) = whole.filter(|whole| whole.end.is_none()) {
-                return Ok(whole);
+                let message = "a range map of buckets changed during each read";
+                Err(PiecesError::new(PiecesErrorKind::Unavailable, message))
             }
         }
-        let message = "a range map of buckets changed during each read";
-        Err(PiecesError::new(PiecesErrorKind::Unavailable, message))
     }
 
     /// Returns all data of a key in a shard of a bucket, or `None` if the range map is damaged.
-    pub(super) async fn examine(
+    pub(super) async fn look(
         &self,
         inner: &Arc<dyn Store>,
         place: &Arc<Place>,
@@ -143,7 +157,10 @@ impl PieceStore {
         } else {
             RowsRead::default()
         };
-        let sample = self.sample_of(place, lies.0, key).await?;
+        let sample = match self {
+            Self::Pieces(pieces) => pieces.sample_of(place, lies.0, key).await?,
+            Self::Transacted(_) => None,
+        };
         // Read the range map after the row, so that it includes any change that moved the row.
         let Some(homes) = Homes::now(self, place, lies).await? else {
             return Ok(None);

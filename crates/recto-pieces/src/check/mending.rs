@@ -3,7 +3,8 @@
 //! A misplaced row is written to its right bucket by the normal write path, with its own timestamp and its remaining
 //! lifetime. When it is visible there, it is deleted in the wrong bucket at this timestamp. So newer writes stay. Newer
 //! deletions also stay in effect if the right bucket has them. A bucket that a later split created does not have
-//! earlier deletions.
+//! earlier deletions. On stores where transactions move rows, there are no such deletions, but there Recto never
+//! misplaces a row.
 
 use std::sync::Arc;
 
@@ -11,10 +12,10 @@ use recto_protocol::buckets::sampling::hash;
 use recto_protocol::buckets::{Bucket, Key, Shard};
 use recto_store::{Atomicity, Mutation, Operation, PartitionWrite, PointRead, Stamp, Store, WriteOptions};
 
-use super::Suspect;
 use super::fault::{Fault, FaultKind, FaultOutcome};
 use super::homes::Homes;
 use super::look::{Look, asked};
+use super::{Engine, Suspect};
 use crate::copying::{put_of, whole_row};
 use crate::error::{PiecesErrorKind, Result};
 use crate::holding::bytes_of;
@@ -33,7 +34,7 @@ const WITHOUT_A_STAMP: &str =
 /// Examines and repairs faults.
 pub(super) struct Mender {
     pub(super) inner: Arc<dyn Store>,
-    pub(super) engine: PieceStore,
+    pub(super) engine: Engine,
 }
 
 impl Mender {
@@ -70,7 +71,7 @@ impl Mender {
             (suspect.bucket, suspect.shard),
             (&suspect.key, &suspect.clustering),
         );
-        self.engine.examine(&self.inner, &suspect.place, lies, key).await
+        self.engine.look(&self.inner, &suspect.place, lies, key).await
     }
 
     async fn mend(&self, suspect: &Suspect, kind: FaultKind, look: &Look<'_>) -> Result<FaultOutcome> {
@@ -78,7 +79,16 @@ impl Mender {
         if is_row && look.row.is_none_or(|row| row.stamp == 0) {
             return Ok(FaultOutcome::Stays(WITHOUT_A_STAMP.to_owned()));
         }
-        let pieces = &self.engine;
+        let pieces = match &self.engine {
+            Engine::Transacted(engine) => {
+                let (place, bucket) = (&suspect.place, suspect.bucket);
+                engine
+                    .take_home(place, bucket, &suspect.key, &suspect.clustering)
+                    .await?;
+                return self.is_right(suspect).await;
+            }
+            Engine::Pieces(pieces) => pieces,
+        };
         match kind {
             FaultKind::Stray | FaultKind::BelowFloor => {
                 pieces.take_home(suspect, kind == FaultKind::Stray, look).await?;
@@ -172,7 +182,8 @@ impl PieceStore {
             partition: place.shard_partition(suspect.bucket, suspect.shard),
             clustering: suspect.clustering.clone(),
         };
-        asked(self, &self.store, |snapshot, options| async move {
+        let engine = Engine::Pieces(self.clone());
+        asked(&engine, &self.store, |snapshot, options| async move {
             snapshot.get(read, &options).await
         })
         .await
@@ -203,10 +214,12 @@ impl PieceStore {
             if !self.written_home(write).await? {
                 return Ok(());
             }
-            // No process reads the row in the wrong bucket, now or later, because the key ranges of a bucket only
-            // shrink. But the range map that was used may have been valid only for a moment, so check again.
+            // Key ranges of a bucket only shrink, so no process reads the row in the wrong bucket.
+            // But the range map that was used may have been valid only for a moment, so check
+            // again.
+            let engine = Engine::Pieces(self.clone());
             let lies = (bucket, suspect.shard);
-            let Some(homes) = Homes::now(self, &place, lies).await? else {
+            let Some(homes) = Homes::now(&engine, &place, lies).await? else {
                 return Ok(());
             };
             let (key, home) = (&suspect.key, homes.home(&suspect.key));

@@ -55,12 +55,22 @@ use crate::bucketed::Bucketed;
 use crate::error::Result;
 use crate::limits::{MAX_LOOKS_AT_ONCE, MAX_STEP_TIME, MAX_SUSPECTS, SUSPECT_AGE};
 use crate::place::{Deadline, PieceStore, Place};
+use crate::transacted::Transacted;
+
+/// Engine of the buckets of a store.
+#[derive(Clone)]
+pub(crate) enum Engine {
+    /// Engine with samples.
+    Pieces(PieceStore),
+    /// Engine with transactions.
+    Transacted(Transacted),
+}
 
 /// Check of the buckets of a table under way.
 pub struct BucketCheck {
     inner: Arc<dyn Store>,
     bucketed: Arc<Bucketed>,
-    engine: PieceStore,
+    engine: Engine,
     /// True if faults are repaired.
     mends: bool,
     position: Position,
@@ -112,7 +122,7 @@ impl BucketCheck {
     pub(crate) fn new(
         inner: Arc<dyn Store>,
         bucketed: Arc<Bucketed>,
-        engine: PieceStore,
+        engine: Engine,
         mends: bool,
         position: Option<&[u8]>,
     ) -> std::result::Result<Self, StoreError> {
@@ -120,9 +130,12 @@ impl BucketCheck {
             None => Position::default(),
             Some(bytes) => Position::read(bytes).ok_or_else(position::damaged)?,
         };
-        if mends {
-            // This process may remember entries that no longer exist.
-            engine.registered.forget(bucketed.pieced.table().name());
+        if let Engine::Pieces(pieces) = &engine
+            && mends
+        {
+            // Forget the registry entries that this process remembers: some may no longer exist,
+            // and the process would not write them again.
+            pieces.registered.forget(bucketed.pieced.table().name());
         }
         Ok(Self {
             inner,
@@ -165,7 +178,7 @@ impl BucketCheck {
             if self.position.stage == Stage::Buckets {
                 self.rebuild_all().await?;
             }
-            self.position = self.position.stage.next().begun();
+            self.position = self.position.stage.next(self.samples_there()).begun();
         }
         step.is_over = self.position.stage == Stage::Over;
         let is_told = self.suspects.is_empty() && self.ruins.is_empty();
@@ -174,17 +187,28 @@ impl BucketCheck {
         Ok(step)
     }
 
+    /// Returns whether the engine has samples.
+    fn samples_there(&self) -> bool {
+        matches!(self.engine, Engine::Pieces(_))
+    }
+
     fn deadline(&self) -> Deadline {
-        self.engine.deadline(MAX_STEP_TIME)
+        match &self.engine {
+            Engine::Pieces(pieces) => pieces.deadline(MAX_STEP_TIME),
+            Engine::Transacted(engine) => engine.deadline(MAX_STEP_TIME),
+        }
     }
 
     fn monotonic_nanos(&self) -> u64 {
-        self.engine.environment.monotonic_nanos()
+        match &self.engine {
+            Engine::Pieces(pieces) => pieces.environment.monotonic_nanos(),
+            Engine::Transacted(engine) => engine.monotonic_nanos(),
+        }
     }
 
     /// Returns whether a registry lists the existing buckets.
     fn registers(&self) -> bool {
-        self.bucketed.pieced.times.is_some()
+        matches!(self.engine, Engine::Pieces(_)) && self.bucketed.pieced.times.is_some()
     }
 
     fn table(&self) -> &Arc<Table> {
@@ -229,7 +253,8 @@ impl BucketCheck {
             return false;
         };
         let age = Duration::from_nanos(self.monotonic_nanos().saturating_sub(oldest.seen_nanos));
-        age > 2 * SUSPECT_AGE || self.suspects.len() >= MAX_SUSPECTS
+        let is_ripe = !self.samples_there() || age > 2 * SUSPECT_AGE;
+        is_ripe || self.suspects.len() >= MAX_SUSPECTS
     }
 
     /// Examines suspected faults after concurrent writers have finished. Reports confirmed faults, and repairs them if
@@ -239,8 +264,10 @@ impl BucketCheck {
         let Some(newest) = suspects.iter().map(|one| one.seen_nanos).max() else {
             return Ok(());
         };
-        let age = Duration::from_nanos(self.monotonic_nanos().saturating_sub(newest));
-        tokio::time::sleep(SUSPECT_AGE.saturating_sub(age)).await;
+        if self.samples_there() {
+            let age = Duration::from_nanos(self.monotonic_nanos().saturating_sub(newest));
+            tokio::time::sleep(SUSPECT_AGE.saturating_sub(age)).await;
+        }
         let mender = self.mender();
         // Repair rows before samples are examined, because a misplaced row may belong to a sample
         // that seems to have no row.

@@ -57,13 +57,13 @@ pub(super) struct Open {
 
 impl Stage {
     /// Returns the next stage.
-    pub(super) fn next(self) -> Self {
+    pub(super) fn next(self, has_samples: bool) -> Self {
         match self {
             Self::Directories => Self::Registry,
             Self::Registry => Self::Buckets,
             Self::Buckets => Self::Rows,
-            Self::Rows => Self::Samples,
-            Self::Samples | Self::Over => Self::Over,
+            Self::Rows if has_samples => Self::Samples,
+            Self::Rows | Self::Samples | Self::Over => Self::Over,
         }
     }
 

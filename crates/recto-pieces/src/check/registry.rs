@@ -15,7 +15,7 @@ use super::directories::of_partition;
 use super::fault::{Fault, FaultKind, FaultOutcome};
 use super::position::Next;
 use super::remains::encoded_of;
-use super::{BucketCheck, CheckStep};
+use super::{BucketCheck, CheckStep, Engine};
 use crate::copying::slice_of;
 use crate::error::Result;
 use crate::limits::{MAX_LOOKS_AT_ONCE, SUSPECT_AGE};
@@ -37,10 +37,10 @@ pub(super) struct Met {
 impl BucketCheck {
     /// Checks entries of the registry.
     pub(super) async fn registry(&mut self, rows: u32, step: &mut CheckStep) -> Result<Option<Next>> {
-        let Some(times) = self.bucketed.pieced.times.clone() else {
+        let (Engine::Pieces(pieces), Some(times)) = (self.engine.clone(), self.bucketed.pieced.times.clone())
+        else {
             return Ok(None);
         };
-        let pieces = self.engine.clone();
         let own = Arc::clone(&pieces.tables.times);
         let after = self.position.after.take().map(|next| next.scan);
         let read = self.ask(|snapshot, options| {
@@ -115,7 +115,9 @@ impl BucketCheck {
 
     /// Reports each bucket that was met and has no entry once: at the first of its shards that has rows.
     pub(super) async fn unregistered(&mut self, met: Vec<Met>) -> Result<()> {
-        let pieces = self.engine.clone();
+        let Engine::Pieces(pieces) = self.engine.clone() else {
+            return Ok(());
+        };
         let looks = met.iter().map(|met| async {
             let entry = pieces.entry_at(&met.place, &met.bucket.start).await?;
             Ok::<_, crate::PiecesError>(entry.is_some())

@@ -7,14 +7,14 @@ use recto_model::{Bound, RowRef, Slice};
 use recto_protocol::buckets::{Bucket, Directory, HeldBucket, Key, PieceRemains, Remains};
 use recto_store::{Cas, CasCondition, Mutation, Operation, ReadOptions, RowAddress, Store};
 
-use super::look;
+use super::{Engine, look};
 use crate::copying::clustering_of;
 use crate::directory::{
     COMPARED, REGULAR, START, STATICS, piece_cells, piece_of, remove_piece, shared_cells, undated,
 };
 use crate::error::Result;
 use crate::limits::{MAX_REBUILT_PIECES, MAX_STEP_TIME, MAX_TORN_READS};
-use crate::place::{PieceStore, Place};
+use crate::place::Place;
 use crate::tables::Tables;
 
 /// Stored parts of a range map.
@@ -25,21 +25,33 @@ pub(super) struct Stored {
     pub(super) stamps: Vec<i64>,
 }
 
-impl PieceStore {
-    /// Returns the stored parts of a range map after the last decided write, or `None` if there are none.
+impl Engine {
+    pub(super) fn tables(&self) -> &Tables {
+        match self {
+            Self::Pieces(pieces) => &pieces.tables,
+            Self::Transacted(engine) => engine.tables(),
+        }
+    }
+
+    /// Returns the stored parts of a range map after the last decided write. `None`: no part is
+    /// stored.
     pub(super) async fn stored(&self, inner: &Arc<dyn Store>, place: &Place) -> Result<Option<Stored>> {
         'anew: for _ in 0..MAX_TORN_READS {
             let mut stored: Option<Stored> = None;
             let mut slice = Slice::from_start(
-                &self.tables.directories,
+                &self.tables().directories,
                 place.directory_partition(),
                 MAX_REBUILT_PIECES,
             );
             loop {
                 let asked = &slice;
                 let read = look::asked(self, inner, |snapshot, options| {
+                    let serial = match self {
+                        Self::Pieces(pieces) => pieces.directory_options(true, MAX_STEP_TIME).consistency,
+                        Self::Transacted(_) => None,
+                    };
                     let options = ReadOptions {
-                        consistency: self.directory_options(true, MAX_STEP_TIME).consistency,
+                        consistency: serial,
                         ..options
                     };
                     async move { snapshot.slice(asked, &options).await }
@@ -67,7 +79,7 @@ impl PieceStore {
 
     /// Returns the stored parts of a range map without key ranges.
     async fn without_pieces(&self, inner: &Arc<dyn Store>, place: &Place) -> Result<Option<Stored>> {
-        let (own, partition) = (&self.tables.directories, &place.directory_partition());
+        let (own, partition) = (&self.tables().directories, &place.directory_partition());
         let statics = look::asked(self, inner, |snapshot, options| async move {
             snapshot.get_statics(own, partition, &options).await
         });

@@ -12,7 +12,7 @@ use super::fault::{Fault, FaultKind, FaultOutcome};
 use super::homes::Homes;
 use super::judge::{SeenRow, counts};
 use super::position::{Next, Open};
-use super::{BucketCheck, CheckStep};
+use super::{BucketCheck, CheckStep, Engine};
 use crate::copying::{clustering_of, slice_of};
 use crate::error::Result;
 use crate::holding::bytes_of;
@@ -145,14 +145,19 @@ impl BucketCheck {
     /// Returns the suspected faults of rows and of their samples. If the cached range map suggests a fault, decides by
     /// a range map that is read now.
     async fn looked_at(&self, run: &Run) -> Result<Looked> {
-        let bound = |key: &Key| Bound::After(std::iter::once(Some(&key[..])).collect());
-        let from = run.from.as_ref().map_or(Bound::start(), bound);
-        let last = run.rows.last().map(|(key, ..)| key).or(run.from.as_ref());
-        let to = last.filter(|_| !run.is_last).map_or(Bound::end(), bound);
-        let samples = self
-            .engine
-            .samples_between(&run.place, run.bucket, (from, to), self.deadline())
-            .await?;
+        let samples = match &self.engine {
+            Engine::Transacted(_) => None,
+            Engine::Pieces(pieces) => {
+                let bound = |key: &Key| Bound::After(std::iter::once(Some(&key[..])).collect());
+                let from = run.from.as_ref().map_or(Bound::start(), bound);
+                let last = run.rows.last().map(|(key, ..)| key).or(run.from.as_ref());
+                let to = last.filter(|_| !run.is_last).map_or(Bound::end(), bound);
+                let samples = pieces
+                    .samples_between(&run.place, run.bucket, (from, to), self.deadline())
+                    .await?;
+                Some(samples)
+            }
+        };
         let mut looked = Looked::default();
         for is_fresh in [false, true] {
             let lies = (run.bucket, run.shard);
@@ -160,7 +165,7 @@ impl BucketCheck {
             let Some(homes) = homes.await? else {
                 return Ok(Looked::default());
             };
-            looked = run.judged(&homes, &samples);
+            looked = run.judged(&homes, samples.as_deref());
             if looked.suspects.is_empty() {
                 break;
             }
@@ -193,7 +198,9 @@ impl BucketCheck {
     /// keeping the figures of all buckets. But in an oversized bucket, at least one shard has more than its share.
     async fn of_all_shards(&self, run: &Run, figures: Figures) -> Result<Option<Figures>> {
         let (size, shards) = (run.place.pieced.size, run.place.pieced.shards);
-        let pieces = &self.engine;
+        let Engine::Pieces(pieces) = &self.engine else {
+            return Ok(Some(figures));
+        };
         let has_its_share = |figures: Figures| {
             let times = |number: u64| number.saturating_mul(shards.count().into());
             size.is_exceeded(Figures {
@@ -248,13 +255,14 @@ impl PieceStore {
 }
 
 impl Run {
-    fn judged(&self, homes: &Homes<'_>, samples: &[Dated]) -> Looked {
+    fn judged(&self, homes: &Homes<'_>, samples: Option<&[Dated]>) -> Looked {
         let mut looked = Looked {
             figures: self.before,
             ..Looked::default()
         };
-        let of_keys = samples.iter();
-        // The samples of other shards are among them.
+        let of_keys = samples.unwrap_or_default().iter();
+        // The samples of a bucket include the samples of its other shards, so keep only the samples
+        // of this shard.
         let of_keys = of_keys.filter(|dated| homes.is_in_its_shard(&dated.sample.key));
         let mut of_keys: BTreeMap<&Key, &Dated> = of_keys.map(|dated| (&dated.sample.key, dated)).collect();
         for (key, clustering, row) in &self.rows {

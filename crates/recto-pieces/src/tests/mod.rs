@@ -6,12 +6,12 @@ mod directories;
 mod estimates;
 mod expired;
 mod lists;
-mod retained;
 mod room;
 mod rows;
 mod samples;
 mod shards;
 mod stages;
+mod transacted;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};

@@ -46,8 +46,10 @@ mod model;
 pub mod added_columns;
 pub mod batches;
 pub mod conditional;
+pub mod counts;
 pub mod emptying;
 pub mod inserts;
+pub mod moving;
 pub mod order_types;
 pub mod partitions;
 pub mod refusals;
@@ -240,6 +242,21 @@ macro_rules! conformance_suite {
                 refusals_leave_nothing,
                 transactions_are_linearizable,
             ];
+            counts: [
+                offered_or_refused,
+                a_table_counts_from_the_first_or_never,
+                counts_follow_plain_writes,
+                inserts_that_conflict_count_for_nothing,
+                counts_follow_conditional_writes,
+                counts_follow_any_writes,
+                counts_are_of_the_moment,
+                added_columns_count,
+                may_count_expired_rows_until_overwritten,
+                several_at_once,
+            ];
+            moving: [
+                rows_move_with_what_says_where_they_lie,
+            ];
             partitions: [
                 each_once_with_its_static_cells,
                 composite_keys,
@@ -300,9 +317,11 @@ mod tests {
             ("added_columns", include_str!("added_columns.rs")),
             ("batches", include_str!("batches.rs")),
             ("conditional", include_str!("conditional.rs")),
+            ("counts", include_str!("counts.rs")),
             ("emptying", include_str!("emptying.rs")),
             ("inserts", include_str!("inserts.rs")),
             ("order_types", include_str!("order_types.rs")),
+            ("moving", include_str!("moving.rs")),
             ("partitions", include_str!("partitions.rs")),
             ("refusals", include_str!("refusals.rs")),
             ("rows", include_str!("rows.rs")),

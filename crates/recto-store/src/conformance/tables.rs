@@ -91,6 +91,7 @@ pub async fn list_returns_equal_tables_sorted(bench: &dyn Bench) {
         compaction: Compaction::Tombstones,
         gc_grace_seconds: 14_400,
         automatic_snapshots: false,
+        counts_partitions: store.limits().counts_partitions,
         counts_rows: store.limits().counts_rows,
         buckets: None,
         allows_empty_partition: false,

@@ -8,7 +8,7 @@ use recto_model::{Cells, Slice, Table};
 use super::plan::FaultKind;
 use super::{FaultyStore, same_partition, timeout, unavailable};
 use crate::{
-    ConsistencyLevel, PointRead, ReadOptions, RowBlock, RowEstimate, RowsRead, ScanPosition, ScanRead,
+    ConsistencyLevel, PartitionCount, PointRead, ReadOptions, RowEstimate, RowsRead, ScanPosition, ScanRead,
     Snapshot, StoreError, TokenRange,
 };
 
@@ -117,6 +117,17 @@ impl Snapshot for FaultySnapshot {
         inner.scan_partitions(table, range, after, limit, options).await
     }
 
+    async fn count_partitions(
+        &self,
+        table: &Arc<Table>,
+        partitions: &[Cells],
+        options: &ReadOptions,
+    ) -> Result<Vec<PartitionCount>, StoreError> {
+        self.begin(&format!("counts of partitions of {}", table.name()), options)
+            .await?;
+        self.inner.count_partitions(table, partitions, options).await
+    }
+
     async fn estimate(&self, slice: &Slice, options: &ReadOptions) -> Result<RowEstimate, StoreError> {
         self.inner.estimate(slice, options).await
     }
@@ -128,9 +139,5 @@ impl Snapshot for FaultySnapshot {
         options: &ReadOptions,
     ) -> Result<Option<Cells>, StoreError> {
         self.inner.row_at(slice, rank, options).await
-    }
-
-    async fn blocks(&self, slice: &Slice, options: &ReadOptions) -> Result<Vec<RowBlock>, StoreError> {
-        self.inner.blocks(slice, options).await
     }
 }

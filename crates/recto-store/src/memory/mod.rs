@@ -34,6 +34,7 @@ pub const DEFAULT_LIMITS: Limits = Limits {
     leaves_tombstones: false,
     sees_conflicts: true,
     transactions: true,
+    counts_partitions: true,
     counts_rows: false,
 };
 

@@ -8,9 +8,10 @@ use recto_model::{Bound, Cells, Column, RowSet, Slice, Table};
 
 use super::partition::{LiveRow, Partition, lies_before};
 use super::{Contents, MemoryStore, PartitionKey, State, in_time, partition_key};
+use crate::read::ROW_OVERHEAD_BYTES;
 use crate::{
-    PointRead, ReadOptions, RowsRead, ScanPosition, ScanRead, Snapshot, StoreError, StoreErrorKind,
-    TokenRange,
+    PartitionCount, PointRead, ReadOptions, RowsRead, ScanPosition, ScanRead, Snapshot, StoreError,
+    StoreErrorKind, TokenRange,
 };
 
 /// State at one moment, or the current state at each read.
@@ -273,6 +274,34 @@ impl Snapshot for MemorySnapshot {
         }
         Ok(read)
     }
+
+    async fn count_partitions(
+        &self,
+        table: &Arc<Table>,
+        partitions: &[Cells],
+        options: &ReadOptions,
+    ) -> Result<Vec<PartitionCount>, StoreError> {
+        self.store.limits.check_counted(table, partitions)?;
+        let contents = self.contents(table, options)?;
+        let count = |partition: &Cells| {
+            let found = contents.partitions.get(&partition_key(partition));
+            found.map_or_else(PartitionCount::default, |found| {
+                // Use the definition of the stored table, so that columns that the caller does not
+                // know count, too.
+                let rows = found.live_rows(&contents.table, self.now());
+                PartitionCount {
+                    rows: rows.len() as u64,
+                    bytes: rows.iter().map(row_bytes).sum(),
+                }
+            })
+        };
+        Ok(partitions.iter().map(count).collect())
+    }
+}
+
+fn row_bytes(row: &LiveRow<'_>) -> u64 {
+    let values = row.cells.iter().flatten().map(|value| value.len()).sum::<usize>();
+    (row.clustering.byte_len() + values) as u64 + ROW_OVERHEAD_BYTES
 }
 
 /// Returns the rows of a partition. If it has no rows but has static cells, returns one row of nulls.

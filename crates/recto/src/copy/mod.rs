@@ -26,6 +26,7 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use recto_store::{ReadOptions, ScanPosition, ScanRead, TokenRange};
 use tokio::sync::Mutex;
 
+use crate::bucketed;
 use crate::core::CollectionCore;
 use crate::covered::{Covered, MAX_PIECES, Piece};
 use crate::error::{Error, Result};
@@ -216,6 +217,11 @@ impl Copying<'_> {
             .buffer_unordered(PIECES_AT_ONCE)
             .try_collect::<()>()
             .await?;
+        if is_resumed {
+            // The interrupted process may have left buckets that it was about to
+            // split, so split them now.
+            bucketed::cut_what_is_left(&self.target).await?;
+        }
         let copied = CopiedCollection {
             name: self.source.definition.name.clone(),
             rows_read: self.telling.lock().await.progress.rows,

@@ -6,7 +6,7 @@ use super::record::{Record, Records};
 use super::write::Target;
 use crate::covered::Piece;
 use crate::error::Result;
-use crate::room::{MAX_ROOM_ROWS, ROOM_EACH, ROOM_FEWER, is_drawn, makes_room};
+use crate::room::{MAX_ROOM_ROWS, ROOM_EACH, ROOM_FEWER, RoomMaking, is_drawn};
 
 /// Maximum size of the sample in bytes.
 const MAX_DRAWN_BYTES: usize = 64 << 20;
@@ -27,7 +27,7 @@ impl Copying<'_> {
     /// # Errors
     /// The source store cannot be read.
     pub(super) async fn make_room(&self, pieces: &[Piece]) -> Result<()> {
-        if !makes_room(std::slice::from_ref(&self.target)) {
+        if RoomMaking::of(std::slice::from_ref(&self.target)) != RoomMaking::Once {
             return Ok(());
         }
         let mut drawn = Drawn {

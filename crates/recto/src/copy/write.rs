@@ -27,7 +27,7 @@ use crate::beside::{Sent, ViewComparer, send_if};
 use crate::catalog;
 use crate::core::CollectionCore;
 use crate::error::{Error, ErrorKind, Result};
-use crate::room::MAX_ROOM_TIME;
+use crate::room::{MAX_ROOM_TIME, ROOM_EACH, RoomMaking};
 use crate::settle::{Attempt, Policy, settle};
 use crate::viewed::Written;
 use crate::writes::{MAX_LOOKS, Transacting, busy, mutation, refusal_of, refused_by};
@@ -58,6 +58,10 @@ impl Target<'_> {
             // Later writes to the target must be newer than the copied records, even if
             // its clock is behind.
             self.0.shared.stamps.skip_to(Stamp(newest));
+        }
+        if RoomMaking::of(std::slice::from_ref(self.0)) == RoomMaking::Steps {
+            let some = records.0.iter().step_by(ROOM_EACH as usize).cloned();
+            self.make_room(&some.collect::<Vec<_>>(), ROOM_EACH).await?;
         }
         match (
             self.0.definition.writes,
@@ -141,7 +145,7 @@ impl Target<'_> {
     /// Returns whether a record is too old to be kept. It may have become so since it was read.
     fn is_late(self, clustering: &Cells) -> Result<bool> {
         let (shared, table) = (&self.0.shared, &self.0.written);
-        match &shared.partitions {
+        match &shared.buckets {
             Some(store) if table.options().buckets.is_some() => Ok(store.is_late(table, clustering)?),
             _ => Ok(false),
         }

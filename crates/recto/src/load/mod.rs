@@ -74,9 +74,10 @@ use recto_store::{Limits, Stamp};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{Interval, MissedTickBehavior};
 
+use crate::bucketed;
 use crate::core::CollectionCore;
 use crate::error::{Error, ErrorKind, Result};
-use crate::room::makes_room;
+use crate::room::RoomMaking;
 use crate::session::{LoadProgress, LoadReport, LoadRequest, Progress};
 use buffer::{Buffer, RefusedRow, WriteSizes};
 use checkpoint::{Checkpoint, State, Tally};
@@ -84,6 +85,7 @@ use pipeline::{Beginning, CancelOnDrop, Conversion, Counters, Deliveries, Delive
 use plan::LoadPlan;
 use records::Dialect;
 use rejects::RejectFile;
+use room::Rooms;
 use source::{Format, Source};
 pub use source::{check_load_file, check_load_name, detect_load_ending};
 use survey::Survey;
@@ -161,6 +163,7 @@ pub(crate) async fn load(
         return Ok(already_loaded(state, &plan, &rejects));
     }
     let made_bytes = earlier.as_ref().map(|state| state.reject_bytes);
+    let is_resumed = earlier.is_some();
     rejects.check_place(source.path(), made_bytes)?;
     let (mut state, rejects) = begin(earlier, collections, rejects).await?;
     checkpoint.write(&mut state).await?;
@@ -172,7 +175,14 @@ pub(crate) async fn load(
         buffer_bytes = buffer_bytes.min(MAX_CHANGES_BUFFER_BYTES);
     }
     let sizes = Sizes::of(buffer_bytes, limits);
-    let survey = makes_room(collections).then(|| Survey {
+    let making = RoomMaking::of(collections);
+    // Create no channel without a receiver. If a receiver is dropped during a send, the
+    // message can stay in the channel as long as a sender exists. The load would then wait
+    // forever for its answer.
+    let (rooms, coming) = matches!(making, RoomMaking::Steps)
+        .then(|| mpsc::channel(1))
+        .unzip();
+    let survey = matches!(making, RoomMaking::Once).then(|| Survey {
         source: Arc::clone(&source),
         plan: Arc::clone(&plan),
         limits,
@@ -188,6 +198,7 @@ pub(crate) async fn load(
             rows_done: state.rows,
             full_bytes: sizes.full_bytes,
             worth_bytes: sizes.worth_bytes,
+            rooms,
         },
     )?;
     let writer = Arc::new(ChunkWriter {
@@ -197,6 +208,7 @@ pub(crate) async fn load(
         options: collections[0].shared.load_options(write::WRITE_TIMEOUT, true),
         stamp: state.stamp,
     });
+    let _rooms = coming.map(|coming| Rooms::begin(Arc::clone(&writer), coming));
     let rows_resumed = state.rows;
     let mut load = Load {
         telling: Telling::new(progress, counters, source.bytes_total()),
@@ -212,6 +224,12 @@ pub(crate) async fn load(
         load.make_room(survey).await?;
     }
     load.run(collections, deliveries).await?;
+    if is_resumed {
+        // An interrupted load may have left buckets that it was about to split, so split them now.
+        for collection in collections {
+            bucketed::cut_what_is_left(collection).await?;
+        }
+    }
     let path = load.finish().await?;
     Ok(load.report(rows_resumed, path))
 }
@@ -438,11 +456,19 @@ impl Load<'_> {
             let next = deliveries.next();
             let Delivery {
                 buffer,
+                room,
                 end,
                 bytes_end,
             } = self.telling.during(&self.state, self.bytes_done, next).await?;
             let last_stamp = Stamp(self.state.stamp.0.saturating_add_unsigned(buffer.rows_end));
             collections[0].shared.stamps.skip_to(last_stamp);
+            let room = async {
+                // If the task gives no answer, its buckets are not split yet.
+                // Write the rows anyway.
+                drop(room.await);
+                Ok(())
+            };
+            self.telling.during(&self.state, self.bytes_done, room).await?;
             self.write(buffer, bytes_end).await?;
             match end {
                 None => {}

@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, channel, sync_
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use recto_store::Limits;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use super::buffer::Buffer;
 use super::plan::LoadPlan;
@@ -222,10 +222,18 @@ fn read_records(
 /// Rows to write, with the end of the file in the last delivery.
 pub(super) struct Delivery {
     pub(super) buffer: Arc<Buffer>,
+    /// Completes, or is dropped, when the preparation of buckets for the rows has ended.
+    pub(super) room: oneshot::Receiver<()>,
     /// Approximate number of bytes of the file that were read up to the last row.
     pub(super) bytes_end: u64,
     /// Result of the reading, in the last delivery.
     pub(super) end: Option<Result<()>>,
+}
+
+/// Rows of the next delivery, and the channel that reports that their buckets are prepared.
+pub(super) struct Coming {
+    pub(super) buffer: Arc<Buffer>,
+    pub(super) room: oneshot::Sender<()>,
 }
 
 /// Parameters of the converting thread.
@@ -239,6 +247,9 @@ pub(super) struct Conversion {
     pub(super) full_bytes: usize,
     /// Size in bytes at which a buffer is delivered if the writer is waiting.
     pub(super) worth_bytes: usize,
+    /// Channel to the task that splits buckets for the rows of the next delivery, while earlier rows are written;
+    /// `None` if no buckets are split in advance.
+    pub(super) rooms: Option<mpsc::Sender<Coming>>,
 }
 
 /// Receiver of sorted rows.
@@ -345,6 +356,17 @@ impl ConvertingThread {
         self.buffer.sort();
         self.buffer.keep_one_of_each_key(&self.conversion.plan);
         let buffer = std::mem::replace(&mut self.buffer, Buffer::new(&self.conversion.plan));
+        let (buffer, (told, room)) = (Arc::new(buffer), oneshot::channel());
+        match &self.conversion.rooms {
+            // The channel is empty, because the receiver took the previous buffer before
+            // its delivery, so the send does not block. The receiver is gone only after
+            // the load has ended.
+            Some(rooms) => drop(rooms.blocking_send(Coming {
+                buffer: Arc::clone(&buffer),
+                room: told,
+            })),
+            None => drop(told),
+        }
         if !self.is_demanded {
             self.demanded.recv().map_err(|_| Abandoned)?;
         }
@@ -352,7 +374,8 @@ impl ConvertingThread {
         let bytes_end = self.conversion.counters.bytes_consumed.load(Ordering::Relaxed);
         self.sender
             .blocking_send(Delivery {
-                buffer: Arc::new(buffer),
+                buffer,
+                room,
                 bytes_end,
                 end,
             })

@@ -1,18 +1,20 @@
-//! Splits of buckets in advance for rows that are about to be loaded, by a sample of the whole file
-//! ([`survey`](super::survey)).
+//! Splits of buckets in advance for rows that are about to be loaded: for each buffer by a sample of its rows, or once
+//! for the whole file ([`survey`](super::survey)).
 
 use std::sync::Arc;
 
 use recto_store::{PartitionWrite, Stamp};
+use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
 
 use super::buffer::{Buffer, Chunk, WriteSizes};
-use super::pipeline::blocking;
+use super::pipeline::{Coming, blocking};
 use super::plan::LoadPlan;
 use super::whole::Writing;
 use super::write::ChunkWriter;
 use crate::catalog::Recorded;
 use crate::error::Result;
-use crate::room::MAX_ROOM_TIME;
+use crate::room::{MAX_ROOM_TIME, ROOM_EACH};
 use crate::viewed::Viewed;
 
 /// Sample of the rows that are about to be loaded.
@@ -23,6 +25,37 @@ pub(super) struct Sampled {
     pub(super) step: usize,
     /// Number of rows that each row of the sample represents.
     pub(super) each: u32,
+}
+
+/// Task that splits buckets for one buffer after another, until it is dropped. It works for a buffer while the one
+/// before is written.
+pub(super) struct Rooms(AbortHandle);
+
+impl Rooms {
+    pub(super) fn begin(writer: Arc<ChunkWriter>, mut coming: mpsc::Receiver<Coming>) -> Self {
+        let making = tokio::spawn(async move {
+            while let Some(Coming { buffer, room }) = coming.recv().await {
+                let sampled = Sampled {
+                    buffer,
+                    step: ROOM_EACH as usize,
+                    each: ROOM_EACH,
+                };
+                // Ignore errors here, because the load reports them when it writes the rows.
+                drop(writer.make_room(&sampled).await);
+                drop(sampled);
+                let _ = room.send(());
+            }
+        });
+        Self(making.abort_handle())
+    }
+}
+
+impl Drop for Rooms {
+    fn drop(&mut self) {
+        // The abort is safe, because a later split of the bucket finishes a
+        // split that is half done.
+        self.0.abort();
+    }
 }
 
 impl ChunkWriter {

@@ -121,10 +121,12 @@ pub(crate) fn known_row_count(store: &dyn Store, plan: &Plan) -> Option<KnownRow
     if !plan.is_served_by_one_view() {
         return None;
     }
-    if store.limits().counts_rows && !is_attached {
-        return Some(KnownRowCount::Exact);
+    if table.options().buckets.is_some() {
+        // An embedded store counts without error, but includes expired rows until it removes them,
+        // so its number is an estimate, too.
+        return Some(KnownRowCount::Estimate);
     }
-    table.options().buckets.map(|_| KnownRowCount::Estimate)
+    (store.limits().counts_rows && !is_attached).then_some(KnownRowCount::Exact)
 }
 
 /// Checks that the number of rows of a plan is known well enough for a purpose.
@@ -142,6 +144,8 @@ fn unknown_row_count(plan: &Plan, purpose: Purpose) -> Error {
         "the query intersects views".to_owned()
     } else if !plan.filter_scan.is_empty() {
         "the query is a filter scan".to_owned()
+    } else if purpose.is_exact() && plan.sort_order.table.options().buckets.is_some() {
+        format!("{} is kept in buckets", plan.sort_order.title())
     } else if purpose.is_exact() {
         "only an embedded store counts rows exactly".to_owned()
     } else {

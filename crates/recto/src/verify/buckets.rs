@@ -9,7 +9,6 @@ use crate::bucketed;
 use crate::core::CollectionCore;
 use crate::error::Result;
 use crate::pace::Pace;
-use crate::partition_store::PartitionStore;
 use crate::session::{BucketFault, Progress, VerifiedBuckets, ViewProgress};
 use crate::shared::Shared;
 
@@ -30,11 +29,7 @@ pub(super) struct Looked {
 
 /// Returns the sort orders of a collection that have buckets, with no progress yet.
 pub(super) fn untouched(core: &CollectionCore) -> Vec<Looked> {
-    let is_known = core
-        .shared
-        .partitions
-        .as_ref()
-        .is_some_and(|store| store.buckets().is_some());
+    let is_known = core.shared.buckets.is_some();
     let in_buckets = core.sort_orders.iter();
     let in_buckets = in_buckets.filter(|one| is_known && one.table.options().buckets.is_some());
     let untouched = in_buckets.map(|sort_order| Looked {
@@ -60,7 +55,7 @@ pub(super) async fn look<'c>(
     compared: &mut Compared,
     progress: Progress<'_, ViewProgress>,
 ) -> Result<()> {
-    let Some(store) = shared.partitions.as_ref().and_then(PartitionStore::buckets) else {
+    let Some(store) = &shared.buckets else {
         return Ok(());
     };
     let mut pace = Pace::new(how.rows_per_second, &shared.environment);

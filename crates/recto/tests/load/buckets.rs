@@ -302,8 +302,17 @@ async fn buckets(recto: &Recto) -> (f64, u64, u64) {
 
 /// Maximum number of checks whether all splits are complete.
 const LOOKS: usize = 600;
+/// Maximum size, relative to its target, of a bucket whose split was interrupted by the death of a process,
+/// in an embedded store. In other stores, rows arrive while a bucket is split.
+const MOST_LEFT: f64 = 1.5;
+
 /// Completes the interrupted splits, and returns the same values as [`buckets`].
-async fn settled(recto: &Recto) -> (f64, u64, u64) {
+async fn settled(recto: &Recto, store: &str) -> (f64, u64, u64) {
+    let (largest, ..) = buckets(recto).await;
+    assert!(
+        store.starts_with("cassandra ") || largest <= MOST_LEFT,
+        "{largest}"
+    );
     let session = LocalSession::new(recto.clone());
     for view in ["", "by_route", "by_tailnum", "newest"] {
         let request = RebalanceRequest {
@@ -349,7 +358,7 @@ fn load_and_die(order: &str, text: &str, rows: usize, store: &str, (random, whol
     run(async {
         let recto = open(&store).await;
         assert_eq!(load(&recto, folder.path()).await, rows as u64, "{order}");
-        let (largest, count, _) = settled(&recto).await;
+        let (largest, count, _) = settled(&recto, &store).await;
         println!(
             "{order}: {rows} flights beside {} writes in {count} buckets, the largest {largest:.2} of its target",
             acknowledged.len()
@@ -398,8 +407,10 @@ async fn load_whole(order: &str, text: &str, rows: usize, store: &str) -> Durati
         tokio::time::sleep(Duration::from_millis(100)).await;
         (largest, count, bytes) = buckets(&recto).await;
     }
-    let metrics = LocalSession::new(recto.clone()).bucket_metrics();
-    let moved = metrics.map_or(0, |metrics| metrics.moved_bytes);
+    let moved = LocalSession::new(recto.clone())
+        .bucket_metrics()
+        .unwrap()
+        .moved_bytes;
     let share = moved as f64 / bytes as f64;
     println!(
         "{order}: {rows} flights in {took:.1?}, {share:.2} bytes moved per byte, {count} buckets, the largest {largest:.2} of its target"

@@ -204,6 +204,7 @@ async fn loads_the_other_rows_if_the_store_rejects_some() {
         leaves_tombstones: true,
         sees_conflicts: false,
         transactions: false,
+        counts_partitions: false,
         counts_rows: false,
     };
     let bench = Bench::with_store(MemoryStore::with_limits(Environment::system(), limits)).await;

@@ -40,6 +40,14 @@ pub(crate) fn table() -> Arc<Table> {
     })
 }
 
+/// Returns the table of flights with counts of the flights of each carrier.
+pub(crate) fn counting_table() -> Arc<Table> {
+    table_with(TableOptions {
+        counts_partitions: true,
+        ..TableOptions::default()
+    })
+}
+
 fn table_with(options: TableOptions) -> Arc<Table> {
     let column = |name: &str, ty, kind| Column {
         name: name.to_owned(),

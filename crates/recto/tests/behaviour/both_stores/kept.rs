@@ -241,17 +241,7 @@ pub(crate) async fn old_buckets_go_and_late_records_are_refused(recto: Recto) {
         .verify(&VerifyRequest::default(), &|_| {})
         .await
         .unwrap();
-    // An embedded store has no buckets to check.
-    let in_buckets = if kind_of(&kept.recto) == Kind::Cassandra {
-        3
-    } else {
-        0
-    };
-    assert_eq!(
-        (verified.buckets.len(), verified.wrong()),
-        (in_buckets, 0),
-        "{verified:?}"
-    );
+    assert_eq!((verified.buckets.len(), verified.wrong()), (3, 0), "{verified:?}");
     if let StoreAddress::Cassandra(address) = &kept.fresh.address {
         assert_eq!(session.bucket_metrics().unwrap().dropped, 2 * FIRST as u64);
         let config = CassandraConfig::new(address.hosts.clone(), address.keyspace.clone());
