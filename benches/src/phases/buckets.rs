@@ -2,7 +2,6 @@
 //! writes, and the share of the requests that one node receives.
 
 use std::fs;
-use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
@@ -113,14 +112,8 @@ fn measure(
 
 /// Writes a CSV file of the list, with the oldest row first.
 fn written(folder: &Path, rows: i64) -> PathBuf {
-    let file = folder.join("list.csv");
-    let mut writer = BufWriter::new(fs::File::create(&file).unwrap());
-    writeln!(writer, "list,at,body").unwrap();
-    for at in 0..rows {
-        writeln!(writer, "all,{at},{BODY}").unwrap();
-    }
-    writer.flush().unwrap();
-    file
+    let line = |at| format!("all,{at},{BODY}");
+    stores::csv(folder.join("list.csv"), "list,at,body", (0..rows).map(line))
 }
 
 impl Lists {

@@ -1,7 +1,5 @@
 //! Repair of views on Cassandra: how many wrong entries per second.
 
-use std::fs;
-use std::io::{BufWriter, Write as _};
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -96,14 +94,12 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
 
 /// Writes a CSV file of the records.
 fn written(world: &World, records: i64) -> PathBuf {
-    let file = world.folder.join("repair.csv");
-    let mut writer = BufWriter::new(fs::File::create(&file).unwrap());
-    writeln!(writer, "id,status,at").unwrap();
-    for id in 0..records {
-        writeln!(writer, "{id},status {},{id}", id % STATUSES).unwrap();
-    }
-    writer.flush().unwrap();
-    file
+    let line = |id| format!("{id},status {},{id}", id % STATUSES);
+    stores::csv(
+        world.folder.join("repair.csv"),
+        "id,status,at",
+        (0..records).map(line),
+    )
 }
 
 /// Removes all entries of the view of a collection.

@@ -2,7 +2,6 @@
 //! file.
 
 use std::fs;
-use std::io::{BufWriter, Write as _};
 use std::path::Path;
 use std::time::Instant;
 
@@ -105,18 +104,7 @@ fn schema(writes: &str) -> String {
 
 /// Writes a CSV file with a number of records, a hundred per topic.
 fn written(folder: &Path, rows: u64) -> std::path::PathBuf {
-    let file = folder.join("notes.csv");
-    let mut writer = BufWriter::new(fs::File::create(&file).unwrap());
-    writeln!(writer, "id,topic,body").unwrap();
-    for id in 0..rows {
-        writeln!(
-            writer,
-            "{id},topic {},{}",
-            id % (rows / 100).max(1),
-            "x".repeat(90)
-        )
-        .unwrap();
-    }
-    writer.flush().unwrap();
-    file
+    let body = "x".repeat(90);
+    let line = |id| format!("{id},topic {},{body}", id % (rows / 100).max(1));
+    stores::csv(folder.join("notes.csv"), "id,topic,body", (0..rows).map(line))
 }

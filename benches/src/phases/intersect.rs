@@ -5,7 +5,6 @@
 //! - by a filter scan of one view
 
 use std::fs;
-use std::io::{BufWriter, Write as _};
 use std::path::Path;
 
 use recto::session::PageCost;
@@ -185,14 +184,12 @@ impl Records {
     fn open(store: &StoreAddress, folder: &Path, rows: u64) -> Result<Self, String> {
         let runtime = stores::runtime();
         let recto = stores::open(&runtime, store, Some(&schema()))?;
-        let file = folder.join("intersect.csv");
-        let mut writer = BufWriter::new(fs::File::create(&file).unwrap());
-        writeln!(writer, "id,at,f1,f2,f3,f4").unwrap();
-        for id in 0..rows {
+        let line = |id| {
             let [f1, f2, f3, f4] = [0, 1, 2, 3].map(|field| value(id, field));
-            writeln!(writer, "{id},{id},{f1},{f2},{f3},{f4}").unwrap();
-        }
-        writer.flush().unwrap();
+            format!("{id},{id},{f1},{f2},{f3},{f4}")
+        };
+        let file = folder.join("intersect.csv");
+        let file = stores::csv(file, "id,at,f1,f2,f3,f4", (0..rows).map(line));
         for name in ["apart", "composite"] {
             stores::load(&runtime, &recto, &file, name)?;
         }

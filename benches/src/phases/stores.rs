@@ -1,7 +1,8 @@
 //! Stores that belong to a single phase: opened with a schema, and loaded from files.
 
 use std::fs;
-use std::path::Path;
+use std::io::{BufWriter, Write as _};
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use recto::schema::Schema;
@@ -39,6 +40,17 @@ pub(super) fn open(runtime: &Runtime, store: &StoreAddress, schema: Option<&str>
         }
         Ok(recto)
     })
+}
+
+/// Writes a CSV file of these lines. Returns its path.
+pub(super) fn csv(file: PathBuf, header: &str, lines: impl Iterator<Item = String>) -> PathBuf {
+    let mut writer = BufWriter::new(fs::File::create(&file).unwrap());
+    writeln!(writer, "{header}").unwrap();
+    for line in lines {
+        writeln!(writer, "{line}").unwrap();
+    }
+    writer.flush().unwrap();
+    file
 }
 
 /// Loads a file into a collection. Returns the time in seconds.

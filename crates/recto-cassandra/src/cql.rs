@@ -14,7 +14,7 @@ use crate::ddl::push_type;
 use crate::escape::{escaped, is_escaped};
 use crate::literal;
 use crate::pieces::{Piece, TupleBound};
-use crate::values::Values;
+use crate::values::{Values, tuple};
 
 /// Type of a bind marker for `LIMIT` and `TTL`.
 static INT: Type = Type::Int;
@@ -287,10 +287,9 @@ impl<'t> Statements<'t> {
         request
     }
 
-    /// Selects the rows of these keys, in any order. Without `partition`, the keys are partition keys of one
-    /// column, of partitions with one row each. With `partition`, the keys are clustering keys in it. The
-    /// limit makes Cassandra read partitions concurrently, because it pages through them one after the other
-    /// otherwise.
+    /// Selects the rows of these keys, in any order. The keys are clustering keys of `partition`. If it is
+    /// `None`, they are partition keys of one column, of partitions with one row each. The limit makes
+    /// Cassandra read partitions concurrently, because it pages through them one after the other otherwise.
     pub(crate) fn select_keys(
         self,
         partition: Option<&Cells>,
@@ -318,15 +317,13 @@ impl<'t> Statements<'t> {
                 request.values.push_list(keys);
             }
         } else {
-            for (number, column) in columns.iter().enumerate() {
-                request.push(if number == 0 { "(" } else { ", " });
-                request.push_name(&column.name);
-            }
+            request.push("(");
+            push_columns(&mut request, columns);
             request.push(")");
             let types = columns.iter().map(|column| column.ty.clone());
             let list = Type::List(Box::new(Type::Tuple(types.collect())));
             request.marker_types.push(Cow::Owned(list));
-            let keys: Vec<Vec<u8>> = keys.iter().map(|key| tuple_of(key)).collect();
+            let keys: Vec<Vec<u8>> = keys.iter().map(|key| tuple(key)).collect();
             request.values.push_list(keys.iter().map(Vec::as_slice));
         }
         request.push(" IN ? LIMIT ?");
@@ -719,17 +716,6 @@ impl RegularColumns<'_> {
             Self::Some(columns) => columns[index],
         })
     }
-}
-
-/// Returns the cells of a key as a tuple.
-fn tuple_of(key: &Cells) -> Vec<u8> {
-    let mut tuple = Vec::with_capacity(key.byte_len() + size_of::<i32>() * key.len());
-    for cell in key.iter() {
-        let cell = cell.unwrap_or_default();
-        tuple.extend_from_slice(&i32::try_from(cell.len()).unwrap_or(i32::MAX).to_be_bytes());
-        tuple.extend_from_slice(cell);
-    }
-    tuple
 }
 
 fn push_columns(request: &mut Request<'_>, columns: &[Column]) {

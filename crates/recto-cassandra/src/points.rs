@@ -1,18 +1,19 @@
 //! Reads of rows by their keys, several with one request.
 //!
 //! The request dominates the cost of reading a row. Twenty rows by `IN` take a quarter of the time
-//! of twenty requests, and a quarter of the processor time (docs/design/cassandra-store.md). A
-//! coordinator that has no copy of a row asks a node that has one. So one request reads rows that
-//! have the same replica first.
+//! of twenty requests, and a quarter of the processor time (docs/design/cassandra-store.md). One
+//! request reads rows that have the same replica first, because a coordinator that has no copy of a
+//! row asks a node that has one.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::iter;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
-use recto_model::{Cells, RowSet, Type};
+use recto_model::{Cells, RowRef, RowSet, Type};
 use recto_store::read::get_each;
 use recto_store::{PointRead, ReadOptions, RowsRead, StoreError, StoreErrorKind};
 use scylla::frame::response::result::TableSpec;
@@ -62,8 +63,8 @@ pub(crate) async fn get_many(
     Ok(found)
 }
 
-/// Groups the reads that can share a request. They read one table: either partitions with one row each, by a key of one
-/// column, or rows of the same partition. Returns no groups if no reads can be grouped.
+/// Groups the reads that can share a request: partitions of one row and a key of one column that have the same node, or
+/// rows of the same partition. Returns no groups if the reads cannot share requests.
 fn groups(client: &Client, reads: &[PointRead], options: &ReadOptions) -> Vec<Group> {
     let Some(first) = reads.first() else {
         return Vec::new();
@@ -89,21 +90,8 @@ fn groups(client: &Client, reads: &[PointRead], options: &ReadOptions) -> Vec<Gr
     if is_whole_key {
         by_node(client, reads)
     } else {
-        by_partition(reads)
+        group(reads.iter().map(|read| (&read.partition, None)))
     }
-}
-
-/// Groups reads of rows by their partition.
-fn by_partition(reads: &[PointRead]) -> Vec<Group> {
-    let mut partitions: HashMap<&Cells, Vec<usize>> = HashMap::new();
-    for (number, read) in reads.iter().enumerate() {
-        partitions.entry(&read.partition).or_default().push(number);
-    }
-    let groups = partitions.into_values().flat_map(|numbers| {
-        let group = |range: Range<usize>| (numbers[range].to_vec(), None);
-        even(numbers.len(), MAX_KEYS).map(group).collect::<Vec<Group>>()
-    });
-    groups.collect()
 }
 
 /// Groups reads of partitions by the node that is asked for them first.
@@ -111,24 +99,30 @@ fn by_node(client: &Client, reads: &[PointRead]) -> Vec<Group> {
     let table = &reads[0].table;
     let cluster = client.session.get_cluster_state();
     let spec = TableSpec::borrowed(&client.config.keyspace, name_in_keyspace(table.name()));
-    let mut of_node: HashMap<_, Vec<(usize, Token)>> = HashMap::new();
-    for (number, read) in reads.iter().enumerate() {
+    group(reads.iter().map(|read| {
         let key = read.partition.get(0).unwrap_or_default();
         let token = Murmur3Partitioner.hash_one(&if is_escaped(table) {
             escaped(key)
         } else {
             key.into()
         });
-        let node = client.coordinator.of(token, &spec, &cluster);
-        of_node.entry(node).or_default().push((number, token));
+        (client.coordinator.of(token, &spec, &cluster), Some(token))
+    }))
+}
+
+/// Groups reads with equal keys, in groups of at most [`MAX_KEYS`].
+fn group<K: Eq + Hash>(keys: impl Iterator<Item = (K, Option<Token>)>) -> Vec<Group> {
+    let mut of_key: HashMap<K, Vec<(usize, Option<Token>)>> = HashMap::new();
+    for (number, (key, token)) in keys.enumerate() {
+        of_key.entry(key).or_default().push((number, token));
     }
-    let groups = of_node.into_values().flat_map(|of_node| {
+    let groups = of_key.into_values().flat_map(|of_key| {
         let group = |range: Range<usize>| {
-            let group = &of_node[range];
+            let group = &of_key[range];
             let numbers = group.iter().map(|(number, _)| *number);
-            (numbers.collect(), Some(group[0].1))
+            (numbers.collect(), group[0].1)
         };
-        even(of_node.len(), MAX_KEYS).map(group).collect::<Vec<Group>>()
+        even(of_key.len(), MAX_KEYS).map(group).collect::<Vec<Group>>()
     });
     groups.collect()
 }
@@ -155,8 +149,8 @@ async fn get_group<'g>(
         }
         match get_together(client, reads, numbers, *token, options).await {
             Ok(rows) => return Ok((numbers, rows)),
-            // A user who may not read several rows in one request may still read each row. So
-            // remember the rejection, and read the rows one by one.
+            // Remember the rejection, and read the rows one by one: a user who may not read several
+            // rows in one request may still read each row.
             Err(error) if error.kind() == StoreErrorKind::Invalid => {
                 client.refuses_many.store(true, Ordering::Relaxed);
             }
@@ -216,24 +210,21 @@ async fn get_together(
 
 /// Returns the result of each key. In a row, the cells of its key begin at `key_column`.
 fn each_of(keys: &[&Cells], key_column: usize, read: RowsRead) -> Vec<RowsRead> {
-    let columns = key_column..key_column + keys.first().map_or(0, |key| key.len());
-    let rows: HashMap<Cells, usize> = read
-        .rows
-        .iter()
-        .enumerate()
-        .map(|(at, row)| (columns.clone().map(|column| row.get(column)).collect(), at))
-        .collect();
     let one = |key: &&Cells| {
+        let has_key = |row: &RowRef<'_>| {
+            let mut cells = key.iter().enumerate();
+            cells.all(|(column, cell)| row.get(key_column + column) == cell)
+        };
         let mut one = RowsRead {
             rows: RowSet::new(read.rows.width()),
             exhausted: true,
             ..RowsRead::default()
         };
-        if let Some(at) = rows.get(*key) {
-            one.rows.push_row(read.rows.row(*at));
+        if let Some((at, row)) = read.rows.iter().enumerate().find(|(_, row)| has_key(row)) {
+            one.rows.push_row(row);
             one.bytes = one.rows.byte_len() as u64;
-            one.stamps.extend(read.stamps.get(*at));
-            one.ends_in_seconds.extend(read.ends_in_seconds.get(*at));
+            one.stamps.extend(read.stamps.get(at));
+            one.ends_in_seconds.extend(read.ends_in_seconds.get(at));
         }
         one
     };

@@ -3,7 +3,7 @@
 
 use std::borrow::Borrow;
 
-use recto_model::Type;
+use recto_model::{Cells, Type};
 use scylla::frame::response::result::{CollectionType, ColumnSpec, ColumnType, NativeType};
 use scylla::serialize::SerializationError;
 use scylla::serialize::row::{RowSerializationContext, SerializeRow};
@@ -65,12 +65,8 @@ impl Values {
     /// Adds a list of cells that are not null.
     pub(crate) fn push_list<'a>(&mut self, cells: impl ExactSizeIterator<Item = &'a [u8]>) {
         let start = self.data.len();
-        let count = |length: usize| i32::try_from(length).unwrap_or(i32::MAX).to_be_bytes();
         self.data.extend_from_slice(&count(cells.len()));
-        for cell in cells {
-            self.data.extend_from_slice(&count(cell.len()));
-            self.data.extend_from_slice(cell);
-        }
+        cells.for_each(|cell| push_element(&mut self.data, cell));
         let end = self.data.len();
         self.slots.push(Slot::Bytes { start, end });
     }
@@ -83,6 +79,24 @@ impl Values {
             Slot::Unset => None,
         })
     }
+}
+
+/// Returns the cells of a key as a tuple.
+pub(crate) fn tuple(key: &Cells) -> Vec<u8> {
+    let mut tuple = Vec::with_capacity(key.byte_len() + size_of::<i32>() * key.len());
+    let cells = key.iter().map(Option::unwrap_or_default);
+    cells.for_each(|cell| push_element(&mut tuple, cell));
+    tuple
+}
+
+/// Appends an element of a list or a tuple.
+fn push_element(out: &mut Vec<u8>, cell: &[u8]) {
+    out.extend_from_slice(&count(cell.len()));
+    out.extend_from_slice(cell);
+}
+
+fn count(length: usize) -> [u8; size_of::<i32>()] {
+    i32::try_from(length).unwrap_or(i32::MAX).to_be_bytes()
 }
 
 /// Error if the number of values differs from the number of bind markers, which is a defect of this crate.

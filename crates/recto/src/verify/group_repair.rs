@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 
-use recto_model::Cells;
 use recto_protocol::views::collection::KeyCells;
 use recto_protocol::views::row::CLOCKS_APART_MICROS;
 use recto_protocol::views::{Difference, Version};
@@ -11,9 +10,6 @@ use recto_store::PartitionWrite;
 use super::suspects::{Doubt, Outcome, Suspect, Wrong, differs, look_again};
 use crate::beside::{Sent, ViewComparer, send};
 use crate::error::Result;
-
-/// Maximum number of entries of one partition in one write. Cassandra works best with small ones.
-const MAX_JOINED: usize = 50;
 
 /// Repairs the suspects that one write each repairs. Returns one result for each suspect: the repaired difference, or
 /// `None` if the suspect must be repaired individually.
@@ -33,7 +29,7 @@ pub(super) async fn repair_group(beside: ViewComparer, doubts: Vec<Doubt>) -> Re
         .filter_map(|wrong| Some((repair_of(beside, &wrong)?, wrong)));
     let (writes, wrong): (Vec<PartitionWrite>, Vec<Wrong>) = repairs.unzip();
     let looked_nanos = wrong.iter().map(|wrong| wrong.looked_nanos).min();
-    let sent = send(&beside.core.shared, joined(writes), false, looked_nanos).await?;
+    let sent = send(&beside.core.shared, writes, false, looked_nanos).await?;
     let mut repaired: HashMap<Suspect, Wrong> = match sent {
         Sent::Moved | Sent::Conflicts => HashMap::new(),
         Sent::Written => right_among(beside, wrong).await?,
@@ -46,45 +42,18 @@ pub(super) async fn repair_group(beside: ViewComparer, doubts: Vec<Doubt>) -> Re
     Ok(doubts.iter().map(result).collect())
 }
 
-/// Joins writes of the same partition, up to [`MAX_JOINED`] of them.
-fn joined(writes: Vec<PartitionWrite>) -> Vec<PartitionWrite> {
-    let mut joined: Vec<PartitionWrite> = Vec::new();
-    let mut last: HashMap<Cells, usize> = HashMap::new();
-    for write in writes {
-        let open = last.get(&write.partition).copied();
-        if let Some(at) = open.filter(|at| joined[*at].mutations.len() < MAX_JOINED) {
-            joined[at].mutations.extend(write.mutations);
-        } else {
-            last.insert(write.partition.clone(), joined.len());
-            joined.push(write);
-        }
-    }
-    joined
-}
-
-/// Returns the differences that are gone, by their suspects: the entry is as the record demanded when it was read. It reads
-/// only entries. If a record changed since, its entry differs, and the suspect is examined again by itself.
+/// Returns the differences that a repair removed, by their suspects. Reads the entries again, and compares them with the
+/// records that were read before the repair. An entry of a record that changed since may differ from it, and its suspect
+/// is then repaired individually.
 async fn right_among(beside: &ViewComparer, wrong: Vec<Wrong>) -> Result<HashMap<Suspect, Wrong>> {
-    let key_of = |one: &Wrong| match &one.entry {
-        Some(entry) => Some(entry.seen.key.key.clone()),
-        None => Some(beside.entry(one.row.as_ref()?)?.key.key),
-    };
-    let keyed: Vec<(KeyCells, Wrong)> = wrong
-        .into_iter()
-        .filter_map(|one| Some((key_of(&one)?, one)))
-        .collect();
     let snapshot = beside.core.shared.store.snapshot()?;
-    let keys: Vec<&KeyCells> = keyed.iter().map(|(key, _)| key).collect();
+    let keys: Vec<&KeyCells> = wrong.iter().map(|one| &one.key).collect();
     let entries = beside.read_entries(&*snapshot, &keys).await?;
-    let right = keyed.into_iter().zip(entries).filter(|((_, one), there)| {
+    let right = wrong.into_iter().zip(entries).filter(|(one, there)| {
         let row = one.row.as_ref().filter(|_| one.kind != Difference::Orphan);
-        match (row, there) {
-            (None, there) => there.is_none(),
-            (Some(row), Some(there)) => differs(beside, Some(there), Some(row)).is_none(),
-            (Some(_), None) => false,
-        }
+        row.is_some() == there.is_some() && differs(beside, there.as_ref(), row).is_none()
     });
-    Ok(right.map(|((_, one), _)| (one.suspect(), one)).collect())
+    Ok(right.map(|(one, _)| (one.suspect(), one)).collect())
 }
 
 /// Returns the write that repairs a difference. Returns `None` if the version of the record must be raised first.

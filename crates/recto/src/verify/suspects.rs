@@ -46,8 +46,7 @@ impl Suspect {
     }
 }
 
-/// Suspect that a first read did not clear, with the key of its entry: of the existing entry, or of the one that the record
-/// demanded.
+/// Suspect that a first read did not clear. Its key is that of the existing entry, or of the entry that is missing.
 #[derive(Debug, Clone)]
 pub(super) struct Doubt {
     pub(super) suspect: Suspect,
@@ -59,6 +58,8 @@ pub(super) struct Doubt {
 pub(super) struct Wrong {
     pub(super) kind: Difference,
     pub(super) record: RecordKey,
+    /// Key of the entry that exists or is missing.
+    pub(super) key: KeyCells,
     /// Stored entry, and stored record.
     pub(super) entry: Option<StoredEntry>,
     pub(super) row: Option<RecordRow>,
@@ -71,7 +72,7 @@ impl Wrong {
     /// Returns the suspect that turned out to be wrong.
     pub(super) fn suspect(&self) -> Suspect {
         match &self.entry {
-            Some(entry) => Suspect::Entry(entry.seen.key.key.clone()),
+            Some(_) => Suspect::Entry(self.key.clone()),
             None => Suspect::Record(self.record.clone()),
         }
     }
@@ -218,6 +219,7 @@ pub(super) async fn look_again(beside: &ViewComparer, doubts: &[Doubt]) -> Resul
         let mut one = Wrong {
             kind,
             record,
+            key: key.clone(),
             entry: there,
             row,
             looked_nanos,
@@ -292,6 +294,7 @@ async fn look_at_entry(beside: &ViewComparer, key: &KeyCells) -> Result<Option<W
     Ok(kind.map(|kind| Wrong {
         kind,
         record,
+        key: key.clone(),
         entry: Some(there),
         row,
         looked_nanos,
@@ -324,6 +327,7 @@ async fn look_at_record(beside: &ViewComparer, key: &RecordKey) -> Result<Option
     Ok(kind.map(|kind| Wrong {
         kind,
         record: key.clone(),
+        key: entry.key.key,
         entry: None,
         row,
         looked_nanos,
