@@ -200,8 +200,8 @@ impl Driver {
             let Some(start) = start else {
                 return (self.rows(&self.first, (carrier, size + 1)).await, 1);
             };
-            // Rows are ordered by time, flight number and carrier. So a row of a later carrier with
-            // the time and number of `start` is also after `start`.
+            // Rows are ordered by time, flight number and carrier. A row of a later carrier with the
+            // time and number of `start` is therefore also after `start`.
             let same = if carrier > start.carrier.as_str() {
                 &self.same_from
             } else {

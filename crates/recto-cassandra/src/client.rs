@@ -352,8 +352,8 @@ impl Client {
             left -= fitting_rows(DEFAULT_MAX_READ_BYTES, row_bytes, left);
             pages += 1;
             if known.is_none() {
-                // The row size is unknown, and most rows are smaller than the first estimate. So
-                // each further page assumes half the row size of the previous page.
+                // Each further page assumes half the row size of the previous page. The row size is
+                // unknown, and most rows are smaller than the first estimate.
                 row_bytes /= 2;
             }
         }

@@ -3,9 +3,9 @@
 //!
 //! Without sorts and ranges, this is a minimum chain cover of sets of fields by inclusion, which a
 //! matching finds (Dilworth 1950, Fulkerson 1956). Subotić, Jordan, Chang, Fekete and Scholz use it
-//! for indexes (Automatic Index Selection for Large-Scale Datalog Computation, VLDB 2018). With
-//! sorts and ranges, no such method is known, because agreement is not transitive. In this case,
-//! the cover is searched by branch and bound, with the chain cover of the sets as the lower bound.
+//! for indexes (Automatic Index Selection for Large-Scale Datalog Computation, VLDB 2018). No such
+//! method is known for sorts and ranges, because agreement is not transitive. The cover is then
+//! searched by branch and bound, with the chain cover of the sets as the lower bound.
 
 use std::cmp::Reverse;
 
@@ -180,7 +180,7 @@ impl Search<'_> {
         if least != *views {
             return least < *views;
         }
-        // With the same number of views, the other costs decide. Bound them by the current groups,
+        // The other costs decide between equal numbers of views. Bound them by the current groups,
         // because the partition of a group can only become smaller.
         let sizes = self.groups.iter().map(|group| self.partition(*group));
         let empty = sizes.clone().filter(|size| *size == 0).count();

@@ -8,7 +8,7 @@
 //! - The fields by which the query sorts, or on which it has a range, follow in their order. They are the *tail* of the
 //!   query. The directions of the tail are those of the view, or all of them are reversed.
 //!
-//! So each query determines the field at each place of its tail, which begins after its fixed
+//! Each query thus determines the field at each place of its tail, which begins after its fixed
 //! fields. It is enough to compare queries in pairs. Two queries agree at a place if they have the
 //! same field there, the same fields before it, and the same relative directions of neighbors. If
 //! each two of three queries agree, all three agree.

@@ -307,8 +307,8 @@ impl<'t> Applier<'t> {
                     None => check_nothing(table, key, rows)?,
                 }
             }
-            // Only plain writes delete ranges, and every plain write has a timestamp. A range
-            // deletion without one would be newer than all rows.
+            // A range deletion always has a timestamp, because only plain writes delete ranges. One
+            // without a timestamp would be newer than all rows.
             (Action::DeleteRange, stamp) => {
                 self.delete_range(table, key, value, stamp.unwrap_or(i64::MAX), rows)?;
             }

@@ -179,7 +179,7 @@ impl HttpSession {
     }
 }
 
-/// Returns whether a change can only be of a record that has versions, whatever its collection.
+/// Returns whether a change is possible only in collections whose records have versions.
 fn is_of_version(change: &RecordChange) -> bool {
     let action = &change.action;
     change.if_version.is_some() || matches!(action, Action::Insert { .. } | Action::Update { .. })

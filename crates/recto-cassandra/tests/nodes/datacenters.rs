@@ -105,8 +105,8 @@ async fn the_local_data_centre_is_named_and_asked() {
 
     let config = config(&cluster, Some("east"));
     let (store, table) = common::with_table(config.clone(), []).await;
-    // With local consistency, the store does not allow decisions, because the other data center
-    // would not see them.
+    // The store does not allow decisions at local consistency, because the other data center would
+    // not see them.
     assert!(
         store
             .check_decisions()

@@ -121,7 +121,7 @@ fn languages_have_orders_of_their_own() {
     sorted("fr-CA", &["cote", "côte", "coté", "côté"]);
     sorted("ja", &["あ", "ア", "い", "亜"]);
     sorted("pl", &["la", "ła", "ma"]);
-    // By default, digits are compared as text, so 10 precedes 2.
+    // The default collation compares digits as text, so 10 precedes 2.
     sorted("und", &["", " ", "10", "2", "a", "A", "b"]);
 }
 

@@ -168,7 +168,7 @@ async fn acknowledged_writes_stay() {
 }
 
 /// A failed write is never applied. A partition or a logged batch is applied as a whole or not at
-/// all. Of writes without a common atomicity, any subset may be applied, each partition as a whole.
+/// all. If writes have no common atomicity, any subset of the partitions may be applied.
 #[tokio::test]
 async fn writes_are_whole_or_absent() {
     let mut subsets = BTreeSet::new();

@@ -50,8 +50,8 @@ pub(super) fn partitions(listed: &BucketPartitions, console: &mut Console) -> Re
         .collect();
     draw(columns, listed.target, &largest, console)?;
     let over: u64 = partitions.iter().map(|one| one.too_large).sum();
-    // Only a next page shows that this list is a part. The last page of several also counts as
-    // complete, because a list has no token of its previous page.
+    // This list is known to be a part only if it has a next page. The last page of several also
+    // counts as complete, because a list has no token of its previous page.
     let shown = Shown {
         count: counted(partitions.len() as u64, "partition", "partitions"),
         is_part: !listed.next_page_token.is_empty(),

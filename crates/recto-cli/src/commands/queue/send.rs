@@ -94,8 +94,8 @@ impl SendArgs {
         }
     }
 
-    /// Reads the message of a line. With `--ndjson`, returns `None` for a blank line. Otherwise a
-    /// blank line is a message, too.
+    /// Reads the message of a line. A blank line is a message, too, but not with `--ndjson`: then the
+    /// result is `None`.
     fn read(&self, line: Line) -> std::result::Result<Option<OutgoingMessage>, String> {
         let content = line.content()?;
         if !self.ndjson {

@@ -587,7 +587,7 @@ fn claims_no_expired_message() {
     states.expired_by = Some(30);
     assert_eq!(states.state.due(&states.context()), None);
     assert_eq!(states.claims(2, 9), []);
-    // By another clock, the first message may not have expired yet, so its group waits until the
+    // The first message may not have expired yet by another clock, so its group waits until the
     // message is resolved.
     states.state = State::absent();
     states.expired_by = Some(10);

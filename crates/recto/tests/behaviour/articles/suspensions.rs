@@ -94,8 +94,8 @@ pub(crate) async fn suspending_and_unsuspending(recto: Recto) {
     all.update((user(3),)).set("status", ACTIVE).await.unwrap();
     assert_eq!(pages(&list).await, ["reason 6, reason 4", "reason 2, reason 1"]);
     assert_eq!(pages(&by_status(&recto, ACTIVE)).await, ["reason 3"]);
-    // User 3, who is suspended again, comes first. The corrected reason of user 4 does not
-    // change its position.
+    // User 3 comes first, because this suspension is the newest. The corrected reason of user 4
+    // does not change its position.
     let renewed = all.update((user(3),)).set("status", SUSPENDED);
     renewed.set("occurred_on", "2016-04-30T00:00:00Z").await.unwrap();
     all.insert(&suspension(&recto, SUSPENDED, 29, 5)).await.unwrap();

@@ -306,7 +306,7 @@ pub(crate) async fn are_well_where_a_clock_was_ahead(recto: Recto) {
     let first = FIRST + 4;
     kept.shows("recent", of_days(first..DAYS)).await;
     kept.is_well().await;
-    // By the clock of this process, the record is within the retention time. But it is beyond the
+    // The record is within the retention time by the clock of this process. But it is beyond the
     // recorded retention bound, so it gets no entry.
     let readings = kept.of("readings");
     let late = DAYS * EACH_DAY;

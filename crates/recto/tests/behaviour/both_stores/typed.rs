@@ -52,8 +52,8 @@ pub(crate) async fn records_are_the_dynamic_ones(recto: Recto) {
         ])
         .await;
 
-    // Typed and dynamic records read what the other form wrote, and each form continues from
-    // the other's cursors.
+    // Typed queries read dynamic records and continue from their cursors. Dynamic queries do the
+    // same with typed records.
     let filter = r#"sensor = "typed""#;
     let typed_page = readings.query().filter(filter).first(2).await.unwrap();
     assert_eq!(typed_page.items(), [reading(0), reading(1)]);
